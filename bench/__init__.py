@@ -1,0 +1,1 @@
+"""Benchmarks: ours, the limit, and the peers, in one run."""

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Debian packages that the sandbox and the tests use. As root on Debian or Ubuntu it installs the missing ones;
+# anywhere else it lists them with the command that installs them, and goes on: what is still missing is skipped
+# by the tests with its reason, or fails them when CI is set.
+#
+# One row each: the command that shows it is there, the package, what it is for.
+packages='
+bwrap      bubblewrap  sandbox of the runners
+'
+missing=$(echo "$packages" | while read -r command package _; do
+    [ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || printf '%s ' "$package"
+done)
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "system: installing $missing"
+    # shellcheck disable=SC2086  # a list of package names
+    if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null; then
+        exit 0
+    fi
+    echo "system: apt-get could not install: $missing" >&2
+    exit 0
+fi
+echo "system: not installed, what needs them is skipped: $missing" >&2
+echo "        to install:  sudo apt-get install $missing" >&2

@@ -1,0 +1,1 @@
+"""What tenants register: the handler model, its validation, and the languages. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""The durable line journal. Imports nothing of ours."""

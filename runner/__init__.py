@@ -1,0 +1,1 @@
+"""Execution contexts: sandbox, pool, protocol and one engine per language. May import handlers."""

@@ -1,0 +1,1 @@
+"""The store: repository of jobs, handlers, results, sysids and tenants. Imports nothing of ours."""

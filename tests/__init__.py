@@ -1,0 +1,1 @@
+"""The test suites: unit, property, crash, contract; `support` holds what they share."""

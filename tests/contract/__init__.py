@@ -1,0 +1,1 @@
+"""One suite per protocol, run on every back end; no back end is named in it."""

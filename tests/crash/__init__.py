@@ -1,0 +1,1 @@
+"""What must survive: the crash model, faults, SIGKILL."""

@@ -1,0 +1,1 @@
+"""Hypothesis: formats and state machines."""

@@ -1,0 +1,1 @@
+"""What the suites share: fakes, fixtures and the rule for missing tools."""

@@ -1,0 +1,1 @@
+"""Fast tests of one module each."""
