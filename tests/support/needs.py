@@ -1,4 +1,4 @@
-"""The rule for a missing optional tool or server: skipped with its reason on a laptop, a failure when CI is set."""
+"""The rule for a missing optional tool or server: skipped with its reason, a failure when CI is set."""
 
 import os
 import shutil
