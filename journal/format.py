@@ -1,0 +1,265 @@
+"""The journal's text format: the segment header and the batch frame. docs/journal-format.md specifies it.
+
+    #:Journal version=1,segment=17,date=...,sysid=a7,salt=9f3c01d2,floor=...,prev=16,prev_bytes=1048576,crc=...
+    #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,key=value...],sync=N,crc=...
+    20261114T235959123Z-a7-000000|acme-resize|first payload
+    20261114T235959123Z-a7-000001|acme-resize|second payload
+    #:EndBatch
+
+Ensures: what a reader takes from a frame was put there by a writer of this segment. A frame is found by its length
+and believed by its checksum, never by a delimiter; the checksum covers header and lines and starts from the
+segment's random salt, so neither a payload nor a stale disk block can pass for a frame.
+
+`sync=N` says: when this frame was written, the first N bytes of the segment were on disk. A frame that does not
+check out at offset X was therefore damaged after it was acknowledged if any later frame has sync > X, and was never
+acknowledged otherwise. Recovery needs no guess.
+"""
+
+import re
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, repeat
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+from zlib import crc32
+
+from journal.errors import InvalidWrite, LimitExceeded, UnsupportedFormat
+from journal.ids import iso_time
+from journal.options import JournalOptions
+
+VERSION: Final = 1
+SEGMENT_HEADER_BYTES: Final = 256
+"""Fixed, so that a segment of at most this size can be told from one that ever held a line."""
+HEADER_LIMIT: Final = 4096
+"""No batch header is longer, so a reader knows when it looks at something else."""
+BODY_LIMIT: Final = 64 << 20
+"""No batch is larger, whatever the options say: a damaged length cannot make a reader load gigabytes."""
+BATCH_MARK: Final = b"#:Batch "
+END_OF_BATCH: Final = b"#:EndBatch\n"
+
+_JOBTYPE: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}-[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
+_ATTRIBUTE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
+_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "sync", "crc"})
+_ATTRIBUTES_LIMIT: Final = 3072
+_BATCH: Final = re.compile(
+    rb"#:Batch date=[-0-9T:.Z]{24},bytes=(\d{1,10}),lines=(\d{1,7}),jobtype=([!-+.-~-]{3,160})(,enc=b64)?"
+    rb"((?:,[a-z][a-z0-9_]*=[^,\n]*)*?),sync=(\d{1,15})(,crc=([0-9a-f]{8})\n)"
+)
+_SEGMENT: Final = re.compile(
+    rb"#:Journal version=(\d{1,4}),segment=(\d{1,12}),date=([-0-9T:.Z]{24}),sysid=([a-z0-9]{1,8}),salt=([0-9a-f]{8}),"
+    rb"floor=(\d{1,15}),prev=(\d{1,12}),prev_bytes=(\d{1,15})(,crc=([0-9a-f]{8}) *\n)"
+)
+_ANY_VERSION: Final = re.compile(rb"#:Journal version=(\d{1,4}),")
+_NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Record(NamedTuple):
+    """One line of the journal."""
+
+    id: str
+    jobtype: str
+    payload: bytes
+    attributes: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The payload as it was written if that was a str; UnicodeDecodeError if it was other bytes."""
+        return self.payload.decode("utf-8", "surrogatepass")
+
+
+class Batch(NamedTuple):
+    """The lines of one write, checked and laid out, waiting to be framed into whichever segment is open."""
+
+    head: bytes
+    body: bytes
+
+
+class Frame(NamedTuple):
+    """A batch that was read back and whose checksum is right."""
+
+    offset: int
+    end: int
+    sync: int
+    lines: int
+    jobtype: str
+    is_encoded: bool
+    attributes: Mapping[str, str]
+    body: bytes
+
+
+class SegmentHeader(NamedTuple):
+    segment: int
+    date: str
+    sysid: str
+    salt: int
+    floor_ms: int
+    """Every id written before this segment carries at most this time."""
+    prev: int
+    """The segment before this one, 0 for none, and how much of it was acknowledged."""
+    prev_bytes: int
+
+
+def encode_batch(
+    ids: Sequence[bytes],
+    jobtype: str,
+    payloads: Sequence[bytes],
+    attributes: Mapping[str, str],
+    now_ms: int,
+    options: JournalOptions,
+) -> Batch:
+    """Lay out one write. Raises InvalidWrite or LimitExceeded, so that what reaches the disk is always legal."""
+    suffix = b""
+    if not _is_plain_text(payloads):
+        payloads = [b2a_base64(payload, newline=False) for payload in payloads]
+        suffix = b",enc=b64"
+    infix = b"|%b|" % jobtype.encode()
+    body = b"".join(chain.from_iterable(zip(ids, repeat(infix), payloads, repeat(b"\n"))))
+    if len(body) > options.max_batch_bytes:
+        raise LimitExceeded("the batch's size in bytes", len(body), "max_batch_bytes", options.max_batch_bytes)
+    if attributes:
+        suffix += _encode_attributes(attributes)
+    head = b"#:Batch date=%b,bytes=%d,lines=%d,jobtype=%b%b" % (
+        iso_time(now_ms).encode(),
+        len(body),
+        len(payloads),
+        jobtype.encode(),
+        suffix,
+    )
+    return Batch(head, body)
+
+
+def frame_batch(batch: Batch, sync: int, salt: int) -> tuple[bytes, bytes, bytes]:
+    """The three parts of the frame, in the order they go to disk."""
+    head = b"%b,sync=%d" % (batch.head, sync)
+    return b"%b,crc=%08x\n" % (head, crc32(batch.body, crc32(head, salt))), batch.body, END_OF_BATCH
+
+
+def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | None:
+    """The frame that begins at `data[at]`, where `data[0]` is byte `base` of the segment.
+
+    None when there is no good frame there; when `data` ends too early to tell, the number of bytes that are needed.
+    """
+    match = _BATCH.match(data, at)
+    if match is None:
+        return HEADER_LIMIT if len(data) - at < HEADER_LIMIT and b"\n" not in data[at:] else None
+    begin = match.end()
+    end = begin + int(match[1])
+    if end + len(END_OF_BATCH) > len(data):
+        return end + len(END_OF_BATCH) - at
+    body = data[begin:end]
+    checksum = crc32(body, crc32(data[at : match.start(7)], salt))
+    if checksum != int(match[8], 16) or data[end : end + len(END_OF_BATCH)] != END_OF_BATCH:
+        return None
+    return Frame(
+        offset=base + at,
+        end=base + end + len(END_OF_BATCH),
+        sync=int(match[6]),
+        lines=int(match[2]),
+        jobtype=match[3].decode(),
+        is_encoded=match[4] is not None,
+        attributes=_decode_attributes(match[5]) if match[5] else _NO_ATTRIBUTES,
+        body=body,
+    )
+
+
+def decode_records(frame: Frame) -> list[Record]:
+    """The lines of a frame."""
+    lines = frame.body.split(b"\n")
+    lines.pop()
+    id_end = lines[0].index(b"|")
+    begin = id_end + len(frame.jobtype) + 2
+    payloads = [line[begin:] for line in lines]
+    if frame.is_encoded:
+        payloads = [a2b_base64(payload) for payload in payloads]
+    ids = [line[:id_end].decode() for line in lines]
+    return list(map(Record._make, zip(ids, repeat(frame.jobtype), payloads, repeat(frame.attributes))))
+
+
+def encode_segment_header(header: SegmentHeader) -> bytes:
+    text = (
+        f"#:Journal version={VERSION},segment={header.segment},date={header.date},sysid={header.sysid},"
+        f"salt={header.salt:08x},floor={header.floor_ms},prev={header.prev},prev_bytes={header.prev_bytes}"
+    ).encode()
+    return (b"%b,crc=%08x" % (text, crc32(text))).ljust(SEGMENT_HEADER_BYTES - 1) + b"\n"
+
+
+def decode_segment_header(data: bytes) -> SegmentHeader | None:
+    """The header in the first bytes of a segment; None when it is damaged."""
+    match = _SEGMENT.fullmatch(data)
+    if match is None or crc32(data[: match.start(9)]) != int(match[10], 16):
+        other = _ANY_VERSION.match(data)
+        if other is not None and int(other[1]) > VERSION:
+            raise UnsupportedFormat(
+                f"the segment has format version {int(other[1])}; this program reads up to {VERSION}: upgrade it"
+            )
+        return None
+    return SegmentHeader(
+        segment=int(match[2]),
+        date=match[3].decode(),
+        sysid=match[4].decode(),
+        salt=int(match[5], 16),
+        floor_ms=int(match[6]),
+        prev=int(match[7]),
+        prev_bytes=int(match[8]),
+    )
+
+
+@lru_cache(maxsize=4096)
+def check_jobtype(jobtype: str) -> None:
+    if not _JOBTYPE.fullmatch(jobtype):
+        raise InvalidWrite(
+            f"jobtype {jobtype[:200]!r} is not tenant-type: the tenant is 1 to 32 of a-z, 0-9 and _, the type 1 to 127"
+            " of A-Z, a-z, 0-9, _, ., : and -, each beginning with a letter or digit"
+        )
+
+
+def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> list[bytes]:
+    """The lines of a write as bytes, within the limits that concern lines."""
+    if isinstance(lines, (str, bytes)):
+        raise InvalidWrite("lines must be a sequence of payloads, not a single one: wrap it in a list")
+    if not lines:
+        raise InvalidWrite("a write needs at least one line")
+    if len(lines) > options.max_batch_lines:
+        raise LimitExceeded("the number of lines in one write", len(lines), "max_batch_lines", options.max_batch_lines)
+    try:
+        payloads = [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
+    except AttributeError:
+        raise InvalidWrite("each line must be str or bytes") from None
+    longest = max(map(len, payloads))
+    if longest > options.max_payload_bytes:
+        raise LimitExceeded("a payload's size in bytes", longest, "max_payload_bytes", options.max_payload_bytes)
+    return payloads
+
+
+def _is_plain_text(payloads: Sequence[bytes]) -> bool:
+    """Whether the payloads can stand in the file as they are: a line each, and text for `less` and `grep`."""
+    joined = b"\n".join(payloads)
+    if joined.count(b"\n") != len(payloads) - 1 or b"\0" in joined:
+        return False
+    if joined.isascii():
+        return True
+    try:
+        joined.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _encode_attributes(attributes: Mapping[str, str]) -> bytes:
+    for name in attributes:
+        if not _ATTRIBUTE.fullmatch(name) or name in _OWN_ATTRIBUTES:
+            raise InvalidWrite(
+                f"batch attribute {name[:64]!r} must be 1 to 32 of a-z, 0-9 and _, and not one of "
+                + ", ".join(sorted(_OWN_ATTRIBUTES))
+            )
+    text = "".join(f",{name}={quote(value, safe=' :+/', errors='surrogatepass')}" for name, value in attributes.items())
+    if len(text) > _ATTRIBUTES_LIMIT:
+        raise LimitExceeded("the batch attributes' size in bytes", len(text), "attributes", _ATTRIBUTES_LIMIT)
+    return text.encode()
+
+
+def _decode_attributes(text: bytes) -> Mapping[str, str]:
+    pairs = (pair.split("=", 1) for pair in text.decode().split(",")[1:])
+    return MappingProxyType({name: unquote(value, errors="surrogatepass") for name, value in pairs})
