@@ -1,7 +1,7 @@
 """The journal's text format: the segment header and the batch frame. docs/journal-format.md specifies it.
 
     #:Journal version=1,segment=17,date=...,sysid=a7,salt=9f3c01d2,floor=...,prev=16,prev_bytes=1048576,crc=...
-    #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,key=value...],sync=N,crc=...
+    #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,key=value...],pad=NNN,sync=N,crc=...
     20261114T235959123Z-a7-000000|acme-resize|first payload
     20261114T235959123Z-a7-000001|acme-resize|second payload
     #:EndBatch
@@ -13,6 +13,9 @@ segment's random salt, so neither a payload nor a stale disk block can pass for 
 `sync=N` says: when this frame was written, the first N bytes of the segment were on disk. A frame that does not
 check out at offset X was therefore damaged after it was acknowledged if any later frame has sync > X, and was never
 acknowledged otherwise. Recovery needs no guess.
+
+`pad=NNN` spaces stand behind `#:EndBatch`: the last frame of a sync fills its sector. A power cut may ruin the sector
+that is being written, so a sector that holds acknowledged bytes is never written again.
 """
 
 import re
@@ -30,28 +33,30 @@ from journal.ids import iso_time
 from journal.options import JournalOptions
 
 VERSION: Final = 1
-SEGMENT_HEADER_BYTES: Final = 256
+SECTOR_BYTES: Final = 512
+SEGMENT_HEADER_BYTES: Final = SECTOR_BYTES
 """Fixed, so that a segment of at most this size can be told from one that ever held a line."""
 HEADER_LIMIT: Final = 4096
 """No batch header is longer, so a reader knows when it looks at something else."""
 BODY_LIMIT: Final = 64 << 20
 """No batch is larger, whatever the options say: a damaged length cannot make a reader load gigabytes."""
 BATCH_MARK: Final = b"#:Batch "
-END_OF_BATCH: Final = b"#:EndBatch\n"
+_END_OF_BATCH: Final = b"#:EndBatch"
 
 _JOBTYPE: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}-[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
 _ATTRIBUTE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
-_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "sync", "crc"})
+_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "pad", "sync", "crc"})
 _ATTRIBUTES_LIMIT: Final = 3072
 _BATCH: Final = re.compile(
     rb"#:Batch date=[-0-9T:.Z]{24},bytes=(\d{1,10}),lines=(\d{1,7}),jobtype=([!-+.-~-]{3,160})(,enc=b64)?"
-    rb"((?:,[a-z][a-z0-9_]*=[^,\n]*)*?),sync=(\d{1,15})(,crc=([0-9a-f]{8})\n)"
+    rb"((?:,[a-z][a-z0-9_]*=[^,\n]*)*?),pad=(\d{3}),sync=(\d{1,15})(,crc=([0-9a-f]{8})\n)"
 )
 _SEGMENT: Final = re.compile(
-    rb"#:Journal version=(\d{1,4}),segment=(\d{1,12}),date=([-0-9T:.Z]{24}),sysid=([a-z0-9]{1,8}),salt=([0-9a-f]{8}),"
-    rb"floor=(\d{1,15}),prev=(\d{1,12}),prev_bytes=(\d{1,15})(,crc=([0-9a-f]{8}) *\n)"
+    rb"#:Journal version=\d{1,4},segment=(\d{1,12}),date=([-0-9T:.Z]{24}),sysid=([a-z0-9]{1,8}),salt=([0-9a-f]{8}),"
+    rb"floor=(\d{1,15}),prev=(\d{1,12}),prev_bytes=(\d{1,15}),crc=[0-9a-f]{8} *\n"
 )
-_ANY_VERSION: Final = re.compile(rb"#:Journal version=(\d{1,4}),")
+_ANY_VERSION: Final = re.compile(rb"#:Journal version=(\d{1,4}),[^\n]*(,crc=([0-9a-f]{8}) *\n)")
+"""Whatever else a later version changes, its segments begin like this and end their first line with the checksum."""
 _NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -130,10 +135,23 @@ def encode_batch(
     return Batch(head, body)
 
 
-def frame_batch(batch: Batch, sync: int, salt: int) -> tuple[bytes, bytes, bytes]:
-    """The three parts of the frame, in the order they go to disk."""
-    head = b"%b,sync=%d" % (batch.head, sync)
-    return b"%b,crc=%08x\n" % (head, crc32(batch.body, crc32(head, salt))), batch.body, END_OF_BATCH
+def frame_batches(batches: Sequence[Batch], sync: int, salt: int) -> bytes:
+    """The frames of the batches that share one sync, to be written at offset `sync`, up to the end of a sector."""
+    fixed = len(b",pad=000,sync=%d,crc=00000000\n" % sync) + len(_end_line(0))
+    size = sum(len(batch.head) + len(batch.body) for batch in batches) + fixed * len(batches)
+    pads = [0] * (len(batches) - 1) + [-(sync + size) % SECTOR_BYTES]
+    return b"".join(
+        part for batch, pad in zip(batches, pads, strict=True) for part in _frame_parts(batch, pad, sync, salt)
+    )
+
+
+def _frame_parts(batch: Batch, pad: int, sync: int, salt: int) -> tuple[bytes, bytes, bytes]:
+    head = b"%b,pad=%03d,sync=%d" % (batch.head, pad, sync)
+    return b"%b,crc=%08x\n" % (head, crc32(batch.body, crc32(head, salt))), batch.body, _end_line(pad)
+
+
+def _end_line(pad: int) -> bytes:
+    return _END_OF_BATCH + b" " * pad + b"\n"
 
 
 def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | None:
@@ -144,23 +162,26 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
     match = _BATCH.match(data, at)
     if match is None:
         return HEADER_LIMIT if len(data) - at < HEADER_LIMIT and b"\n" not in data[at:] else None
+    size, lines, jobtype, encoding, attributes, pad, sync, _, checksum = match.groups()
     begin = match.end()
-    end = begin + int(match[1])
-    if end + len(END_OF_BATCH) > len(data):
-        return end + len(END_OF_BATCH) - at
-    body = data[begin:end]
-    checksum = crc32(body, crc32(data[at : match.start(7)], salt))
-    if checksum != int(match[8], 16) or data[end : end + len(END_OF_BATCH)] != END_OF_BATCH:
+    body_end = begin + int(size)
+    end = body_end + len(_END_OF_BATCH) + int(pad) + 1
+    if end > len(data):
+        return end - at
+    body = data[begin:body_end]
+    if crc32(body, crc32(data[at : match.start(8)], salt)) != int(checksum, 16):
+        return None
+    if data[body_end:end] != _end_line(int(pad)):
         return None
     return Frame(
-        offset=base + at,
-        end=base + end + len(END_OF_BATCH),
-        sync=int(match[6]),
-        lines=int(match[2]),
-        jobtype=match[3].decode(),
-        is_encoded=match[4] is not None,
-        attributes=_decode_attributes(match[5]) if match[5] else _NO_ATTRIBUTES,
-        body=body,
+        base + at,
+        base + end,
+        int(sync),
+        int(lines),
+        jobtype.decode(),
+        encoding is not None,
+        _decode_attributes(attributes) if attributes else _NO_ATTRIBUTES,
+        body,
     )
 
 
@@ -187,22 +208,18 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 def decode_segment_header(data: bytes) -> SegmentHeader | None:
     """The header in the first bytes of a segment; None when it is damaged."""
-    match = _SEGMENT.fullmatch(data)
-    if match is None or crc32(data[: match.start(9)]) != int(match[10], 16):
-        other = _ANY_VERSION.match(data)
-        if other is not None and int(other[1]) > VERSION:
-            raise UnsupportedFormat(
-                f"the segment has format version {int(other[1])}; this program reads up to {VERSION}: upgrade it"
-            )
+    any_version = _ANY_VERSION.match(data)
+    if any_version is None or crc32(data[: any_version.start(2)]) != int(any_version[3], 16):
         return None
+    version = int(any_version[1])
+    if version > VERSION:
+        raise UnsupportedFormat(f"the segment has format version {version}; this program reads {VERSION}: upgrade it")
+    match = _SEGMENT.fullmatch(data)
+    if match is None:
+        return None
+    segment, date, sysid, salt, floor_ms, prev, prev_bytes = match.groups()
     return SegmentHeader(
-        segment=int(match[2]),
-        date=match[3].decode(),
-        sysid=match[4].decode(),
-        salt=int(match[5], 16),
-        floor_ms=int(match[6]),
-        prev=int(match[7]),
-        prev_bytes=int(match[8]),
+        int(segment), date.decode(), sysid.decode(), int(salt, 16), int(floor_ms), int(prev), int(prev_bytes)
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from journal.clock import Clock
 from journal.disk import Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
-from journal.format import Batch, SegmentHeader, encode_segment_header, frame_batch
+from journal.format import Batch, SegmentHeader, encode_segment_header, frame_batches
 from journal.ids import iso_time
 from journal.options import JournalOptions
 from journal.segment import FIRST_FRAME, Segment, segment_name
@@ -69,7 +69,7 @@ class SegmentWriter:
             segment = self._segment_for(size)
         except OSError as error:
             raise _unavailable(error, "begin a segment") from error
-        data = b"".join(part for batch in batches for part in frame_batch(batch, segment.end, segment.salt))
+        data = frame_batches(batches, segment.end, segment.salt)
         try:
             write_all(segment.file, data, segment.end)
         except OSError as error:
