@@ -5,6 +5,7 @@ A failure prints its seed; `run_scenario(seed)` replays it.
 """
 
 import asyncio
+import logging
 import os
 import random
 from dataclasses import dataclass, field
@@ -148,6 +149,12 @@ def scenario(seed: int, **skip: bool) -> None:
         asyncio.run(run_scenario(seed, **skip))
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of recoveries: their log lines would cost more than they do."""
+    caplog.set_level(logging.CRITICAL, "journal")
 
 
 @pytest.mark.slow

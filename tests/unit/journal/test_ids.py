@@ -3,7 +3,7 @@
 import pytest
 
 from journal import InvalidWrite, parse_id
-from journal.ids import COUNTER_LIMIT, IdSource, compact_time, iso_time
+from journal.ids import IdSource, compact_time, iso_time
 
 NOW_MS = 1_794_700_799_123
 
@@ -42,9 +42,10 @@ def test_a_clock_that_steps_back_yields_no_smaller_id() -> None:
     assert ids == sorted(set(ids))
 
 
-def test_a_full_counter_moves_on_to_the_next_millisecond() -> None:
+def test_a_full_counter_moves_on_to_the_next_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("journal.ids.COUNTER_LIMIT", 4096)
     source = IdSource("a")
-    source.take(COUNTER_LIMIT - 1, NOW_MS)
+    source.take(4095, NOW_MS)
     assert source.take(2, NOW_MS) == [b"20261114T235959124Z-a-000000", b"20261114T235959124Z-a-000001"]
     assert source.time_ms == NOW_MS + 1
 
