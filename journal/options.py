@@ -24,7 +24,8 @@ class JournalOptions:
     max_backlog_bytes: int = 16 * GIB
     """Written and not yet read: intake is refused at this size."""
     min_free_bytes: int = 64 * MIB
-    """Intake is refused below this, so that the store on the same disk keeps room to take lines in."""
+    """Intake is refused below this, so that the store on the same disk keeps room to take lines in.
+    0 lets the journal fill the disk."""
 
     read_bytes: int = 8 * MIB
     """A reservation holds no more than this, however many lines it asked for (but always one line)."""

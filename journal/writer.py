@@ -90,11 +90,11 @@ class SegmentWriter:
             self._open = None
 
     def _require_room(self, size: int) -> None:
-        free = self._disk.free_bytes()
-        if free - size < self._options.min_free_bytes:
+        min_free = self._options.min_free_bytes
+        if min_free and (free := self._disk.free_bytes()) - size < min_free:
             raise DiskFull(
-                f"{free} bytes are free and the journal leaves min_free_bytes={self._options.min_free_bytes} to the"
-                " store: free some space, and intake resumes by itself"
+                f"{free} bytes are free and the journal leaves min_free_bytes={min_free} to the store: free some space,"
+                " and intake resumes by itself"
             )
 
     def _segment_for(self, size: int) -> _Open:
