@@ -5,6 +5,8 @@ Calls block: the journal makes them on its own threads. Errors are OSError, as t
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -52,6 +54,21 @@ class Disk(Protocol):
     def sync_directory(self) -> None: ...
 
     def free_bytes(self) -> int: ...
+
+
+@contextmanager
+def opened(disk: Disk, name: str, *, writable: bool = False) -> Iterator[File]:
+    """The file for the length of a `with` block."""
+    file = disk.open(name, writable=writable)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def file_size(disk: Disk, name: str) -> int:
+    with opened(disk, name) as file:
+        return file.size()
 
 
 def write_all(file: File, data: bytes, offset: int) -> None:

@@ -22,14 +22,14 @@ import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import repeat
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 from zlib import crc32
 
 from journal.errors import InvalidWrite, LimitExceeded, UnsupportedFormat
-from journal.ids import iso_time
+from journal.ids import IdRange, iso_time
 from journal.options import JournalOptions
 
 VERSION: Final = 1
@@ -74,6 +74,14 @@ class Record(NamedTuple):
         return self.payload.decode("utf-8", "surrogatepass")
 
 
+class Payloads(NamedTuple):
+    """The lines of a write, within the limits."""
+
+    lines: list[bytes]
+    is_text: bool
+    """They can stand in the file as they are: one line each, and text. Otherwise all of them go encoded."""
+
+
 class Batch(NamedTuple):
     """The lines of one write, checked and laid out, waiting to be framed into whichever segment is open."""
 
@@ -107,20 +115,17 @@ class SegmentHeader(NamedTuple):
 
 
 def encode_batch(
-    ids: Sequence[bytes],
+    ids: IdRange,
     jobtype: str,
-    payloads: Sequence[bytes],
+    payloads: Payloads,
     attributes: Mapping[str, str],
     now_ms: int,
     options: JournalOptions,
 ) -> Batch:
     """Lay out one write. Raises InvalidWrite or LimitExceeded, so that what reaches the disk is always legal."""
-    suffix = b""
-    if not _is_plain_text(payloads):
-        payloads = [b2a_base64(payload, newline=False) for payload in payloads]
-        suffix = b",enc=b64"
-    infix = b"|%b|" % jobtype.encode()
-    body = b"".join(chain.from_iterable(zip(ids, repeat(infix), payloads, repeat(b"\n"))))
+    suffix = b"" if payloads.is_text else b",enc=b64"
+    lines = payloads.lines if payloads.is_text else [b2a_base64(line, newline=False) for line in payloads.lines]
+    body = _encode_lines(ids, b"|%b|" % jobtype.encode(), lines)
     if len(body) > options.max_batch_bytes:
         raise LimitExceeded("the batch's size in bytes", len(body), "max_batch_bytes", options.max_batch_bytes)
     if attributes:
@@ -128,11 +133,26 @@ def encode_batch(
     head = b"#:Batch date=%b,bytes=%d,lines=%d,jobtype=%b%b" % (
         iso_time(now_ms).encode(),
         len(body),
-        len(payloads),
+        len(lines),
         jobtype.encode(),
         suffix,
     )
     return Batch(head, body)
+
+
+def _encode_lines(ids: IdRange, infix: bytes, lines: Sequence[bytes]) -> bytes:
+    """Interleave ids and lines by whole slices: the same bytes as a loop would give, at a third of its time."""
+    parts: list[bytes] = [infix] * (4 * len(lines))
+    at = 0
+    for stem, digits in ids.pieces():
+        end = at + 4 * len(digits)
+        parts[at:end:4] = [b"\n" + stem] * len(digits)
+        parts[at + 1 : end : 4] = digits
+        at = end
+    parts[3::4] = lines
+    parts[0] = parts[0][1:]
+    parts.append(b"\n")
+    return b"".join(parts)
 
 
 def frame_batches(batches: Sequence[Batch], sync: int, salt: int) -> bytes:
@@ -195,7 +215,7 @@ def decode_records(frame: Frame) -> list[Record]:
     if frame.is_encoded:
         payloads = [a2b_base64(payload) for payload in payloads]
     ids = [line[:id_end].decode() for line in lines]
-    return list(map(Record._make, zip(ids, repeat(frame.jobtype), payloads, repeat(frame.attributes))))
+    return list(map(Record, ids, repeat(frame.jobtype), payloads, repeat(frame.attributes)))
 
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
@@ -232,7 +252,7 @@ def check_jobtype(jobtype: str) -> None:
         )
 
 
-def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> list[bytes]:
+def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> Payloads:
     """The lines of a write as bytes, within the limits that concern lines."""
     if isinstance(lines, (str, bytes)):
         raise InvalidWrite("lines must be a sequence of payloads, not a single one: wrap it in a list")
@@ -244,16 +264,16 @@ def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions)
         payloads = [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
     except AttributeError:
         raise InvalidWrite("each line must be str or bytes") from None
-    longest = max(map(len, payloads))
+    joined = b"\n".join(payloads)
+    longest = len(joined) if len(payloads) == 1 else max(map(len, payloads))
     if longest > options.max_payload_bytes:
         raise LimitExceeded("a payload's size in bytes", longest, "max_payload_bytes", options.max_payload_bytes)
-    return payloads
+    return Payloads(payloads, joined.count(b"\n") == len(payloads) - 1 and _is_text(joined))
 
 
-def _is_plain_text(payloads: Sequence[bytes]) -> bool:
-    """Whether the payloads can stand in the file as they are: a line each, and text for `less` and `grep`."""
-    joined = b"\n".join(payloads)
-    if joined.count(b"\n") != len(payloads) - 1 or b"\0" in joined:
+def _is_text(joined: bytes) -> bool:
+    """Whether it reads well in `less` and `grep`."""
+    if b"\0" in joined:
         return False
     if joined.isascii():
         return True

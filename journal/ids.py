@@ -5,6 +5,7 @@ restarts. Two sources with different sysids never make the same id. The text sor
 """
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -16,14 +17,38 @@ SYSID: Final = re.compile(r"[a-z0-9]{1,8}")
 _ID: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z-([a-z0-9]{1,8})-([0-9a-f]{6})", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# The counter's last three digits, ready made: an id then costs one concatenation.
 _LOW_DIGITS: Final = [b"%03x" % n for n in range(1 << 12)]
+"""The counter's last three digits, ready made: ids are built by the thousand without formatting any of them."""
 
 
 class IdParts(NamedTuple):
     time_ms: int
     sysid: str
     counter: int
+
+
+class IdRange(NamedTuple):
+    """Consecutive ids of one millisecond."""
+
+    prefix: bytes
+    """Time and sysid, up to the counter."""
+    first: int
+    size: int
+
+    def pieces(self) -> Iterator[tuple[bytes, list[bytes]]]:
+        """The ids as stems and the digits that complete them."""
+        first, end = self.first, self.first + self.size
+        while first < end:
+            high, low = divmod(first, 1 << 12)
+            digits = _LOW_DIGITS[low : low + end - first]
+            yield self.prefix + b"%03x" % high, digits
+            first += len(digits)
+
+    def texts(self) -> list[str]:
+        ids: list[str] = []
+        for stem, digits in self.pieces():
+            ids += (stem + (b"\n" + stem).join(digits)).decode().split("\n")
+        return ids
 
 
 class IdSource:
@@ -42,25 +67,14 @@ class IdSource:
         """The largest time given out, which is the floor of the source that follows this one."""
         return self._time_ms
 
-    def take(self, count: int, now_ms: int) -> list[bytes]:
-        """`count` new ids, all of one millisecond, in order."""
+    def take(self, count: int, now_ms: int) -> IdRange:
+        """The next `count` ids."""
         if now_ms > self._time_ms:
             self._time_ms, self._counter = now_ms, 0
         elif self._counter + count > COUNTER_LIMIT:
             self._time_ms, self._counter = self._time_ms + 1, 0
         first, self._counter = self._counter, self._counter + count
-        prefix = f"{compact_time(self._time_ms)}-{self._sysid}-".encode()
-        if count == 1:
-            return [prefix + b"%06x" % first]
-        ids: list[bytes] = []
-        while count:
-            high, low = divmod(first, 1 << 12)
-            digits = _LOW_DIGITS[low : low + count]
-            stem = prefix + b"%03x" % high
-            ids += [stem + digit for digit in digits]
-            first += len(digits)
-            count -= len(digits)
-        return ids
+        return IdRange(f"{compact_time(self._time_ms)}-{self._sysid}-".encode(), first, count)
 
 
 def parse_id(text: str) -> IdParts:

@@ -171,10 +171,10 @@ class Journal:
                 f"{backlog} bytes wait to be read, at the limit max_backlog_bytes={self._options.max_backlog_bytes}"
             )
         now_ms = self._clock.now_ms()
-        ids = self._ids.take(len(payloads), now_ms)
+        ids = self._ids.take(len(payloads.lines), now_ms)
         await self._commits.add(encode_batch(ids, jobtype, payloads, attributes, now_ms, self._options))
-        self._lines_written += len(ids)
-        return list(map(bytes.decode, ids))
+        self._lines_written += ids.size
+        return ids.texts()
 
     async def wsync(self) -> None:
         """Wait until all writes begun so far are settled."""

@@ -4,7 +4,7 @@ Never loads a segment: it holds one window of the file and one batch. Damage is 
 bad sector must not stop the lines behind it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from journal.cursor import END, Position
@@ -53,12 +53,14 @@ class LineReader:
         while len(records) < max_lines and max_bytes > 0:
             if self._line == len(self._records) and not self._next_batch(segments):
                 break
-            if self._position() >= stop:
-                break
-            first = first or self._position()
+            if first is None or stop is not END:
+                here = self._position()
+                if here >= stop:
+                    break
+                first = first or here
             taken = self._take(max_lines - len(records), max_bytes, stop)
-            max_bytes -= sum(map(_payload_bytes, taken))
             records += taken
+            max_bytes -= sum([len(record.payload) for record in taken])
         end = self._position() if self._frames else start
         return Piece(records, first or end, end)
 
@@ -103,14 +105,9 @@ class LineReader:
         if (self._number, self._frame.offset) == stop[:2]:
             end = min(end, stop.line)
         if len(self._frame.body) > max_bytes:
-            size = 0
-            for line in range(begin, end):
-                size += _payload_bytes(self._records[line])
-                if size >= max_bytes:
-                    end = line + 1
-                    break
+            end = begin + _lines_within(self._records[begin:end], max_bytes)
         self._line = end
-        return self._records[begin:end]
+        return self._records[begin:end] if end - begin < len(self._records) else self._records
 
     def _open_after(self, number: int, segments: Mapping[int, Segment]) -> bool:
         following = min((other for other in segments if other > number), default=None)
@@ -126,5 +123,11 @@ class LineReader:
         self._number = segment.number
 
 
-def _payload_bytes(record: Record) -> int:
-    return len(record.payload)
+def _lines_within(records: Sequence[Record], max_bytes: int) -> int:
+    """How many records it takes to pass `max_bytes`, at most all."""
+    size = 0
+    for count, record in enumerate(records, start=1):
+        size += len(record.payload)
+        if size >= max_bytes:
+            return count
+    return len(records)

@@ -13,9 +13,10 @@ Ensures: run again, also after a crash in the middle of it, it gives the same re
 acknowledged; what it cuts off it keeps.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from journal.disk import Disk, File, write_all
+from journal.disk import Disk, File, opened, write_all
 from journal.format import SEGMENT_HEADER_BYTES, Frame, SegmentHeader, decode_records, decode_segment_header
 from journal.ids import parse_id
 from journal.segment import FIRST_FRAME, FrameReader, Segment, highest_number, segment_name, segment_number
@@ -54,12 +55,11 @@ class Tail(NamedTuple):
 def recover(disk: Disk) -> Recovered:
     names = disk.names()
     headers, findings = _read_headers(disk, names)
-    acknowledged = {header.prev: header.prev_bytes for header in headers.values()}
+    acknowledged = acknowledged_ends(headers.values())
     floor_ms = max((header.floor_ms for header in headers.values()), default=0)
     segments = {}
     for number, header in headers.items():
-        file = disk.open(segment_name(number), writable=True)
-        try:
+        with opened(disk, segment_name(number), writable=True) as file:
             if number in acknowledged:
                 end = acknowledged[number]
                 findings += _missing_end(number, file.size(), end)
@@ -69,10 +69,16 @@ def recover(disk: Disk) -> Recovered:
                 findings += _cut_torn_end(disk, number, file, end)
                 if tail.last_frame is not None:
                     floor_ms = max(floor_ms, parse_id(decode_records(tail.last_frame)[-1].id).time_ms)
-        finally:
-            file.close()
         segments[number] = Segment(number, header.salt, end)
     return Recovered(segments, highest_number(names), floor_ms, findings)
+
+
+def acknowledged_ends(headers: Iterable[SegmentHeader]) -> dict[int, int]:
+    """How much of each segment counts, by the word of its successors. Of several, the last saw it whole."""
+    ends: dict[int, int] = {}
+    for header in headers:
+        ends[header.prev] = max(header.prev_bytes, ends.get(header.prev, 0))
+    return ends
 
 
 def scan_tail(file: File, salt: int) -> Tail:
@@ -102,11 +108,8 @@ def _read_headers(disk: Disk, names: list[str]) -> tuple[dict[int, SegmentHeader
         number = segment_number(name)
         if number is None:
             continue
-        file = disk.open(name)
-        try:
+        with opened(disk, name) as file:
             header, size = read_segment_header(file), file.size()
-        finally:
-            file.close()
         if header is not None and header.segment == number:
             headers[number] = header
         elif size <= SEGMENT_HEADER_BYTES:

@@ -19,6 +19,7 @@ from journal.format import (
     frame_batches,
     to_payloads,
 )
+from journal.ids import IdRange
 
 OPTIONS = JournalOptions()
 NOW_MS = 1_794_700_799_123
@@ -26,8 +27,8 @@ HEADER = SegmentHeader(17, "2026-11-14T23:59:59.123Z", "a7", 0x1234ABCD, NOW_MS,
 
 
 def batch_of(*payloads: bytes, jobtype: str = "acme-resize", **attributes: str) -> Batch:
-    ids = [b"20261114T235959123Z-a7-%06x" % n for n in range(len(payloads))]
-    return encode_batch(ids, jobtype, payloads, attributes, NOW_MS, OPTIONS)
+    ids = IdRange(b"20261114T235959123Z-a7-", 0, len(payloads))
+    return encode_batch(ids, jobtype, to_payloads(payloads, OPTIONS), attributes, NOW_MS, OPTIONS)
 
 
 def test_a_frame_reads_as_text() -> None:
@@ -132,13 +133,13 @@ def test_a_good_jobtype_is_taken(jobtype: str) -> None:
 
 
 def test_limits_are_named() -> None:
-    small = JournalOptions(max_payload_bytes=10, max_batch_lines=3, max_batch_bytes=100)
+    small = JournalOptions(max_payload_bytes=10, max_batch_lines=3, max_batch_bytes=50)
     with pytest.raises(LimitExceeded, match="max_payload_bytes=10"):
         to_payloads([b"x" * 11], small)
     with pytest.raises(LimitExceeded, match="max_batch_lines=3"):
         to_payloads(["x"] * 4, small)
-    with pytest.raises(LimitExceeded, match="max_batch_bytes=100"):
-        encode_batch([b"20261114T235959123Z-a7-000000"] * 3, "acme-resize", [b"x" * 10] * 3, {}, NOW_MS, small)
+    with pytest.raises(LimitExceeded, match="max_batch_bytes=50"):
+        encode_batch(IdRange(b"", 0, 3), "a-b", to_payloads(["x" * 10] * 3, OPTIONS), {}, NOW_MS, small)
     with pytest.raises(LimitExceeded, match="attributes"):
         batch_of(b"x", a="y" * 4000)
 
