@@ -206,11 +206,11 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
 
 
 def decode_records(frame: Frame) -> list[Record]:
-    """The lines of a frame."""
+    """The lines of a frame. Their ids are all of one length, so the same cuts fit every line."""
+    id_end = frame.body.index(b"|")
+    begin = id_end + len(frame.jobtype) + 2
     lines = frame.body.split(b"\n")
     lines.pop()
-    id_end = lines[0].index(b"|")
-    begin = id_end + len(frame.jobtype) + 2
     payloads = [line[begin:] for line in lines]
     if frame.is_encoded:
         payloads = [a2b_base64(payload) for payload in payloads]
