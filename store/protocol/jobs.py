@@ -19,10 +19,10 @@ class JobDesk(abc.ABC):
         data, repeat and priority become those of the argument, and its id is answered with created False.
         When the id itself is in the store (a repeated call), nothing changes and created is False. Atomic;
         idempotent by id.
-        parent: must be of the same tenant and running or paused. The child of a running parent is paused
-        until the parent is archived with ok (see release_jobs); the child of a paused parent is eligible as
-        its dt_ms says. Raises NotFound (no such parent), Conflict (the parent is neither running nor paused),
-        InvalidValue.
+        parent: must be of the same tenant and running (lapsed included) or paused. The child of a running
+        parent is held, in the state paused, until the parent is archived with ok (see release_jobs), and no
+        end of its own children wakes it before; the child of a paused parent is eligible as its dt_ms says.
+        Raises NotFound (no such parent), Conflict (the parent is neither running nor paused), InvalidValue.
         """
 
     @abc.abstractmethod

@@ -92,16 +92,16 @@ class JobQueue(abc.ABC):
 
         Archive: outcome and result kept, counters and buckets counted, done_ms = now_ms. The code must be one
           of FINAL_CODES (abandoned is how a retry window or attempt limit ends). A parent with pending
-          children and code ok is not archived: it is paused (lock "__paused", dt = now_ms), the outcome is kept
-          as the last one and counted nowhere, its paused children become eligible, and when the last child is
-          terminal it is queued again, due at once with attempts 0. With another code it is archived, and
-          its paused children are cancelled.
+          children and code ok is not archived: it is paused (lock "__paused", dt = now_ms), the outcome is
+          kept as the last one and counted nowhere, its paused children become eligible, and when the last
+          child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
+          and its paused children are cancelled.
         Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome, without its result.
         Unget: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
         Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0;
           for a parent it is not terminal.
-        Retry, Unget and Rearm do not touch children. A child that becomes terminal, with whatever code, is one
-        pending child less for its parent.
+        Retry, Unget and Rearm do not touch children. A child that becomes terminal, with whatever code, is
+        one pending child less for its parent.
         Atomic per job; as a whole where there are transactions. Where there are none, what follows for
         relatives comes in later steps, each idempotent, which expire_locks repeats if a crash interrupts
         them. Repeating a call that was applied reports its jobs as stale and changes nothing.

@@ -40,7 +40,8 @@ class TypeCounters(NamedTuple):
 class Bucket(NamedTuple):
     """What ended in [start_ms, start_ms + width_ms). duration and wait are in microseconds.
 
-    duration of every run that ended (ok, failed, retry, error); wait from due to start of the same runs.
+    duration of every run that was released with an outcome; wait from due to start of the same runs; jobs
+    that ended without a run (cancelled, abandoned in the queue) are in the counts only.
     runner_us is the exact sum of durations: the runner time that the type used.
     """
 
