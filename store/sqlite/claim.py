@@ -126,10 +126,25 @@ def _lock(tx: Tx, taken: list[_Candidate], claim: Claim) -> list[Job]:
         updates.append((claim.owner, lease, claim.now_ms, n))
         jobs.append(
             Job(
-                job_id, claim.jobtype, data, lease, claim.owner, token + 1, attempts + 1, lane.priority, due, created,
-                lane.domain, options or "", retry_after, seq, repeat or "", unique or "", parent or "",
+                job_id,
+                claim.jobtype,
+                data,
+                lease,
+                claim.owner,
+                token + 1,
+                attempts + 1,
+                lane.priority,
+                due,
+                created,
+                lane.domain,
+                options or "",
+                retry_after,
+                seq,
+                repeat or "",
+                unique or "",
+                parent or "",
             )
-        )  # fmt: skip
+        )
     tx.conn.executemany(_LOCK, updates)
     for (number, state), count in Counter([(lane.lane, row[3]) for row, lane in taken]).items():
         put_in_queue(tx, number, state, -count)

@@ -80,9 +80,7 @@ def get_buckets(
         " AND (?5 IS NULL OR t.jobtype = ?5) ORDER BY b.start, t.jobtype",
         (width_ms, since_ms, until_ms, tenant, jobtype),
     )
-    return [
-        Bucket(*row[:10], duration=Histogram.decode(row[10]), wait=Histogram.decode(row[11])) for row in rows
-    ]
+    return [Bucket._make((*row[:10], Histogram.decode(row[10]), Histogram.decode(row[11]))) for row in rows]
 
 
 def list_failure_groups(
