@@ -1,8 +1,12 @@
 """What goes wrong in the runner, as one small tree; every class has a stable `code`.
 
 RunnerError
-└── LaunchError            a context could not be started
-    └── IsolationError     the machine cannot give the isolation that was asked for
+├── LaunchError            a context could not be started
+│   └── IsolationError     the machine cannot give the isolation that was asked for
+├── ProtocolError          a context sent what the protocol does not allow; that context is ended
+├── ContextLost            a context ended, or was ended, while something was asked of it
+├── RefusedError           a handler does not load: its own `before` or its top level failed
+└── TargetRefused          an http handler points where it may not
 """
 
 
@@ -22,3 +26,27 @@ class IsolationError(LaunchError):
     """The machine cannot give the isolation that was asked for; no tenant code has run."""
 
     code = "isolation_unavailable"
+
+
+class ProtocolError(RunnerError):
+    """A context sent what the protocol does not allow. It costs that context, never the daemon."""
+
+    code = "protocol"
+
+
+class ContextLost(RunnerError):
+    """A context ended, or had to be ended, while something was asked of it; the message says how."""
+
+    code = "context_lost"
+
+
+class RefusedError(RunnerError):
+    """A handler parses but does not load; the message is what its own code raised."""
+
+    code = "handler_refused"
+
+
+class TargetRefused(RunnerError):
+    """The address of an http handler is one that tenants may not reach."""
+
+    code = "target_refused"
