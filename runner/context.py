@@ -44,6 +44,7 @@ class _Batch:
     progress_at: float
     begun: bool
     next: int = 0
+    left: bool = False  # the child said that it starts no further job
     asked: bool = False  # it was told to stop: it ran out of time
     held: list[Stopped] = field(default_factory=list)  # outcomes that wait for afterEach
     hook_error: str = ""
@@ -279,6 +280,10 @@ class ProcessContext:
             if reply.body:
                 batch.hook_error = f"afterEach failed: {_text(reply.body)}"
             self._finish(None)
+        elif reply.kind == protocol.LEAVING and 0 < batch.next < len(batch.jobs):
+            # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
+            # handler could have its jobs given back for ever.
+            batch.left = True
         else:
             raise ProtocolError("spoke out of order")
 
@@ -384,6 +389,9 @@ class ProcessContext:
                 text = f"afterEach failed: {text}"
                 batch.on_stopped([self._error(job, exitcode, text, batch) for job in batch.jobs])
             return []
+        if batch.left:
+            batch.on_stopped(batch.held)
+            return [job.id for job in batch.jobs[batch.next :]]
         culprit = self._error(batch.jobs[batch.next], exitcode, text, batch)
         batch.on_stopped([*batch.held, culprit])
         return [job.id for job in batch.jobs[batch.next + 1 :]]

@@ -26,6 +26,7 @@ BEGUN: Final = 4
 STOPPED: Final = 5
 ENDED: Final = 6
 FAILED: Final = 7
+LEAVING: Final = 8
 
 _REQUEST: Final = struct.Struct("<IHH")  # length, kind, slot
 _REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
@@ -121,7 +122,7 @@ class ReplyParser:
         self._wanted = size
         while end - at >= size:
             length, kind, zero, code, index, duration_us = unpack(buffer, at)
-            if zero or not HELLO <= kind <= FAILED:
+            if zero or not HELLO <= kind <= LEAVING:
                 raise ProtocolError(f"sent a message of unknown kind {kind}")
             if length:
                 if length > self.max_body_bytes:

@@ -34,13 +34,12 @@ REPLY_FD = 4
 REQUEST = struct.Struct("<IHH")  # length, kind, slot
 LOAD, BATCH, CHECK = 1, 2, 3
 REPLY = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
-HELLO, LOADED, REFUSED, BEGUN, STOPPED, ENDED, FAILED = 1, 2, 3, 4, 5, 6, 7
+HELLO, LOADED, REFUSED, BEGUN, STOPPED, ENDED, FAILED, LEAVING = 1, 2, 3, 4, 5, 6, 7, 8
 DETAIL = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
 NO_DELAY = 0xFFFFFFFF
 MAX_U32 = 0xFFFFFFFE
 
 TIMED_OUT, TOO_BIG, NO_MEMORY, BROKEN = 504, 413, 507, 500
-MARKS = ("J: ", "#J: ")
 TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
 
 
@@ -64,6 +63,14 @@ class TimedOut(BaseException):
     """Raised inside the running job when the daemon asks it to stop, so that `finally` blocks get their chance."""
 
 
+class Leave(Exception):
+    """The job is over with (code, text) and so is this context: no other job may start in it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class TooBig(Exception):
     """A limit of the job was passed; the text says which."""
 
@@ -71,7 +78,7 @@ class TooBig(Exception):
 class Context:
     """What a handler gets as `ctx`."""
 
-    __slots__ = ("attempt", "id", "new_jobs", "payload_bytes", "slot")
+    __slots__ = ("attempt", "id", "new_jobs", "new_jobs_bytes", "payload_bytes", "slot")
 
     def __init__(self, slot: Slot, job_id: str, attempt: int, payload_bytes: bytes) -> None:
         self.slot = slot
@@ -106,11 +113,14 @@ class Context:
     def add(self, line: bytes) -> None:
         limits = self.slot.limits
         if self.new_jobs is None:
-            self.new_jobs = []
+            self.new_jobs, self.new_jobs_bytes = [], 0
+        self.new_jobs_bytes += len(line)
         if len(self.new_jobs) >= limits["new_jobs"]:
             raise TooBig(f"made more than {limits['new_jobs']} new jobs")
         if len(line) > limits["new_job_bytes"]:
             raise TooBig(f"made a new job of more than {limits['new_job_bytes']} bytes")
+        if self.new_jobs_bytes > limits["new_jobs_bytes"]:
+            raise TooBig(f"made new jobs of more than {limits['new_jobs_bytes']} bytes together")
         self.new_jobs.append(line)
 
 
@@ -121,7 +131,10 @@ def is_type(text: object) -> bool:
 
 
 class Log(io.TextIOBase):
-    """stdout and stderr of the running job: the last `keep` characters, and `J: ` lines taken out as new jobs."""
+    """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
+
+    Engines that run programs set `statuses`, and then a line `S: 403 why` is the status of the job.
+    """
 
     encoding = "utf-8"
     errors = "surrogateescape"
@@ -129,6 +142,7 @@ class Log(io.TextIOBase):
     def __init__(self) -> None:
         self.keep = 16384
         self.line_max = 1 << 20
+        self.marks: tuple[str, ...] = ("J: ", "#J: ")
         self.reset()
         self._bytes = LogBytes(self)
 
@@ -139,9 +153,13 @@ class Log(io.TextIOBase):
         self.kept = ""
         self.dropped = 0
         self.lines: list[bytes] = []  # the new jobs that were printed
+        self.status: tuple[int, bytes] | None = None
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
         self.overlong = False
+
+    def take_statuses(self) -> None:
+        self.marks += ("S: ", "#S: ")
 
     @property
     def buffer(self) -> LogBytes:
@@ -165,17 +183,19 @@ class Log(io.TextIOBase):
         return len(text)
 
     def settle(self, final: bool = False) -> None:
+        """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
         text = self.open + "".join(self.pieces)
         self.pieces = []
         self.size = 0
         cut = len(text) if final else text.rfind("\n") + 1
         self.open = text[cut:]
-        done = text[:cut]
         if cut:
-            skip_first, self.inside = self.inside, False
-            self.kept += self.take_marks(done, skip_first) if "J: " in done else done
-        if len(self.open) > (self.line_max if self.open.startswith(MARKS) and not self.inside else self.keep):
-            self.overlong = self.overlong or (self.open.startswith(MARKS) and not self.inside)
+            done = text[:cut]
+            self.kept += self.without_marks(done) if ": " in done else done
+            self.inside = False
+        marked = self.open.startswith(self.marks) and not self.inside
+        if len(self.open) > (self.line_max if marked else self.keep):
+            self.overlong = self.overlong or marked
             self.kept += self.open
             self.open = ""
             self.inside = True
@@ -183,27 +203,39 @@ class Log(io.TextIOBase):
             self.dropped += len(self.kept) - self.keep
             self.kept = self.kept[-self.keep :]
 
-    def take_marks(self, text: str, skip_first: bool) -> str:
+    def without_marks(self, text: str) -> str:
         rest = []
         for number, line in enumerate(text.split("\n")):
-            note = ""
-            if line.startswith(MARKS) and not (skip_first and number == 0):
-                new = line[line.index("J: ") + 3 :]
-                if "|" in new and is_type(new.partition("|")[0]):
-                    self.lines.append(new.encode("utf-8", "surrogateescape"))
+            if line.startswith(self.marks) and not (self.inside and number == 0):
+                note = self.take_mark(*line.lstrip("#").split(": ", 1))
+                if not note:
                     continue
-                note = " [not a new job: write J: type|payload]"
-            rest.append(line + note)
+                rest.append(f"{line} [{note}]")
+            else:
+                rest.append(line)
         return "\n".join(rest)
+
+    def take_mark(self, mark: str, value: str) -> str:
+        """Note what a marked line says; returns what is wrong with it, or nothing."""
+        if mark == "J":
+            if "|" not in value or not is_type(value.partition("|")[0]):
+                return "not a new job: write J: type|payload"
+            self.lines.append(value.encode("utf-8", "surrogateescape"))
+            return ""
+        code, _, data = value.partition(" ")
+        if len(code) != 3 or not code.isascii() or not code.isdigit():
+            return "not a status: write S: code data"
+        self.status = int(code), data.encode("utf-8", "surrogateescape")
+        return ""
 
     def take(self) -> tuple[bytes, int, list[bytes]]:
         """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
         self.settle(final=True)
-        if self.overlong:
-            self.reset()
-            raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
+        overlong = self.overlong
         found = self.kept.encode("utf-8", "surrogateescape"), self.dropped, self.lines
         self.reset()
+        if overlong:
+            raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
         return found
 
 
@@ -243,6 +275,7 @@ class Python:
     """The engine for tenants' python: one namespace per context, shared by all handlers that live in it."""
 
     file = "handler.py"
+    log: Log
 
     def __init__(self) -> None:
         self.globals: dict[str, Any] = {"__name__": "handler", "__builtins__": __builtins__}
@@ -301,7 +334,7 @@ class Python:
             except SyntaxError as err:
                 raise Refused(field, str(err.msg), err.lineno or 0, err.offset or 0) from None
             except (ValueError, RecursionError, MemoryError) as err:
-                raise Refused(field, f"cannot be compiled: {err or type(err).__name__}") from None
+                raise Refused(field, f"cannot be compiled: {str(err) or type(err).__name__}") from None
         return compiled
 
 
@@ -381,8 +414,8 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, Outcome):
         code, result = judge((err.code, err.data))
         return code, result, err.after_ms
-    if isinstance(err, TooBig):
-        return TOO_BIG, str(err).encode(), NO_DELAY
+    if isinstance(err, TooBig | Leave):
+        return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):
         return NO_MEMORY, f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(), NO_DELAY
     text = explain(err)
@@ -396,6 +429,8 @@ class Channel:
     """The two pipes."""
 
     def __init__(self) -> None:
+        for fd in (REQUEST_FD, REPLY_FD):
+            os.set_inheritable(fd, False)  # programs that a handler starts have no business with them
         self.requests = open(REQUEST_FD, "rb", buffering=1 << 16)  # noqa: SIM115, PTH123  open for life
         self.running = False
         self.forked = False
@@ -444,7 +479,7 @@ def serve(engine: Any) -> None:
     """Answer requests until the daemon closes the pipe."""
     channel = Channel()
     log = Log()
-    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = log
+    sys.stdout = sys.stderr = engine.log = log
 
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:
@@ -490,7 +525,9 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
         if not run_hook(channel, slot.before_each, FAILED, number):
             return
         channel.reply(BEGUN, index=number)
-    run_jobs(channel, log, slot, body, ids_end, sizes, attempts, ids)
+    if not run_jobs(channel, log, slot, body, ids_end, sizes, attempts, ids):
+        channel.reply(LEAVING, index=number)
+        os._exit(0)
     if slot.after_each is None or run_hook(channel, slot.after_each, ENDED, number):
         channel.reply(ENDED, index=number)
 
@@ -518,8 +555,11 @@ def run_jobs(
     sizes: tuple[int, ...],
     attempts: tuple[int, ...],
     ids: list[str],
-) -> None:
-    """One job after the other; the path of a job that says nothing and returns None is kept short."""
+) -> bool:
+    """One job after the other; the path of a job that says nothing and returns None is kept short.
+
+    False when the job that stopped last is the last that this process can run.
+    """
     call, limits = slot.call, slot.limits
     clock, pack, write = time.perf_counter_ns, REPLY.pack, os.write
     channel.running = True
@@ -528,7 +568,7 @@ def run_jobs(
         at += size
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
-        asked = False
+        last = False
         started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
@@ -537,7 +577,7 @@ def run_jobs(
                 continue
             code, result = judge(value)
         except BaseException as err:
-            asked = isinstance(err, TimedOut)
+            last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
         duration_us = min((clock() - started) // 1000, MAX_U32)
         text, dropped, new_jobs = b"", 0, ctx.new_jobs or []
@@ -554,9 +594,10 @@ def run_jobs(
         if code >= BROKEN:
             new_jobs = []  # it will run again and make them again
         channel.stopped(index, code, duration_us, result, text, dropped, after_ms, new_jobs)
-        if asked:
-            os._exit(0)
+        if last:
+            return False
     channel.running = False
+    return True
 
 
 if __name__ == "__main__":
