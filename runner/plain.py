@@ -11,17 +11,16 @@ import resource
 import shutil
 import signal
 import tempfile
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from typing import Final
 
 from runner.errors import LaunchError
 from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
 from runner.sandbox.memory import tree_bytes
 
-# sh is on every machine, and it moves descriptors without the dangers of code between fork and exec. `$0` and `$1` are
-# the numbers under which the pipes were inherited; the program follows.
-_PLACE: Final = f'exec {REQUEST_FD}<&"$0" {REPLY_FD}>&"$1"; shift; exec "$@"'
-_FIRST_HIGH_FD: Final = 64
+# The pipes arrive as 0, 1 and 2, the only numbers that every sh can move, and go to where the program expects them.
+# sh because it is everywhere, and because running python code between fork and exec is unsafe in a threaded daemon.
+_PLACE: Final = f'exec {REQUEST_FD}<&0 {REPLY_FD}>&1 0</dev/null 1>&2; exec "$@"'
 
 
 class PlainChild:
@@ -106,9 +105,8 @@ class PlainLauncher:
         log_read, log_write = os.pipe2(os.O_CLOEXEC)
         try:
             process = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", _PLACE, str(request_read), str(reply_write), *spec.argv,
-                stdin=DEVNULL, stdout=log_write, stderr=log_write,
-                pass_fds=(request_read, reply_write),
+                "/bin/sh", "-c", _PLACE, "sh", *spec.argv,
+                stdin=request_read, stdout=reply_write, stderr=log_write,
                 env={"HOME": scratch, "TMPDIR": scratch, **spec.env}, cwd=scratch,
                 start_new_session=True,
             )  # fmt: skip
@@ -134,7 +132,11 @@ class PlainLauncher:
 
 def _limit(pid: int, limits: Limits) -> None:
     """From outside, as far as that goes: there is nothing between fork and exec here that could do it."""
-    chosen = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: limits.open_files, resource.RLIMIT_FSIZE: limits.file_bytes}
+    chosen = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+    }
     if limits.cpu_s:
         chosen[resource.RLIMIT_CPU] = limits.cpu_s
     with contextlib.suppress(ProcessLookupError):

@@ -17,7 +17,9 @@ from runner.errors import LaunchError
 from runner.launch import Exit, Level
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
 
-Cleanup = Callable[[], Awaitable[bool]]  # gives back what the context had; True when it was killed for its memory
+Cleanup = Callable[
+    [], Awaitable[bool]
+]  # gives back what the context had; True when it was killed for its memory
 
 
 class SandboxedChild:
@@ -30,6 +32,7 @@ class SandboxedChild:
         namespaces: bool,
         pipes: tuple[int, int, int],
         report: socket.socket,
+        scratch: str,
         memory: Callable[[int], int],
         cleanup: Cleanup,
     ) -> None:
@@ -38,6 +41,7 @@ class SandboxedChild:
         self._reader, self._writer, self._log_fd = pipes
         self._pipes_open = True
         self._report = report
+        self.scratch_env = {"HOME": scratch, "TMPDIR": scratch}
         self._memory = memory
         self._cleanup = cleanup
         self._pidfd: int | None = None
@@ -73,6 +77,29 @@ class SandboxedChild:
     async def ready(self) -> None:
         """Wait until all layers are in place. Raises LaunchError when one was refused; then nothing is left."""
         await asyncio.shield(self._ready)
+
+    @property
+    def alive(self) -> bool:
+        return self._ending is None
+
+    async def go(self, environment: bytes) -> None:
+        """Set a blank context going. Raises LaunchError when it has ended meanwhile."""
+        view = memoryview(environment)
+        while view:
+            try:
+                view = view[os.write(self._writer, view) :]
+            except BlockingIOError:
+                await self._writable()
+            except BrokenPipeError as error:
+                raise LaunchError("the context ended before it got going") from error
+
+    async def _writable(self) -> None:
+        free = self._loop.create_future()
+        self._loop.add_writer(self._writer, lambda: free.done() or free.set_result(None))
+        try:
+            await free
+        finally:
+            self._loop.remove_writer(self._writer)
 
     async def terminate(self) -> None:
         self._tell(TERMINATE)
@@ -162,7 +189,9 @@ class SandboxedChild:
             oom = await self._cleanup()
         finally:
             self._ended.set_result(
-                Exit(status=code, signal=None, oom=oom) if code >= 0 else Exit(status=None, signal=-code, oom=oom)
+                Exit(status=code, signal=None, oom=oom)
+                if code >= 0
+                else Exit(status=None, signal=-code, oom=oom)
             )
 
 

@@ -1,4 +1,4 @@
-"""Starts isolated contexts: chooses the layers, keeps warm spawners, gives every context its cgroup, uid and pipes.
+"""Starts isolated contexts: chooses the layers, keeps warm spawners and a stock of blank contexts.
 
 A context that cannot get every layer that was chosen is not started. Contexts with the same view of the file system
 share a spawner; a spawner that died is replaced at the next launch.
@@ -10,43 +10,61 @@ import os
 import resource
 import shutil
 import socket
-import tempfile
 from collections.abc import Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from runner.errors import IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
-from runner.sandbox import cgroups, layers, runtime, seccomp
+from runner.sandbox import cgroups, layers, seccomp
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.inner import kernel
-from runner.sandbox.inner.order import Order
+from runner.sandbox.inner.order import Order, pack_environment
 from runner.sandbox.layers import Layer
-from runner.sandbox.memory import tree_bytes
-from runner.sandbox.runtime import SCRATCH, View
+from runner.sandbox.room import OVERHEAD_PROCESSES, Room
+from runner.sandbox.runtime import View
 from runner.sandbox.spawner import Spawner
+from runner.sandbox.stock import Stock
 from runner.sandbox.uids import DEFAULT_BASE, Uids
 
-_OVERHEAD_PROCESSES: Final = 2  # the context's init, and its usher while it starts
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
 _LOCKED_BYTES: Final = 1 << 16
+_STOCKED_KINDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """All of a LaunchSpec that does not belong to a tenant; contexts of one kind are alike until they get going."""
+
+    argv: tuple[str, ...]
+    fork: bool
+    limits: Limits
+    view: View
 
 
 class SandboxLauncher:
-    """The launcher of the daemon. `layers` are those to use; by default all that the machine can give."""
+    """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
 
-    def __init__(self, use: Set[Layer] | None = None, *, uid_base: int = DEFAULT_BASE) -> None:
+    `spares` blank contexts are kept ready of each kind that was launched lately.
+    """
+
+    def __init__(
+        self, use: Set[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
+    ) -> None:
         self._use = use
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
         self._spawners: dict[View, asyncio.Task[Spawner]] = {}
+        self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
-        self._started = 0
+        self._made = 0
 
     @property
     def layers(self) -> frozenset[Layer]:
+        """Those in use; none before `start` when they were left to the machine."""
         return frozenset(self._use or ())
 
     @property
@@ -67,69 +85,24 @@ class SandboxLauncher:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Have a warm spawner for launches like this one, so that the first of them does not wait for it."""
-        await self._spawner(_view(spec))
+        """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
+        kind = _kind(spec)
+        await self._spawner(kind.view)
+        await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
         if self._use is None:
             raise LaunchError("the launcher has not been started")
-        view = _view(spec)
-        spawner = await self._spawner(view)
-        self._started += 1
-        name = f"{self._started}-{spec.tenant}"
-        uid = self._uids.take() if Layer.UID in self._use else None
-        room = _Room(self._uids, uid)
-        ours: list[int] = []
-        theirs: list[int] = []
+        child = await self._stock.take(_kind(spec))
         try:
-            await asyncio.to_thread(room.prepare, self._cgroups, name, spec.limits, scratch=Layer.NAMESPACES not in self._use)
-            child = self._make_child(room, ours, theirs)
+            await child.go(pack_environment({**child.scratch_env, **spec.env}))
         except BaseException:
-            for fd in ours:
-                os.close(fd)
-            for fd in theirs:
-                os.close(fd)
-            await asyncio.shield(asyncio.to_thread(room.give_back))
-            raise
-        return await self._hand_over(child, spawner, self._order(spec, view, room), theirs)
-
-    def _make_child(self, room: "_Room", ours: list[int], theirs: list[int]) -> SandboxedChild:
-        request_read, request_write = os.pipe2(os.O_CLOEXEC)
-        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
-        log_read, log_write = os.pipe2(os.O_CLOEXEC)
-        report, their_report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours += [reply_read, request_write, log_read]
-        theirs += [request_read, reply_write, log_write, their_report.detach(), *room.open_procs()]
-        for fd in ours:
-            os.set_blocking(fd, False)
-        return SandboxedChild(
-            level=self.level,
-            namespaces=Layer.NAMESPACES in self.layers,
-            pipes=(reply_read, request_write, log_read),
-            report=report,
-            memory=room.memory_bytes,
-            cleanup=lambda: asyncio.to_thread(room.give_back),
-        )
-
-    async def _hand_over(
-        self, child: SandboxedChild, spawner: Spawner, order: Order, theirs: list[int]
-    ) -> SandboxedChild:
-        self._children.add(child)
-        child.on_end(self._children.discard)
-        try:
-            try:
-                await spawner.send(order, theirs)
-            finally:
-                for fd in theirs:
-                    os.close(fd)
-            await child.ready()
-        except BaseException:
-            await asyncio.shield(child.kill())
-            child.close()
+            await _discard(child)
             raise
         return child
 
     async def close(self) -> None:
+        await self._stock.close()
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
         for task in spawners.values():
@@ -138,6 +111,53 @@ class SandboxLauncher:
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
+
+    async def _make(self, kind: Kind) -> SandboxedChild:
+        """A blank context with every layer in place."""
+        spawner = await self._spawner(kind.view)
+        self._made += 1
+        room = Room(self._uids, self._uids.take() if Layer.UID in self.layers else None)
+        own_directory = Layer.NAMESPACES not in self.layers
+        try:
+            await asyncio.to_thread(
+                room.prepare, self._cgroups, str(self._made), kind.limits, own_directory=own_directory
+            )
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(room.give_back))
+            raise
+        child, theirs = self._connect(room)
+        try:
+            try:
+                await spawner.send(self._order(kind, room), theirs)
+            finally:
+                for fd in theirs:
+                    os.close(fd)
+            await child.ready()
+        except BaseException:
+            await _discard(child)
+            raise
+        return child
+
+    def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
+        """The pipes of a context: our ends in a child, and the list of theirs, in the sequence of `inner.order`."""
+        request_read, request_write = os.pipe2(os.O_CLOEXEC)
+        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        report, their_report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for fd in (reply_read, request_write, log_read):
+            os.set_blocking(fd, False)
+        child = SandboxedChild(
+            level=self.level,
+            namespaces=Layer.NAMESPACES in self.layers,
+            pipes=(reply_read, request_write, log_read),
+            report=report,
+            scratch=room.scratch,
+            memory=room.memory_bytes,
+            cleanup=lambda: asyncio.to_thread(room.give_back),
+        )
+        self._children.add(child)
+        child.on_end(self._children.discard)
+        return child, [request_read, reply_write, log_write, their_report.detach(), *room.open_procs()]
 
     async def _spawner(self, view: View) -> Spawner:
         task = self._spawners.get(view)
@@ -158,26 +178,28 @@ class SandboxLauncher:
         await spawner.start()
         return spawner
 
-    def _order(self, spec: LaunchSpec, view: View, room: "_Room") -> Order:
+    def _order(self, kind: Kind, room: Room) -> Order:
         use = self.layers
-        own_ipc = Layer.NAMESPACES in use
-        readable = (*view.readable(), "/proc") if own_ipc else view.readable()
+        view = kind.view
+        namespaces = Layer.NAMESPACES in use
+        limits = kind.limits
         return Order(
-            argv=spec.argv,
-            env={"HOME": room.scratch, "TMPDIR": room.scratch, **spec.env},
-            fork=spec.template == "python",
+            argv=kind.argv,
+            fork=kind.fork,
             scratch=room.scratch,
-            scratch_bytes=spec.limits.scratch_bytes,
-            scratch_files=max(_MIN_FILES, spec.limits.scratch_bytes // _BYTES_PER_FILE),
-            network=spec.network,
-            namespaces=own_ipc,
+            scratch_bytes=limits.scratch_bytes,
+            scratch_files=max(_MIN_FILES, limits.scratch_bytes // _BYTES_PER_FILE),
+            network=view.network,
+            namespaces=namespaces,
             own_uid=room.uid,
             close_descriptors=Layer.DESCRIPTORS in use,
-            rlimits=tuple(self._rlimits(spec.limits)) if Layer.RLIMITS in use else (),
+            rlimits=tuple(self._rlimits(limits)) if Layer.RLIMITS in use else (),
             landlock=Layer.LANDLOCK in use,
-            readable=readable,
+            readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=spec.network, own_ipc=own_ipc).hex() if Layer.SECCOMP in use else "",
+            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex()
+            if Layer.SECCOMP in use
+            else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
@@ -188,8 +210,11 @@ class SandboxLauncher:
             (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
             (resource.RLIMIT_RTPRIO, 0),
         ]
-        if self.layers & {Layer.UID, Layer.NAMESPACES}:  # else it would count every process of the daemon's user
-            chosen.append((resource.RLIMIT_NPROC, limits.processes + _OVERHEAD_PROCESSES))
+        if self.layers & {
+            Layer.UID,
+            Layer.NAMESPACES,
+        }:  # else it would count every process of the daemon's user
+            chosen.append((resource.RLIMIT_NPROC, limits.processes + OVERHEAD_PROCESSES))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
         if limits.cpu_s:
@@ -197,49 +222,17 @@ class SandboxLauncher:
         return chosen
 
 
-class _Room:
-    """What one context occupies on the machine, and gives back when it has ended."""
-
-    def __init__(self, uids: Uids, uid: int | None) -> None:
-        self._uids = uids
-        self.uid = uid
-        self.scratch = SCRATCH
-        self._cgroup: cgroups.Cgroup | None = None
-
-    def prepare(self, subtree: cgroups.Cgroups | None, name: str, limits: Limits, *, scratch: bool) -> None:
-        if subtree is not None:
-            self._cgroup = subtree.create(
-                name, memory_bytes=limits.memory_bytes, processes=limits.processes + _OVERHEAD_PROCESSES
-            )
-        if scratch:
-            self.scratch = tempfile.mkdtemp(prefix="functory-")
-            if self.uid is not None:
-                os.chown(self.scratch, self.uid, self.uid)
-
-    def open_procs(self) -> list[int]:
-        return [] if self._cgroup is None else self._cgroup.open_procs()
-
-    def memory_bytes(self, pid: int) -> int:
-        return tree_bytes(pid) if self._cgroup is None else self._cgroup.memory_bytes()
-
-    def give_back(self) -> bool:
-        """Ensures: cgroup, scratch and uid are free. Says whether the kernel killed for memory in the cgroup."""
-        oom = False
-        if self._cgroup is not None:
-            oom = self._cgroup.oom_kills() > 0
-            self._cgroup.remove()
-        if self.scratch != SCRATCH:
-            shutil.rmtree(self.scratch, ignore_errors=True)  # does not follow links; its processes have ended
-        if self.uid is not None:
-            self._uids.release(self.uid)
-        return oom
+async def _discard(child: SandboxedChild) -> None:
+    await asyncio.shield(child.kill())
+    child.close()
 
 
-def _view(spec: LaunchSpec) -> View:
+def _kind(spec: LaunchSpec) -> Kind:
+    fork = spec.template == "python"
     extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
-    if spec.template == "python":
+    if fork:
         extra.add(Path(spec.argv[2]))
-    return View(tuple(sorted(extra)), spec.network)
+    return Kind(spec.argv, fork, spec.limits, View(tuple(sorted(extra)), spec.network))
 
 
 def _open_cgroups() -> cgroups.Cgroups:

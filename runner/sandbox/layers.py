@@ -97,7 +97,12 @@ def _detect_cgroup() -> LayerState:
 def _detect_uid() -> LayerState:
     if os.geteuid() == 0:
         return LayerState(Layer.UID, True, "running as root, each context gets a uid of its own")
-    return LayerState(Layer.UID, False, "not running as root", "start the daemon as root: it gives every context its own uid")
+    return LayerState(
+        Layer.UID,
+        False,
+        "not running as root",
+        "start the daemon as root: it gives every context its own uid",
+    )
 
 
 def _detect_namespaces() -> LayerState:
@@ -128,7 +133,10 @@ def _detect_landlock() -> LayerState:
     abi = landlock.abi()
     if abi == 0:
         return LayerState(
-            Layer.LANDLOCK, False, "the kernel does not offer Landlock", "boot with `landlock` in lsm= (Linux 5.13 or later)"
+            Layer.LANDLOCK,
+            False,
+            "the kernel does not offer Landlock",
+            "boot with `landlock` in lsm= (Linux 5.13 or later)",
         )
     missing = "" if abi >= 6 else "; signals and abstract sockets are covered from ABI 6 (Linux 6.12) on"
     return LayerState(Layer.LANDLOCK, True, f"ABI {abi}{missing}")
@@ -136,5 +144,7 @@ def _detect_landlock() -> LayerState:
 
 def _detect_seccomp() -> LayerState:
     if not seccomp.supported():
-        return LayerState(Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64")
+        return LayerState(
+            Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64"
+        )
     return LayerState(Layer.SECCOMP, True, f"filter for {os.uname().machine}")

@@ -43,7 +43,13 @@ _DEVICE_LINKS: Final = {
 _PASSWD: Final = f"context:x:1000:1000::{SCRATCH}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 _GROUP: Final = "context:x:1000:\nnobody:x:65534:\n"
 _PACKAGE: Final = Path(__file__).resolve().parent
-_SPAWNER_CAPABILITIES: Final = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_SYS_RESOURCE")
+_SPAWNER_CAPABILITIES: Final = (
+    "CAP_SYS_ADMIN",
+    "CAP_SETUID",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SYS_RESOURCE",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,11 @@ class View:
     extra: tuple[Path, ...]
     network: bool
 
-    def readable(self) -> tuple[str, ...]:
-        """For Landlock: everything but /proc, which exists for a context only in its own namespace."""
-        settings = _SETTINGS + (_NETWORK_SETTINGS if self.network else ())
-        return (*_PROGRAMS, *settings, "/etc/passwd", "/etc/group", *_DEVICES, *_python_paths(), *map(str, self.extra))
+    def readable(self, *, own_proc: bool) -> tuple[str, ...]:
+        """For Landlock. /proc only where it is the context's own and does not show the machine's processes."""
+        settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), "/etc/passwd", "/etc/group")
+        proc = ("/proc",) if own_proc else ()
+        return (*_PROGRAMS, *settings, *proc, *_DEVICES, *_python_paths(), *map(str, self.extra))
 
     def writable(self, scratch: str) -> tuple[str, ...]:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
@@ -91,7 +98,9 @@ def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[in
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
     paths = (*settings, *_python_paths(), *_own_code(), *map(str, view.extra))
-    for parent in _parents((*paths, *_DEVICES)):  # left to itself, bubblewrap makes some of them for root only
+    for parent in _parents(
+        (*paths, *_DEVICES)
+    ):  # left to itself, bubblewrap makes some of them for root only
         flags += ["--dir", parent]
     for path in _PROGRAMS:
         flags += _same_place(Path(path))

@@ -28,7 +28,11 @@ _NOT_THERE: Final = _ERRNO | errno.ENOSYS
 
 _NAMESPACE_FLAGS: Final = 0x7E02_0080  # CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
-_NETWORK_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)  # netlink: addresses, for getaddrinfo
+_NETWORK_FAMILIES: Final = (
+    socket.AF_INET,
+    socket.AF_INET6,
+    socket.AF_NETLINK,
+)  # netlink: addresses, for getaddrinfo
 
 
 def supported() -> bool:

@@ -6,6 +6,7 @@ context (ABI 6). What it does not stop, on any ABI: seeing that a path exists (s
 
 import ctypes
 import os
+import stat
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,7 +21,13 @@ _READ_FILE: Final = 1 << 2
 _READ_DIR: Final = 1 << 3
 _TRUNCATE: Final = 1 << 14
 _IOCTL_DEV: Final = 1 << 15
-_FS_RIGHTS: Final = {1: 1 << 13, 2: 1 << 14, 3: 1 << 15, 4: 1 << 15, 5: 1 << 16}  # ABI -> first bit that it lacks
+_FS_RIGHTS: Final = {
+    1: 1 << 13,
+    2: 1 << 14,
+    3: 1 << 15,
+    4: 1 << 15,
+    5: 1 << 16,
+}  # ABI -> first bit that it lacks
 _NET_TCP: Final = 0b11  # bind, connect
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL: Final = 0b11
 
@@ -59,10 +66,12 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool)
     if version >= 6:
         attributes.scoped = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL
         size = 24
-    ruleset = kernel.syscall(kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0)
+    ruleset = kernel.syscall(
+        kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0
+    )
     try:
         for path in readable:
-            _allow(ruleset, path, _READ)
+            _allow(ruleset, path, _READ & rights)
         for path in writable:
             _allow(ruleset, path, rights)
         kernel.syscall(kernel.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
@@ -76,10 +85,9 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     except OSError:
         return
     try:
-        allowed = access & (_FS_RIGHTS[min(abi(), 5)] - 1)
-        if not os.path.isdir(path):  # noqa: PTH112  # pathlib is not worth loading into every context
-            allowed &= _ON_A_FILE
-        rule = _PathBeneath(allowed, parent)
+        if not stat.S_ISDIR(os.fstat(parent).st_mode):
+            access &= _ON_A_FILE
+        rule = _PathBeneath(access, parent)
         kernel.syscall(kernel.SYS_LANDLOCK_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
     finally:
         os.close(parent)

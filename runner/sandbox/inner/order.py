@@ -1,10 +1,12 @@
 """An order to start one context, as the daemon sends it to a spawner: plain values that travel as JSON in a memfd.
 
-A memfd and not the socket, because an environment or an argument list may be bigger than a socket's message.
+A memfd and not the socket, because an argument list may be bigger than a socket's message. The order knows no tenant:
+a context is made blank, locked, and then waits for its environment, which comes first on the request pipe.
 """
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -19,11 +21,12 @@ TERMINATE: Final = b"terminate"
 KILL: Final = b"kill"
 REPORT_BYTES: Final = 4096
 
+_LENGTH_BYTES: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
     argv: tuple[str, ...]
-    env: dict[str, str]
     fork: bool  # run the python file argv[2] in a fork of the warm interpreter instead of exec'ing argv
     scratch: str  # the one writable directory; with namespaces a tmpfs is mounted on it
     scratch_bytes: int
@@ -55,3 +58,26 @@ class Order:
             values[name] = tuple(values[name])
         values["rlimits"] = tuple((resource, value) for resource, value in values["rlimits"])
         return cls(**values)
+
+
+def pack_environment(env: Mapping[str, str]) -> bytes:
+    """What the daemon writes to the request pipe to set a blank context going."""
+    body = json.dumps(dict(env)).encode()
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+def read_environment(fd: int) -> dict[str, str] | None:
+    """Wait for the environment, and read not one byte more; None when the context is not wanted after all."""
+    head = _read_exactly(fd, _LENGTH_BYTES)
+    body = _read_exactly(fd, int.from_bytes(head, "big")) if head else b""
+    return json.loads(body) if body else None
+
+
+def _read_exactly(fd: int, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = os.read(fd, count - len(parts))
+        if not part:
+            return b""
+        parts += part
+    return bytes(parts)

@@ -6,7 +6,9 @@ this already warm interpreter, or the program that `argv` names. Three processes
 
     spawner ── usher (enters cgroups and namespaces, ends) ── init (`inner.init`) ── program (the tenant's)
 
-Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing.
+Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing. The
+program, every layer in place, waits for its environment before it does anything: until then the context is blank, and
+the daemon may keep it in stock.
 """
 
 import gc
@@ -16,12 +18,23 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from runner.sandbox.inner import confine, init, kernel
-from runner.sandbox.inner.order import FD_LOG, FD_ORDER, FD_REPLY, FD_REPORT, FD_REQUEST, FIXED_FDS, MAX_FDS, Order
+from runner.sandbox.inner.order import (
+    FD_LOG,
+    FD_ORDER,
+    FD_REPLY,
+    FD_REPORT,
+    FD_REQUEST,
+    FIXED_FDS,
+    MAX_FDS,
+    Order,
+    read_environment,
+)
 
+REQUEST_FD: Final = 3  # as in `runner.launch`, which is not loaded into contexts
 PRELOAD: Final = (
     "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib", "copy",
     "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "html",
@@ -39,8 +52,12 @@ def main() -> None:
     control.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # so that the end of an usher leaves its init a child of ours
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
+    kernel.prctl(
+        kernel.PR_SET_CHILD_SUBREAPER, 1
+    )  # so that the end of an usher leaves its init a child of ours
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # the kernel collects ended children: there is nothing to ask them
     os.umask(0o077)
     for name in PRELOAD:
         __import__(name)
@@ -151,24 +168,31 @@ def _become_program(
             raise FileNotFoundError("not there, or not executable, in the sandbox")
         report.send(b'{"ready": true}')
         report.close()
-        if code is None:
-            os.execve(order.argv[0], order.argv, order.env)
     except OSError as error:
         _fail(report, order.argv[0], error)
         os._exit(127)
-    return lambda: _run(code, order)
+    env = read_environment(REQUEST_FD)  # a blank context waits here, with every layer in place
+    if env is None:
+        os._exit(0)
+    if code is None:
+        try:
+            os.execve(order.argv[0], order.argv, env)
+        except OSError as error:
+            os.write(2, f"{order.argv[0]}: {error}\n".encode())
+            os._exit(127)
+    return lambda: _run(code, order.argv[2:], env)
 
 
-def _run(code: types.CodeType, order: Order) -> None:
-    """As `python -I file args` would: the file is `__main__`, the environment is the one of the order."""
+def _run(code: types.CodeType, argv: Sequence[str], env: dict[str, str]) -> None:
+    """As `python -I file args` would: the file is `__main__`, the environment is the one of the launch."""
     os.environ.clear()
-    os.environ.update(order.env)
+    os.environ.update(env)
     for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
         del sys.modules[name]
     main_module = types.ModuleType("__main__")
-    main_module.__file__ = order.argv[2]
+    main_module.__file__ = argv[0]
     sys.modules["__main__"] = main_module
-    sys.argv = list(order.argv[2:])
+    sys.argv = list(argv)
     exec(code, main_module.__dict__)  # noqa: S102  # our own bootstrap, compiled above
 
 
