@@ -1,106 +1,144 @@
-"""A launcher without isolation (L0): for tests, and for operators who say that all their tenants are trusted."""
+"""The launcher without isolation (L0): a plain subprocess. Only for an operator who trusts all tenants, and for tests.
+
+It keeps the rest of the promise of `runner.launch`: the same descriptors, no inherited environment, limits of size
+where rlimits can give them, and an end of the whole process group. What left its group, survives.
+"""
 
 import asyncio
 import contextlib
-import fcntl
 import os
+import resource
+import shutil
 import signal
-from pathlib import Path
+import tempfile
+from asyncio.subprocess import Process
+from typing import Final
 
 from runner.errors import LaunchError
-from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level
+from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
+from runner.sandbox.memory import tree_bytes
 
-
-def _high(fd: int) -> int:
-    """The same descriptor out of the way of those that the child expects."""
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
-    os.close(fd)
-    return moved
+# The pipes arrive as 0, 1 and 2, the only numbers that every sh can move, and go to where the program expects them.
+# sh because it is everywhere, and because running python code between fork and exec is unsafe in a threaded daemon.
+_PLACE: Final = f'exec {REQUEST_FD}<&0 {REPLY_FD}>&1 0</dev/null 1>&2; exec "$@"'
 
 
 class PlainChild:
-    def __init__(self, pid: int, reader: int, writer: int, log_fd: int) -> None:
-        self.pid = pid
-        self.level = Level.L0
-        self.reader, self.writer, self.log_fd = reader, writer, log_fd
-        self._open = True
-        loop = asyncio.get_running_loop()
-        self._exit: asyncio.Future[Exit] = loop.create_future()
-        self._pidfd = os.pidfd_open(pid)
-        loop.add_reader(self._pidfd, self._reap)
+    """A subprocess in a process group and a scratch directory of its own."""
 
-    def _reap(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pidfd)
-        os.close(self._pidfd)
-        _, status = os.waitpid(self.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        self._exit.set_result(Exit(code, None) if code >= 0 else Exit(None, -code))
+    def __init__(self, process: Process, pipes: tuple[int, int, int], scratch: str) -> None:
+        self._process = process
+        self._reader, self._writer, self._log_fd = pipes
+        self._pipes_open = True
+        self._scratch = scratch
+        self._ended = asyncio.create_task(self._end())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def level(self) -> Level:
+        return Level.L0
+
+    @property
+    def reader(self) -> int:
+        return self._reader
+
+    @property
+    def writer(self) -> int:
+        return self._writer
+
+    @property
+    def log_fd(self) -> int:
+        return self._log_fd
 
     async def terminate(self) -> None:
         self._signal(signal.SIGTERM)
 
     async def kill(self) -> None:
         self._signal(signal.SIGKILL)
-        await asyncio.shield(self._exit)
+        await self.wait()
 
     async def wait(self) -> Exit:
-        return await asyncio.shield(self._exit)
+        return await asyncio.shield(self._ended)
 
     def memory_bytes(self) -> int:
-        try:
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        except (OSError, IndexError, ValueError):
-            return 0
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return 0 if self._ended.done() else tree_bytes(self._process.pid)
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
-            for fd in (self.reader, self.writer, self.log_fd):
+        if self._pipes_open:
+            self._pipes_open = False
+            for fd in (self._reader, self._writer, self._log_fd):
                 os.close(fd)
 
     def _signal(self, number: int) -> None:
+        if not self._ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    async def _end(self) -> Exit:
+        code = await self._process.wait()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
+            os.killpg(self._process.pid, signal.SIGKILL)  # what it left behind in its group
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+        return Exit(status=code, signal=None) if code >= 0 else Exit(status=None, signal=-code)
 
 
 class PlainLauncher:
-    level = Level.L0
+    """Starts plain subprocesses."""
 
     def __init__(self) -> None:
-        self._children: list[PlainChild] = []
+        self._children: set[PlainChild] = set()
+
+    @property
+    def level(self) -> Level:
+        return Level.L0
 
     async def start(self) -> None:
-        return
+        """Nothing to get ready."""
 
     async def launch(self, spec: LaunchSpec) -> PlainChild:
-        request, reply, log = os.pipe(), os.pipe(), os.pipe()
-        theirs = [_high(request[0]), _high(reply[1]), _high(log[1])]
-        ours = [reply[0], request[1], log[0]]
-        null = _high(os.open(os.devnull, os.O_RDONLY))
-        actions = [
-            (os.POSIX_SPAWN_DUP2, null, 0),
-            (os.POSIX_SPAWN_DUP2, theirs[2], 1),
-            (os.POSIX_SPAWN_DUP2, theirs[2], 2),
-            (os.POSIX_SPAWN_DUP2, theirs[0], REQUEST_FD),
-            (os.POSIX_SPAWN_DUP2, theirs[1], REPLY_FD),
-        ]
+        scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="functory-")
+        request_read, request_write = os.pipe2(os.O_CLOEXEC)
+        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
         try:
-            pid = os.posix_spawn(spec.argv[0], spec.argv, dict(spec.env), file_actions=actions, setsid=True)
-        except OSError as err:
-            for fd in ours:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh", "-c", _PLACE, "sh", *spec.argv,
+                stdin=request_read, stdout=reply_write, stderr=log_write,
+                env={"HOME": scratch, "TMPDIR": scratch, **spec.env}, cwd=scratch,
+                start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            for fd in (request_write, reply_read, log_read):
                 os.close(fd)
-            raise LaunchError(f"cannot start {spec.argv[0]}: {err}") from err
+            await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+            raise LaunchError(f"{spec.argv[0]}: {error}") from error
         finally:
-            for fd in (*theirs, null):
+            for fd in (request_read, reply_write, log_write):
                 os.close(fd)
-        for fd in ours:
+        _limit(process.pid, spec.limits)
+        for fd in (request_write, reply_read, log_read):
             os.set_blocking(fd, False)
-        child = PlainChild(pid, *ours)
-        self._children.append(child)
+        child = PlainChild(process, (reply_read, request_write, log_read), scratch)
+        self._children.add(child)
+        child._ended.add_done_callback(lambda _: self._children.discard(child))
         return child
 
     async def close(self) -> None:
-        for child in self._children:
-            await child.kill()
-            child.close()
+        await asyncio.gather(*(child.kill() for child in tuple(self._children)))
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """From outside, as far as that goes: there is nothing between fork and exec here that could do it."""
+    chosen = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+    }
+    if limits.cpu_s:
+        chosen[resource.RLIMIT_CPU] = limits.cpu_s
+    with contextlib.suppress(ProcessLookupError):
+        for number, value in chosen.items():
+            resource.prlimit(pid, number, (value, value))
