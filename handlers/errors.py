@@ -1,8 +1,8 @@
 """What can be wrong with a handler that a tenant sends.
 
-    HandlerError              code handler_error
-      HandlerInvalid          code handler_invalid     a field is missing, unknown, of the wrong kind or out of bounds
-      HandlerSyntaxError      code handler_syntax      the text of a field does not parse; line and column are the tenant's
+    HandlerError             code handler_error
+      InvalidHandlerError    code handler_invalid   a field is missing, unknown, of the wrong kind or too big
+      HandlerSyntaxError     code handler_syntax    the text of a field does not parse
 
 Messages name the field and say what to do; they are shown to the tenant as they are.
 """
@@ -20,7 +20,7 @@ class HandlerError(Exception):
         self.field = field
 
 
-class HandlerInvalid(HandlerError):
+class InvalidHandlerError(HandlerError):
     code: ClassVar[str] = "handler_invalid"
 
 

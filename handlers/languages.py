@@ -1,7 +1,7 @@
 """The table of languages: what runs a body, with which bootstrap, within which bounds.
 
-Adding a language is a bootstrap file that speaks docs/runner-protocol.md and one row here; `php` is the example. The rows say
-what to start and never start it: that is the runner's business.
+Adding a language is a bootstrap file that speaks docs/runner-protocol.md and one row here; `php` is the
+example. The rows say what to start and never start it: that is the runner's business.
 """
 
 import shutil
@@ -20,7 +20,10 @@ _MB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One row. `command` is looked up on the PATH when a context is started, so installing it later is enough."""
+    """One row.
+
+    `command` is looked up on the PATH when a context is started, so installing it later is enough.
+    """
 
     name: str
     command: str = ""  # "" = Python itself; the bootstrap of several languages is a Python program
@@ -38,37 +41,32 @@ class Language:
         return bool(self.bootstrap)
 
     def argv(self) -> tuple[str, ...]:
-        """What to run. Raises FileNotFoundError with the name of what is missing."""
+        """What to run. Raises FileNotFoundError with the name of what is missing.
+
+        The folders of `modules` follow as arguments: the interpreter is the plain one, tenants do not get to
+        import from the virtual environment of the daemon.
+        """
         for command in self.needs:
             _find(command)
-        return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap))
+        folders = (str(_package(module)) for module in self.modules)
+        return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap), *folders)
 
     def missing(self) -> str | None:
         """The command or package that this machine lacks for the language, or None."""
+        if not self.in_context:
+            return None
         try:
             self.argv()
         except FileNotFoundError as err:
             return str(err)
-        for module in self.modules:
-            if util.find_spec(module) is None:
-                return module
         return None
 
     def readable(self) -> tuple[Path, ...]:
         """Paths beyond the base runtime that the program reads."""
-        found = [BOOTSTRAPS]
-        for module in self.modules:
-            spec = util.find_spec(module)
-            if spec is not None and spec.origin is not None:
-                found.append(Path(spec.origin).parent)
-        return tuple(found)
+        return (BOOTSTRAPS, *map(_package, self.modules))
 
     def _program(self) -> str:
-        if self.command:
-            return _find(self.command)
-        # Tenants get the plain interpreter: our own virtual environment is not theirs to import from. A bootstrap that
-        # needs one of our packages runs in it, and shows the tenant's code no Python at all.
-        return sys.executable if self.modules else str(Path(sys.executable).resolve())
+        return _find(self.command) if self.command else str(Path(sys.executable).resolve())
 
 
 def _find(command: str) -> str:
@@ -76,6 +74,13 @@ def _find(command: str) -> str:
     if path is None:
         raise FileNotFoundError(command)
     return path
+
+
+def _package(module: str) -> Path:
+    spec = util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(f"python package {module}")
+    return Path(spec.origin).parent
 
 
 _PYTHON: Final = ("-I",)
@@ -92,7 +97,7 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 arguments=_PYTHON,
                 bootstrap="wasm.py",
                 modules=("wasmtime",),
-                template="wasm",
+                template="python",
                 body_max_bytes=22 * _MB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),

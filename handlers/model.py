@@ -1,7 +1,8 @@
 """The handler as a value: what a tenant registered for one jobtype, in memory and as JSON.
 
-Owns the names: the JSON names are those of the HTTP interface (`beforeEach`), the attributes are Python's. A `Handler` that
-exists has passed `handlers.validation` or came back from the store where only validated ones are put; nothing here checks.
+Owns the names: the JSON names are those of the HTTP interface (`beforeEach`), the attributes are Python's. A
+`Handler` that exists has passed `handlers.validation` or came back from the store where only validated ones
+are put; nothing here checks.
 """
 
 import hashlib
@@ -66,7 +67,7 @@ class Handler:
 
     @cached_property
     def surroundings(self) -> str:
-        """Digest of what a context is made from before it sees a body: equal eids may share only when this is equal too."""
+        """Digest of what a context is made of before it sees a body: sharers of an eid must share this too."""
         return _digest([self.lang, self.eid, self.before, dict(self.env), self.memory_mb, self.network])
 
     @property

@@ -2,9 +2,10 @@
 
 Guarantees, whatever the tenant's code does to its process or to the protocol:
 - every job of a batch is either reported through `on_stopped` exactly once or given back exactly once;
-- a crash, a timeout or a broken protocol costs the job that was running; those before it keep their outcome, those after it
-  are given back (the child runs in order and reports each job before it starts the next, so "running" is the first that
-  has not been reported);
+- a crash, a timeout or a broken protocol costs the job that was running; those before it keep their outcome,
+those after it
+  are given back (the child runs in order and reports each job before it starts the next, so "running" is the
+  first that has not been reported);
 - times are the daemon's: what the child reports only divides the elapsed time among the jobs of one chunk;
 - after anything but a clean end the whole process tree is gone and `usable` is False.
 """
@@ -18,7 +19,7 @@ from typing import Final
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner import outcome, protocol
-from runner.errors import ContextLost, ProtocolError, RefusedError
+from runner.errors import ContextLostError, ProtocolError, RefusedError
 from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
@@ -90,21 +91,28 @@ class ProcessContext:
     async def start(
         cls, launcher: Launcher, spec: LaunchSpec, limits: ContextLimits, *, memory_mb: int
     ) -> "ProcessContext":
-        """A context that has said hello. Raises LaunchError or ContextLost, and then nothing of it is left."""
+        """A context that has said hello.
+
+        Raises LaunchError or ContextLostError, and then nothing of it is left.
+        """
         context = cls(await launcher.launch(spec), limits, memory_mb=memory_mb)
         try:
             hello = await context._next_answer(protocol.HELLO, within_s=limits.start_timeout_s)
-            if hello.index != protocol.VERSION:
-                raise ContextLost(f"the bootstrap speaks version {hello.index}, not {protocol.VERSION}")
+            if hello.number != protocol.VERSION:
+                await context._fail(ProtocolError(f"speaks version {hello.number} of it"))
         except BaseException:
             await context.close()
             raise
         return context
 
-    # Handlers ----------------------------------------------------------------------------------------------------
+    # Handlers
+    # ----------------------------------------------------------------------------------------------------
 
     async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> int:
-        """The slot of `handler`, loading it when it is new here. Raises RefusedError, HandlerSyntaxError, ContextLost."""
+        """The slot of `handler`, loading it when it is new here.
+
+        Raises RefusedError, HandlerSyntaxError, ContextLostError.
+        """
         key = (jobtype, handler.version)
         if (slot := self._slots.get(key)) is not None:
             return slot
@@ -115,7 +123,10 @@ class ProcessContext:
         return slot
 
     async def check(self, jobtype: str, handler: Handler) -> bytes:
-        """Parse the handler's texts and run none. Returns what the language made of it (wasm: machine code)."""
+        """Parse the handler's texts and run none.
+
+        Returns what the language made of it (wasm: machine code).
+        """
         spec = self._spec(jobtype, handler, with_before=True)
         frame = protocol.encode_load(protocol.CHECK, 0, spec)
         self._parser.max_body_bytes = self.limits.compiled_bytes
@@ -127,6 +138,9 @@ class ProcessContext:
     @property
     def slots(self) -> int:
         return len(self._slots)
+
+    def memory_bytes(self) -> int:
+        return self.child.memory_bytes()
 
     def _spec(self, jobtype: str, handler: Handler, *, with_before: bool) -> dict[str, object]:
         return {
@@ -141,7 +155,7 @@ class ProcessContext:
     async def _ask(self, frame: bytes, slot: int, within_s: float) -> Reply:
         self._wire.send(frame)
         reply = await self._next_answer(protocol.LOADED, protocol.REFUSED, within_s=within_s)
-        if reply.index != slot:
+        if reply.number != slot:
             await self._fail(ProtocolError("answered a request that was not made"))
         if reply.kind == protocol.REFUSED:
             field_, message, line, column = protocol.parse_refusal(reply.body)
@@ -152,19 +166,19 @@ class ProcessContext:
 
     async def _next_answer(self, *kinds: int, within_s: float) -> Reply:
         if self._is_lost:
-            raise ContextLost(await self._how_it_ended())
+            raise ContextLostError(await self._how_it_ended())
         self._answer = asyncio.get_running_loop().create_future()
         try:
             reply = await asyncio.wait_for(self._answer, within_s)
         except TimeoutError:
             await self.close()
-            raise ContextLost(f"did not answer within {within_s:g} s") from None
+            raise ContextLostError(f"did not answer within {within_s:g} s") from None
         except ProtocolError as err:
             await self.close()
-            raise ContextLost(f"broke the runner protocol: it {err}") from err
-        except ContextLost:
+            raise ContextLostError(f"broke the runner protocol: it {err}") from err
+        except ContextLostError:
             text = await self._how_it_ended()
-            raise ContextLost(text) from None
+            raise ContextLostError(text) from None
         finally:
             self._answer = None
         if reply.kind not in kinds:
@@ -173,7 +187,7 @@ class ProcessContext:
 
     async def _fail(self, err: ProtocolError) -> None:
         await self.close()
-        raise ContextLost(f"broke the runner protocol: it {err}")
+        raise ContextLostError(f"broke the runner protocol: it {err}")
 
     async def _how_it_ended(self) -> str:
         await self.close()
@@ -181,7 +195,8 @@ class ProcessContext:
         printed = self._log.take()[0].decode("utf-8", "replace").strip()
         return f"{text.replace(' during the job', '')}{': ' + printed if printed else ''}"
 
-    # Batches -----------------------------------------------------------------------------------------------------
+    # Batches
+    # -----------------------------------------------------------------------------------------------------
 
     async def run(
         self, slot: int, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped
@@ -211,13 +226,6 @@ class ProcessContext:
         await self.close()
         return await self._settle_lost(batch)
 
-    def running(self) -> list[str]:
-        """Ids of the jobs whose leases need renewing: all of the batch that have not been reported."""
-        batch = self._batch
-        if batch is None:
-            return []
-        return [job.id for job in batch.jobs[0 if batch.holds else batch.next :]]
-
     async def close(self) -> None:
         """End the whole process tree. Idempotent."""
         self.usable = False
@@ -226,7 +234,10 @@ class ProcessContext:
         self._wire.close()
 
     async def _until_end(self, batch: _Batch) -> bool:
-        """Wait for the end of the batch, watching the clock of the running job. True when it was a clean one."""
+        """Wait for the end of the batch, watching the clock of the running job.
+
+        True when it was a clean one.
+        """
         done = self._done
         assert done is not None  # noqa: S101  set by run, the only caller
         while True:
@@ -241,7 +252,10 @@ class ProcessContext:
         return False
 
     def _received(self, replies: list[Reply]) -> None:
-        """Called by the wire with every chunk. Raises ProtocolError at the first message that has no business here."""
+        """Called by the wire with every chunk.
+
+        Raises ProtocolError at the first message that has no business here.
+        """
         batch = self._batch
         if batch is None or self._done is None or self._done.done():
             self._received_answer(replies)
@@ -268,7 +282,7 @@ class ProcessContext:
             self._answer.set_result(reply)
 
     def _received_phase(self, batch: _Batch, reply: Reply, now: float) -> None:
-        if reply.index != batch.number:
+        if reply.number != batch.number:
             raise ProtocolError("spoke of a batch that is not running")
         if reply.kind == protocol.BEGUN and not batch.begun:
             batch.begun = True
@@ -281,14 +295,14 @@ class ProcessContext:
                 batch.hook_error = f"afterEach failed: {_text(reply.body)}"
             self._finish(None)
         elif reply.kind == protocol.LEAVING and 0 < batch.next < len(batch.jobs):
-            # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
-            # handler could have its jobs given back for ever.
+            # Only after progress: a context that leaves before its first job has cost that job an attempt, or
+            # a handler could have its jobs given back for ever.
             batch.left = True
         else:
             raise ProtocolError("spoke out of order")
 
     def _stopped(self, batch: _Batch, replies: list[Reply], now: float) -> None:
-        """Turn a run of STOPPED replies into outcomes; the short path is a job that left nothing but its code."""
+        """Turn STOPPED replies into outcomes; the short path is a job that left nothing but its code."""
         if not batch.begun or batch.next + len(replies) > len(batch.jobs) or batch.asked:
             if batch.asked:
                 self._take_last_words(batch, replies)
@@ -328,7 +342,9 @@ class ProcessContext:
     def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported the status {code}, which is none")
-        detail = protocol.parse_detail(body, max_new_jobs=self.limits.new_jobs) if body else protocol.NO_DETAIL
+        detail = (
+            protocol.parse_detail(body, max_new_jobs=self.limits.new_jobs) if body else protocol.NO_DETAIL
+        )
         return Stopped(
             job_id,
             outcome.name_of(code),
@@ -355,8 +371,8 @@ class ProcessContext:
             batch.on_stopped(stopped)
 
     def _take_last_words(self, batch: _Batch, replies: list[Reply]) -> None:
-        """A job that was asked to stop may still say where it was: its log and text are kept, its code is not."""
-        if replies[0].index == batch.next and replies[0].body:
+        """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
+        if replies[0].number == batch.next and replies[0].body:
             detail = protocol.parse_detail(replies[0].body, max_new_jobs=self.limits.new_jobs)
             batch.hook_error = _text(detail.result)
             self._log.feed(detail.log)
@@ -369,10 +385,9 @@ class ProcessContext:
                 self._wire.pause()
 
     def _settle(self, batch: _Batch) -> list[str]:
-        """The end of a batch that kept to the protocol: afterEach decides over outcomes that waited for it."""
+        """The end of a batch that kept to the protocol; afterEach decides over outcomes that waited."""
         if batch.hook_error:
-            stopped = [self._error(job, outcome.BROKEN, batch.hook_error, batch) for job in batch.jobs]
-            batch.on_stopped(stopped)
+            batch.on_stopped(self._errors(batch, outcome.BROKEN, batch.hook_error))
         elif batch.held:
             batch.on_stopped(batch.held)
         return []
@@ -382,17 +397,17 @@ class ProcessContext:
         exitcode, text = self._why_lost(batch, await self._exit)
         if not batch.begun:
             text = f"beforeEach failed: {text}"
-            batch.on_stopped([self._error(job, exitcode, text, batch) for job in batch.jobs])
+            batch.on_stopped(self._errors(batch, exitcode, text))
             return []
         if batch.next == len(batch.jobs):
             if batch.holds:
-                text = f"afterEach failed: {text}"
-                batch.on_stopped([self._error(job, exitcode, text, batch) for job in batch.jobs])
+                batch.on_stopped(self._errors(batch, exitcode, f"afterEach failed: {text}"))
             return []
         if batch.left:
             batch.on_stopped(batch.held)
             return [job.id for job in batch.jobs[batch.next :]]
-        culprit = self._error(batch.jobs[batch.next], exitcode, text, batch)
+        running_ms = (time.monotonic() - batch.progress_at) * 1000
+        culprit = self._error(batch.jobs[batch.next], exitcode, text, running_ms)
         batch.on_stopped([*batch.held, culprit])
         return [job.id for job in batch.jobs[batch.next + 1 :]]
 
@@ -406,24 +421,31 @@ class ProcessContext:
             return outcome.CRASHED, f"broke the runner protocol: it {self._lost}"
         return outcome.describe_exit(end, memory_mb=self.memory_mb)
 
-    def _error(self, job: BatchJob, exitcode: int, text: str, batch: _Batch) -> Stopped:
-        duration_ms = (time.monotonic() - batch.progress_at) * 1000
-        log = self._log.take()[0]
+    def _errors(self, batch: _Batch, exitcode: int, text: str) -> list[Stopped]:
+        """An error of the whole batch; its time is divided among its jobs."""
+        share_ms = (time.monotonic() - batch.started_at) * 1000 / len(batch.jobs)
+        return [self._error(job, exitcode, text, share_ms) for job in batch.jobs]
+
+    def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float) -> Stopped:
         return Stopped(
             job.id,
             outcome.name_of(exitcode),
             exitcode,
             text.encode("utf-8", "replace"),
-            log,
+            self._log.take()[0],
             duration_ms,
             (),
             self.child.level,
         )
 
-    # The end of the process ----------------------------------------------------------------------------------------
+    # The end of the process
+    # ----------------------------------------------------------------------------------------
 
     def _on_exit(self, exit_task: asyncio.Task[Exit]) -> None:
-        """The process is gone. A grandchild may hold the pipes open for ever, so their end is not waited for."""
+        """The process is gone.
+
+        A grandchild may hold the pipes open for ever, so their end is not waited for.
+        """
         if exit_task.cancelled() or self._is_lost:
             return
         self._wire.drain()
@@ -438,7 +460,7 @@ class ProcessContext:
         self._lost = why
         self.usable = False
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(why or ContextLost("ended"))
+            self._answer.set_exception(why or ContextLostError("ended"))
         self._finish(why)
 
     def _finish(self, why: Exception | None) -> None:

@@ -4,9 +4,9 @@ RunnerError
 ├── LaunchError            a context could not be started
 │   └── IsolationError     the machine cannot give the isolation that was asked for
 ├── ProtocolError          a context sent what the protocol does not allow; that context is ended
-├── ContextLost            a context ended, or was ended, while something was asked of it
+├── ContextLostError            a context ended, or was ended, while something was asked of it
 ├── RefusedError           a handler does not load: its own `before` or its top level failed
-└── TargetRefused          an http handler points where it may not
+└── TargetRefusedError          an http handler points where it may not
 """
 
 
@@ -34,7 +34,7 @@ class ProtocolError(RunnerError):
     code = "protocol"
 
 
-class ContextLost(RunnerError):
+class ContextLostError(RunnerError):
     """A context ended, or had to be ended, while something was asked of it; the message says how."""
 
     code = "context_lost"
@@ -46,7 +46,7 @@ class RefusedError(RunnerError):
     code = "handler_refused"
 
 
-class TargetRefused(RunnerError):
+class TargetRefusedError(RunnerError):
     """The address of an http handler is one that tenants may not reach."""
 
     code = "target_refused"

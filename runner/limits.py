@@ -1,4 +1,4 @@
-"""The bounds of a context and of each job in it, in one place, with the words that a tenant reads when one is reached."""
+"""The bounds of a context and of each job in it, with the words that a tenant reads when one is reached."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +43,7 @@ class ContextLimits:
         )
 
     def for_child(self, handler: Handler) -> dict[str, Any]:
-        """What the bootstrap enforces itself, because only it can say so politely, and the words for the rest."""
+        """What the bootstrap enforces itself, as only it can say so politely, and words for the rest."""
         return {
             "timeout_s": handler.timeout_s,
             "memory_mb": handler.memory_mb,

@@ -1,7 +1,8 @@
 """How a job stopped, as a value, and the words for it.
 
-Owns the exit codes that the runner itself gives and their texts; the codes 100 to 599 that a handler chooses pass through.
-A result of a job that the runner stopped is plain text that says what happened, for the tenant to read.
+Owns the exit codes that the runner itself gives and their texts; the codes 100 to 599 that a handler chooses
+pass through. A result of a job that the runner stopped is plain text that says what happened, for the tenant
+to read.
 """
 
 import signal

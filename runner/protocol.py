@@ -1,8 +1,10 @@
-"""The messages between the daemon and a context, as bytes. docs/runner-protocol.md is the page for both sides.
+"""The messages between the daemon and a context, as bytes. docs/runner-protocol.md is the page for both
+sides.
 
-Owns the formats and their bounds; does no I/O. Requests are ours and trusted by the child; replies are hostile: the tenant's
-code lives in the process that writes them. `ReplyParser` takes any bytes and either returns whole replies within the bounds
-or raises ProtocolError; it never holds more than one bounded reply that is incomplete.
+Owns the formats and their bounds; does no I/O. Requests are ours and trusted by the child; replies are
+hostile: the tenant's code lives in the process that writes them. `ReplyParser` takes any bytes and either
+returns whole replies within the bounds or raises ProtocolError; it never holds more than one bounded reply
+that is incomplete.
 """
 
 import json
@@ -30,7 +32,9 @@ LEAVING: Final = 8
 
 _REQUEST: Final = struct.Struct("<IHH")  # length, kind, slot
 _REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
-_DETAIL: Final = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
+_DETAIL: Final = struct.Struct(
+    "<IIIII"
+)  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
 _NO_DELAY: Final = 0xFFFFFFFF
 _REPLY_BYTES: Final = _REPLY.size
 
@@ -51,7 +55,7 @@ class BatchJob(Protocol):
 class Reply(NamedTuple):
     kind: int
     code: int
-    index: int
+    number: int  # which job, slot or batch
     duration_us: int
     body: bytes
 
@@ -126,7 +130,9 @@ class ReplyParser:
                 raise ProtocolError(f"sent a message of unknown kind {kind}")
             if length:
                 if length > self.max_body_bytes:
-                    raise ProtocolError(f"announced a message of {length} bytes, the limit is {self.max_body_bytes}")
+                    raise ProtocolError(
+                        f"announced a message of {length} bytes, the limit is {self.max_body_bytes}"
+                    )
                 if at + size + length > end:
                     self._wanted = size + length
                     break
@@ -166,7 +172,10 @@ def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
 
 
 def parse_new_job(line: bytes) -> NewJob:
-    """`type|payload`. Raises ProtocolError; the bar that a tenant name would need is not among a type's characters."""
+    """`type|payload`.
+
+    Raises ProtocolError; the bar that a tenant name would need is not among a type's characters.
+    """
     kind, bar, payload = line.partition(b"|")
     if not bar or not _TYPE.fullmatch(kind):
         raise ProtocolError("sent a new job without a valid type")

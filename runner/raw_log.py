@@ -1,7 +1,8 @@
-"""Text that a context's process tree printed past its bootstrap: sub-processes, C libraries, a dying interpreter.
+"""Text that a context's process tree printed past its bootstrap: sub-processes, C libraries, a dying
+interpreter.
 
-Keeps the end of it and takes out `J: ` lines, in bounded memory whatever comes: one endless line, ten gigabytes, no newline
-ever. It belongs to the job that was running when it was read.
+Keeps the end of it and takes out `J: ` lines, in bounded memory whatever comes: one endless line, ten
+gigabytes, no newline ever. It belongs to the job that was running when it was read.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """The pipes of one context on the event loop: requests out, replies and raw log text in.
 
-Never blocks and never waits: what cannot be written now is written when the pipe has room, what arrives is handed over in
-chunks. Many replies that came meanwhile are one read and one callback, so the daemon does less per job the busier it is.
-Whatever goes wrong (end of file, a message that is none, too much output) is told once, through `lost`.
+Never blocks and never waits: what cannot be written now is written when the pipe has room, what arrives is
+handed over in chunks. Many replies that came meanwhile are one read and one callback, so the daemon does less
+per job the busier it is. Whatever goes wrong (end of file, a message that is none, too much output) is told
+once, through `lost`.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ from runner.protocol import Reply, ReplyParser
 from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
-# A log pipe is drained in steps, so that a context that prints without end takes turns with everything else on the loop.
+# A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
+# on the loop.
 _LOG_STEPS: Final = 4
 _PAUSE_S: Final = 0.001
 
@@ -50,7 +52,10 @@ class Wire:
         self._loop.add_reader(child.log_fd, self._log_readable)
 
     def send(self, frame: bytes) -> None:
-        """Write `frame`, now or as the pipe takes it. A context that has ended is noticed by its reply pipe, not here."""
+        """Write `frame`, now or as the pipe takes it.
+
+        A context that has ended is noticed by its reply pipe, not here.
+        """
         self._unsent = memoryview(frame)
         self._writable()
 

@@ -1,10 +1,12 @@
 """The python side of a context: reads batches on fd 3, runs the tenant's handler over them, answers on fd 4.
 
-One file, standard library only, run with -I. It promises the tenant the semantics of docs/handlers.md and promises the daemon
-nothing: the daemon treats every byte that leaves here as hostile, because the tenant's code lives in this same process.
+One file, standard library only, run with -I. It promises the tenant the semantics of docs/handlers.md and
+promises the daemon nothing: the daemon treats every byte that leaves here as hostile, because the tenant's
+code lives in this same process.
 
-One reply is written per job, at once: what was written survives a crash of the next job, so the daemon knows exactly which
-job was running. The small write costs less than a microsecond; asking the daemon to wait for a full buffer would cost truth.
+One reply is written per job, at once: what was written survives a crash of the next job, so the daemon knows
+exactly which job was running. The small write costs less than a microsecond; asking the daemon to wait for a
+full buffer would cost truth.
 
 `sh.py` and `wasm.py` load this file as a module and give `serve` another engine.
 """
@@ -60,7 +62,7 @@ class Outcome(BaseException):
 
 
 class TimedOut(BaseException):
-    """Raised inside the running job when the daemon asks it to stop, so that `finally` blocks get their chance."""
+    """Raised inside the running job when the daemon asks it to stop: `finally` blocks get their chance."""
 
 
 class Leave(Exception):
@@ -339,15 +341,19 @@ class Python:
 
 
 def as_module(tree: ast.Module) -> ast.Module:
-    """A body that defines `handler` is a module as it stands; any other becomes the inside of one, its lines unmoved."""
+    """A body that defines `handler` stays as it is; any other becomes the inside of one, lines unmoved."""
     import ast
 
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handler":
             return tree
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "handler" for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "handler" for t in node.targets
+        ):
             return tree
-        if isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names):
+        if isinstance(node, ast.Import | ast.ImportFrom) and any(
+            (a.asname or a.name) == "handler" for a in node.names
+        ):
             return tree
     arguments = ast.arguments([], [ast.arg("payload"), ast.arg("ctx")], None, [], [], None, [])
     kind = ast.AsyncFunctionDef if awaits(tree.body) else ast.FunctionDef
@@ -417,7 +423,11 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):
-        return NO_MEMORY, f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(), NO_DELAY
+        return (
+            NO_MEMORY,
+            f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(),
+            NO_DELAY,
+        )
     text = explain(err)
     if isinstance(err, OSError) and err.errno is not None:
         hint = limits["hints"].get(errno.errorcode.get(err.errno, ""))
@@ -431,7 +441,7 @@ class Channel:
     def __init__(self) -> None:
         for fd in (REQUEST_FD, REPLY_FD):
             os.set_inheritable(fd, False)  # programs that a handler starts have no business with them
-        self.requests = open(REQUEST_FD, "rb", buffering=1 << 16)  # noqa: SIM115, PTH123  open for life
+        self.requests = open(REQUEST_FD, "rb", buffering=1 << 16)  # noqa: SIM115  open for life
         self.running = False
         self.forked = False
         os.register_at_fork(after_in_child=self.mark_forked)
@@ -449,7 +459,9 @@ class Channel:
         return (kind, slot, body) if len(body) == length else None
 
     def write(self, data: bytes) -> None:
-        if self.forked:  # a copy of this process that the handler made and let run on: it has nothing to report
+        if (
+            self.forked
+        ):  # a copy of this process that the handler made and let run on: it has nothing to report
             os._exit(0)
         view = memoryview(data)
         while view:

@@ -1,9 +1,10 @@
-"""The sh side of a context: a long-lived shell that sources the tenant's text, and this program between it and the daemon.
+"""The sh side of a context: a long-lived shell that sources the tenant's text, and this program between it
+and the daemon.
 
-`before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that they
-set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the stdin of
-the job, what it and its children print is its log, `S: 403 why` is its status. The shell tells exit statuses on a
-descriptor that no job has.
+`before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
+they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
+stdin of the job, what it and its children print is its log, `S: 403 why` is its status. The shell tells exit
+statuses on a descriptor that no job has.
 
 One file, standard library only; the protocol and the job's log are those of `python.py` beside it.
 """

@@ -1,9 +1,10 @@
-"""The wasm side of a context: runs WASI command modules with the wasmtime package, a fresh instance for every job.
+"""The wasm side of a context: runs WASI command modules with the wasmtime package, a fresh instance for every
+job.
 
 The tenant's code never leaves the instance: it sees its payload on stdin, its environment, a clock and random
-numbers, no files and no sockets. Compilation (`check`) and execution happen in different processes: machine code
-travels through the daemon, which keeps it, so a context starts without compiling. What `load` is given comes from
-a `check` of the same tenant's module, in which none of the module's code ran.
+numbers, no files and no sockets. Compilation (`check`) and execution happen in different processes: machine
+code travels through the daemon, which keeps it, so a context starts without compiling. What `load` is given
+comes from a `check` of the same tenant's module, in which none of the module's code ran.
 
 The protocol and the job's log are those of `python.py` beside it.
 """
@@ -16,17 +17,25 @@ import os
 import sys
 from pathlib import Path
 
-import wasmtime
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    import wasmtime
+
     from handlers.bootstraps import python
 else:
-    _spec = importlib.util.spec_from_file_location("channel", Path(__file__).with_name("python.py"))
-    python = sys.modules["channel"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(python)
+
+    def _load(name, file, **more):
+        """By path: a sandbox shows the package, not the folder that an import would search."""
+        if name not in sys.modules:  # a warm template has it already
+            spec = importlib.util.spec_from_file_location(name, file, **more)
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+
+    python = _load("channel", Path(__file__).with_name("python.py"))
+    wasmtime = _load("wasmtime", Path(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
 
 WASI = "wasi_snapshot_preview1"
 CODES = {0: 200, 65: 400, 75: 100}
@@ -81,7 +90,10 @@ class Wasm:
         store.set_wasi(wasi)
         try:
             instance = self.linker.instantiate(store, module)
-            instance.exports(store)["_start"](store)
+            start = instance.exports(store)["_start"]
+            if not isinstance(start, wasmtime.Func):
+                return python.BROKEN, b"_start is not a function"
+            start(store)
             status = 0
         except wasmtime.ExitTrap as err:
             status = err.code
