@@ -1,0 +1,419 @@
+// The node side of a context: reads batches on fd 3, runs the tenant's handler over them, answers on fd 4.
+//
+// One file, no packages. It promises the tenant the semantics of docs/handlers.md; the daemon trusts nothing that it says,
+// because the tenant's code lives in this same process. Between jobs it reads with readSync: a context that has no batch is
+// frozen, timers that a handler left behind run only while a later job awaits something.
+'use strict';
+
+const fs = require('fs');
+const vm = require('vm');
+const { performance } = require('perf_hooks');
+
+const PROTOCOL = 1;
+const REQUEST_FD = 3;
+const REPLY_FD = 4;
+const LOAD = 1, BATCH = 2, CHECK = 3;
+const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, LEAVING = 8;
+const REPLY_BYTES = 16;
+const NO_DELAY = 0xffffffff;
+const MAX_U32 = 0xfffffffe;
+const TIMED_OUT = 504, TOO_BIG = 413, BROKEN = 500;
+const TEXT_MAX = 8000;
+const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
+const MARK = /^#?J: /;
+
+class Refused extends Error {
+  constructor(field, message, line = 0, column = 0, code = 400) {
+    super(message);
+    Object.assign(this, { field, line, column, code });
+  }
+}
+class Outcome {
+  constructor(code, data, afterMs = NO_DELAY) { Object.assign(this, { code, data, afterMs }); }
+}
+class TooBig extends Error {}
+
+// --- the pipes ------------------------------------------------------------------------------------------------------
+
+// The tenant can replace fs.writeSync or Buffer methods in its own process; taking our own references keeps honest code
+// working beside careless monkey patching.
+const readSync = fs.readSync, writeSync = fs.writeSync;
+
+function readExactly(buffer) {
+  let at = 0;
+  while (at < buffer.length) {
+    const got = readSync(REQUEST_FD, buffer, at, buffer.length - at);
+    if (got === 0) process.reallyExit(0);
+    at += got;
+  }
+  return buffer;
+}
+
+function readRequest() {
+  const head = readExactly(Buffer.allocUnsafe(8));
+  const body = readExactly(Buffer.allocUnsafe(head.readUInt32LE(0)));
+  return { kind: head.readUInt16LE(4), slot: head.readUInt16LE(6), body };
+}
+
+function write(buffer, length = buffer.length) {
+  let at = 0;
+  while (at < length) at += writeSync(REPLY_FD, buffer, at, length - at);
+}
+
+function fillHead(head, length, kind, code, index, durationUs) {
+  head.writeUInt32LE(length, 0);
+  head[4] = kind;
+  head[5] = 0;
+  head.writeUInt16LE(code, 6);
+  head.writeUInt32LE(index, 8);
+  head.writeUInt32LE(Math.min(durationUs, MAX_U32), 12);
+  return head;
+}
+
+function reply(kind, code, index, body = Buffer.alloc(0)) {
+  write(Buffer.concat([fillHead(Buffer.alloc(REPLY_BYTES), body.length, kind, code, index, 0), body]));
+}
+
+const bare = Buffer.alloc(REPLY_BYTES);
+
+function replyBare(index, durationUs) {
+  write(fillHead(bare, 0, STOPPED, 200, index, durationUs), REPLY_BYTES);
+}
+
+function replyStopped(index, durationUs, stopped) {
+  const { code, result, log, dropped, afterMs, newJobs } = stopped;
+  const detail = Buffer.alloc(20);
+  [result.length, log.length, Math.min(dropped, MAX_U32), afterMs, newJobs.length].forEach((word, at) =>
+    detail.writeUInt32LE(word, at * 4));
+  const parts = [detail, result, log];
+  for (const line of newJobs) {
+    const size = Buffer.alloc(4);
+    size.writeUInt32LE(line.length, 0);
+    parts.push(size, line);
+  }
+  const body = Buffer.concat(parts);
+  write(Buffer.concat([fillHead(Buffer.alloc(REPLY_BYTES), body.length, STOPPED, code, index, durationUs), body]));
+}
+
+// --- the log of the running job ---------------------------------------------------------------------------------------
+
+const log = {
+  keep: 16384, lineMax: 1 << 20, pieces: [], size: 0, kept: '', dropped: 0, open: '', inside: false, lines: [], overlong: false,
+
+  add(text) {
+    this.pieces.push(text);
+    this.size += text.length;
+    if (this.size > this.keep * 2) this.settle(false);
+  },
+  get dirty() { return this.size > 0 || this.kept !== '' || this.open !== '' || this.lines.length > 0 || this.overlong; },
+  settle(final) {
+    const text = this.open + this.pieces.join('');
+    this.pieces = [];
+    this.size = 0;
+    const cut = final ? text.length : text.lastIndexOf('\n') + 1;
+    this.open = text.slice(cut);
+    if (cut) {
+      const done = text.slice(0, cut);
+      this.kept += done.includes('J: ') ? this.takeMarks(done) : done;
+      this.inside = false;
+    }
+    const marked = MARK.test(this.open) && !this.inside;
+    if (this.open.length > (marked ? this.lineMax : this.keep)) {
+      this.overlong = this.overlong || marked;
+      this.kept += this.open;
+      this.open = '';
+      this.inside = true;
+    }
+    if (this.kept.length > this.keep) {
+      this.dropped += this.kept.length - this.keep;
+      this.kept = this.kept.slice(-this.keep);
+    }
+  },
+  takeMarks(text) {
+    const rest = [];
+    text.split('\n').forEach((line, number) => {
+      if (MARK.test(line) && !(this.inside && number === 0)) {
+        const made = line.replace(MARK, '');
+        const bar = made.indexOf('|');
+        if (bar > 0 && TYPE.test(made.slice(0, bar))) return this.lines.push(Buffer.from(made));
+        line += ' [not a new job: write J: type|payload]';
+      }
+      return rest.push(line);
+    });
+    return rest.join('\n');
+  },
+  take() {
+    this.settle(true);
+    const found = { log: Buffer.from(this.kept), dropped: this.dropped, lines: this.lines, overlong: this.overlong };
+    Object.assign(this, { kept: '', dropped: 0, lines: [], open: '', inside: false, overlong: false });
+    return found;
+  },
+};
+
+function capture(chunk, encoding, done) {
+  log.add(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString());
+  const callback = typeof encoding === 'function' ? encoding : done;
+  if (callback) process.nextTick(callback);
+  return true;
+}
+process.stdout.write = capture;
+process.stderr.write = capture;
+
+// --- what the handler gets and gives ------------------------------------------------------------------------------------
+
+class Context {
+  constructor(slot, id, attempt, payloadBytes) {
+    this.slot = slot;
+    this.id = id;
+    this.attempt = attempt;
+    this.payloadBytes = payloadBytes;
+    this.newJobs = null;
+  }
+  get type() { return this.slot.type; }
+  get timeoutS() { return this.slot.limits.timeout_s; }
+  retry({ afterS, data } = {}) {
+    throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
+  }
+  fail(data, code = 400) {
+    if (!(code >= 400 && code <= 499)) throw new RangeError(`ctx.fail takes a code from 400 to 499, not ${code}`);
+    throw new Outcome(code, data);
+  }
+  enqueue(type, payload = '') {
+    if (typeof type !== 'string' || !TYPE.test(type)) {
+      throw new TypeError(`not a job type: ${type}; letters, digits and _ . : - without the tenant`);
+    }
+    const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
+    this.add(Buffer.concat([Buffer.from(type + '|'), data]));
+  }
+  add(line) {
+    const limits = this.slot.limits;
+    this.newJobs ??= [];
+    this.newJobsBytes = (this.newJobsBytes ?? 0) + line.length;
+    if (this.newJobs.length >= limits.new_jobs) throw new TooBig(`made more than ${limits.new_jobs} new jobs`);
+    if (line.length > limits.new_job_bytes) throw new TooBig(`made a new job of more than ${limits.new_job_bytes} bytes`);
+    if (this.newJobsBytes > limits.new_jobs_bytes) {
+      throw new TooBig(`made new jobs of more than ${limits.new_jobs_bytes} bytes together`);
+    }
+    this.newJobs.push(line);
+  }
+}
+
+function dump(data) {
+  if (data === undefined || data === null) return Buffer.alloc(0);
+  if (data instanceof Uint8Array) return Buffer.from(data);
+  const text = JSON.stringify(data);
+  if (text === undefined) throw new TypeError(`a ${typeof data} has no JSON form`);
+  return Buffer.from(text);
+}
+
+function judge(value) {
+  let code = 200, data = value;
+  if (Number.isInteger(value)) [code, data] = [value, undefined];
+  else if (Array.isArray(value) && value.length === 2 && Number.isInteger(value[0])) [code, data] = value;
+  if (!((code >= 100 && code <= 299) || (code >= 400 && code <= 599))) {
+    return { code: BROKEN, result: Buffer.from(`returned ${code}, which is no status; use 1xx, 2xx, 4xx or 5xx`) };
+  }
+  try {
+    return { code, result: dump(data) };
+  } catch (err) {
+    return { code: BROKEN, result: Buffer.from(`returned what JSON cannot hold: ${err.message}`) };
+  }
+}
+
+function explain(err) {
+  const text = err instanceof Error && typeof err.stack === 'string' ? err.stack : `thrown: ${String(err)}`;
+  const own = text.split('\n').filter((line) => !line.includes(__filename));
+  return own.join('\n').slice(-TEXT_MAX);
+}
+
+function judgeError(err, limits) {
+  if (err instanceof Outcome) return { ...judge([err.code, err.data]), afterMs: err.afterMs };
+  if (err instanceof TooBig) return { code: TOO_BIG, result: Buffer.from(err.message) };
+  const hint = err && typeof err === 'object' ? limits.hints[err.code] : undefined;
+  return { code: BROKEN, result: Buffer.from(explain(err) + (hint ? `\n${hint}` : '')) };
+}
+
+// --- loading ----------------------------------------------------------------------------------------------------------
+
+// The prefix stands on the tenant's first line and is taken off the column with columnOffset: positions in errors and stack
+// traces are those of the text that was sent.
+function compileText(field, name, prefix, text, suffix) {
+  try {
+    return new vm.Script(prefix + text + suffix, { filename: name, columnOffset: -prefix.length });
+  } catch (err) {
+    const at = /:(\d+)\n(.*)\n( *)\^/.exec(err.stack || '');
+    const line = at ? Number(at[1]) : 0;
+    const column = at ? at[3].length + 1 - (line === 1 ? prefix.length : 0) : 0;
+    throw new Refused(field, err.message, line, Math.max(column, line ? 1 : 0));
+  }
+}
+
+// In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
+const FORMS = [
+  ['(', '\n)'],
+  ['(function () {', '\n;return handler;})()'],
+  ['(async function (payload, ctx) {', '\n})'],
+  ['(function (payload, ctx) {', '\n})'],
+];
+const DEFINES = /(^|[\s;}])(async\s+function\s*\*?|function\s*\*?|const|let|var)\s+handler\b/;
+const IS_FUNCTION = /^\s*(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
+
+function compileBody(text) {
+  const tries = [];
+  if (IS_FUNCTION.test(text)) tries.push(FORMS[0]);
+  if (DEFINES.test(text)) tries.push(FORMS[1]);
+  else tries.push(/\bawait\b/.test(text) ? FORMS[2] : FORMS[3]);
+  let first;
+  for (const [prefix, suffix] of tries) {
+    try {
+      return compileText('body', 'handler.js', prefix, text.replace(/[\s;]+$/, prefix === '(' ? '' : '$&'), suffix);
+    } catch (err) {
+      first = err; // the last form is the widest, its complaint is the one to show
+    }
+  }
+  throw first;
+}
+
+function compileHook(spec, field) {
+  return spec[field] ? compileText(field, `${field}.js`, '(async () => {', spec[field], '\n})') : null;
+}
+
+function compile(spec) {
+  return {
+    before: spec.before ? compileText('before', 'before.js', '', spec.before, '') : null,
+    beforeEach: compileHook(spec, 'beforeEach'),
+    body: compileBody(spec.body),
+    afterEach: compileHook(spec, 'afterEach'),
+  };
+}
+
+async function load(spec) {
+  const compiled = compile(spec);
+  if (compiled.before) {
+    try {
+      await compiled.before.runInThisContext();
+    } catch (err) {
+      throw new Refused('before', explain(err), 0, 0, BROKEN);
+    }
+  }
+  const call = compiled.body.runInThisContext();
+  if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
+  return {
+    type: spec.type, limits: spec.limits, call,
+    beforeEach: compiled.beforeEach && compiled.beforeEach.runInThisContext(),
+    afterEach: compiled.afterEach && compiled.afterEach.runInThisContext(),
+  };
+}
+
+// --- running ----------------------------------------------------------------------------------------------------------
+
+let running = null; // { index, started, ctx } while a job runs
+let batchNumber = 0;
+
+async function runHook(hook, kind, number) {
+  try {
+    await hook();
+    return true;
+  } catch (err) {
+    reply(kind, BROKEN, number, Buffer.from(explain(err)));
+    return false;
+  }
+}
+
+function finish(index, started, ctx, verdict) {
+  const { limits } = ctx.slot;
+  const durationUs = Math.trunc((performance.now() - started) * 1000);
+  let { code, result } = verdict;
+  let newJobs = [];
+  const { log: text, dropped, lines, overlong } = log.take();
+  try {
+    if (overlong) throw new TooBig(`printed a new job line of more than ${limits.new_job_bytes} bytes`);
+    for (const line of lines) ctx.add(line);
+    if (result.length > limits.result_bytes) {
+      throw new TooBig(`returned ${result.length} bytes, the limit is ${limits.result_bytes}`);
+    }
+    newJobs = code >= BROKEN ? [] : ctx.newJobs ?? []; // a job that ends in error runs again and makes them again
+  } catch (err) {
+    if (!(err instanceof TooBig)) throw err;
+    [code, result] = [TOO_BIG, Buffer.from(err.message)];
+  }
+  replyStopped(index, durationUs, { code, result, log: text, dropped, afterMs: verdict.afterMs ?? NO_DELAY, newJobs });
+}
+
+async function runBatch(slot, body) {
+  const number = body.readUInt32LE(0), count = body.readUInt32LE(4);
+  batchNumber = number;
+  const idsAt = 8 + 8 * count;
+  let at = idsAt + 4 + body.readUInt32LE(idsAt);
+  const ids = body.toString('latin1', idsAt + 4, at).split('\n');
+  if (slot.beforeEach) {
+    if (!(await runHook(slot.beforeEach, FAILED, number))) return;
+    reply(BEGUN, 0, number);
+  }
+  for (let index = 0; index < count; index++) {
+    const raw = body.subarray(at, (at += body.readUInt32LE(8 + 4 * index)));
+    const ctx = new Context(slot, ids[index], body.readUInt32LE(8 + 4 * (count + index)), raw);
+    const started = performance.now();
+    running = { index, started, ctx };
+    let verdict;
+    try {
+      let value = slot.call(raw.toString('utf8'), ctx);
+      if (value !== null && typeof value === 'object' && typeof value.then === 'function') value = await value;
+      if ((value === undefined || value === null) && ctx.newJobs === null && !log.dirty) {
+        replyBare(index, Math.trunc((performance.now() - started) * 1000));
+        continue;
+      }
+      verdict = judge(value);
+    } catch (err) {
+      verdict = judgeError(err, slot.limits);
+    }
+    finish(index, started, ctx, verdict);
+  }
+  running = null;
+  if (!slot.afterEach || (await runHook(slot.afterEach, ENDED, number))) reply(ENDED, 0, number);
+}
+
+// The daemon asks before it kills. A handler that is awaiting lets us say where; one that spins is killed.
+process.on('SIGTERM', () => {
+  if (running) {
+    finish(running.index, running.started, running.ctx, { code: TIMED_OUT, result: Buffer.from('asked to stop while awaiting') });
+  }
+  process.reallyExit(0);
+});
+// An error that escapes a handler (a timer, an event) belongs to the job that is running; the process cannot be trusted after.
+process.on('uncaughtException', (err) => {
+  if (running) {
+    finish(running.index, running.started, running.ctx, judgeError(err, running.ctx.slot.limits));
+    reply(LEAVING, 0, batchNumber);
+  }
+  process.reallyExit(70);
+});
+
+async function serve() {
+  const slots = new Map();
+  reply(HELLO, 0, PROTOCOL);
+  for (;;) {
+    const { kind, slot, body } = readRequest();
+    if (kind === BATCH) {
+      await runBatch(slots.get(slot), body);
+      continue;
+    }
+    const spec = JSON.parse(body.toString('utf8', 4, 4 + body.readUInt32LE(0)));
+    log.keep = spec.limits.log_bytes;
+    log.lineMax = spec.limits.new_job_bytes;
+    try {
+      if (kind === CHECK) compile(spec);
+      else slots.set(slot, await load(spec));
+      reply(LOADED, 0, slot);
+    } catch (err) {
+      const known = err instanceof Refused;
+      const report = {
+        field: known ? err.field : 'body', message: known ? err.message : explain(err),
+        line: known ? err.line : 0, column: known ? err.column : 0,
+      };
+      reply(REFUSED, known ? err.code : BROKEN, slot, Buffer.from(JSON.stringify(report)));
+    }
+  }
+}
+
+serve();

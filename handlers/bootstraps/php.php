@@ -1,0 +1,318 @@
+<?php
+// The php side of a context: reads batches on fd 3, runs the tenant's handler over them, answers on fd 4.
+//
+// The example of how a language is added: this file, and a row in handlers/languages.py. It follows python.py step by step;
+// docs/runner-protocol.md is the page for both. Standard extensions only. Everything of ours hides behind one class name,
+// because the tenant's text shares the global namespace.
+declare(strict_types=1);
+
+final class FunctoryOutcome extends Error
+{
+    public function __construct(public int $status, public mixed $data, public int $afterMs = Functory::NO_DELAY)
+    {
+        parent::__construct("status $status");
+    }
+}
+
+final class FunctoryTooBig extends Error
+{
+}
+
+final class FunctoryRefused extends Error
+{
+    public function __construct(public string $field, string $text, public int $at = 0, public int $status = 400)
+    {
+        parent::__construct($text);
+    }
+}
+
+final class FunctoryContext
+{
+    public array $newJobs = [];
+    private int $newJobsBytes = 0;
+
+    public function __construct(
+        public readonly string $id,
+        public readonly string $type,
+        public readonly int $attempt,
+        public readonly string $payload,
+        private readonly array $limits,
+    ) {
+    }
+
+    public function retry(?float $after_s = null, mixed $data = null): never
+    {
+        $afterMs = $after_s === null ? Functory::NO_DELAY : min(max((int) ($after_s * 1000), 0), Functory::MAX_U32);
+        throw new FunctoryOutcome(100, $data, $afterMs);
+    }
+
+    public function fail(mixed $data = null, int $code = 400): never
+    {
+        if ($code < 400 || $code > 499) {
+            throw new ValueError("fail takes a code from 400 to 499, not $code");
+        }
+        throw new FunctoryOutcome($code, $data);
+    }
+
+    public function enqueue(string $type, mixed $payload = ''): void
+    {
+        if (!preg_match(Functory::TYPE, $type)) {
+            throw new ValueError("not a job type: $type; letters, digits and _ . : - without the tenant");
+        }
+        $this->add($type . '|' . (is_string($payload) ? $payload : Functory::dump($payload)));
+    }
+
+    public function add(string $line): void
+    {
+        $limits = $this->limits;
+        $this->newJobsBytes += strlen($line);
+        if (count($this->newJobs) >= $limits['new_jobs']) {
+            throw new FunctoryTooBig("made more than {$limits['new_jobs']} new jobs");
+        }
+        if (strlen($line) > $limits['new_job_bytes']) {
+            throw new FunctoryTooBig("made a new job of more than {$limits['new_job_bytes']} bytes");
+        }
+        if ($this->newJobsBytes > $limits['new_jobs_bytes']) {
+            throw new FunctoryTooBig("made new jobs of more than {$limits['new_jobs_bytes']} bytes together");
+        }
+        $this->newJobs[] = $line;
+    }
+}
+
+final class Functory
+{
+    public const NO_DELAY = 0xffffffff;
+    public const MAX_U32 = 0xfffffffe;
+    public const TYPE = '/^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/D';
+    private const LOAD = 1, BATCH = 2, CHECK = 3;
+    private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7;
+
+    private $in;
+    private $out;
+    private array $slots = [];
+    private bool $running = false;
+    private string $log = '';
+    private int $dropped = 0;
+
+    public function serve(): void
+    {
+        $this->in = fopen('php://fd/3', 'rb');
+        $this->out = fopen('php://fd/4', 'wb');
+        stream_set_write_buffer($this->out, 0);
+        // Output is taken in pieces so that a handler that prints without end stays within its memory.
+        ob_start(fn (string $text) => $this->print($text), 65536);
+        $this->reply(self::HELLO, 0, 1);
+        while (($head = $this->read(8)) !== null) {
+            ['length' => $length, 'kind' => $kind, 'slot' => $slot] = unpack('Vlength/vkind/vslot', $head);
+            $body = $length ? $this->read($length) : '';
+            if ($kind === self::BATCH) {
+                $this->batch($this->slots[$slot], $body);
+                continue;
+            }
+            $spec = json_decode(substr($body, 4, unpack('V', $body)[1]), true);
+            try {
+                $kind === self::CHECK ? $this->check($spec) : $this->slots[$slot] = $this->load($spec);
+                $this->reply(self::LOADED, 0, $slot);
+            } catch (Throwable $err) {
+                $known = $err instanceof FunctoryRefused;
+                $report = ['field' => $known ? $err->field : 'body', 'line' => $known ? $err->at : 0, 'column' => 0,
+                    'message' => $known ? $err->getMessage() : self::explain($err)];
+                $this->reply(self::REFUSED, $known ? $err->status : 500, $slot, json_encode($report, JSON_INVALID_UTF8_SUBSTITUTE));
+            }
+        }
+    }
+
+    private function read(int $size): ?string
+    {
+        $data = '';
+        while (strlen($data) < $size) {
+            $more = fread($this->in, $size - strlen($data));
+            if ($more === false || $more === '') {
+                return null;
+            }
+            $data .= $more;
+        }
+        return $data;
+    }
+
+    private function write(string $data): void
+    {
+        while ($data !== '') {
+            $data = substr($data, fwrite($this->out, $data));
+        }
+    }
+
+    private function reply(int $kind, int $code, int $index, string $body = '', int $us = 0): void
+    {
+        $this->write(pack('VCCvVV', strlen($body), $kind, 0, $code, $index, min($us, self::MAX_U32)) . $body);
+    }
+
+    private function print(string $text): string
+    {
+        $this->log .= $text;
+        if (strlen($this->log) > 1 << 22) {
+            $this->dropped += strlen($this->log) - (1 << 16);
+            $this->log = substr($this->log, -(1 << 16));
+        }
+        return '';
+    }
+
+    /** All texts as functions that have not been called: compiled, and nothing of them has run. */
+    private function check(array $spec): array
+    {
+        $made = [];
+        foreach (['before', 'beforeEach', 'body', 'afterEach'] as $field) {
+            $arguments = $field === 'body' ? 'string $payload, FunctoryContext $ctx' : '';
+            $text = preg_replace('/^<\?php\b/', '', $spec[$field]);
+            try {
+                $made[$field] = $text === '' ? null : eval("return static function ($arguments) { $text\n};");
+            } catch (ParseError $err) {
+                throw new FunctoryRefused($field, $err->getMessage(), $err->getLine());
+            }
+        }
+        return $made;
+    }
+
+    private function load(array $spec): array
+    {
+        $made = $this->check($spec);
+        if ($made['before'] !== null) {
+            try {
+                $made['before']();
+            } catch (Throwable $err) {
+                throw new FunctoryRefused('before', self::explain($err), 0, 500);
+            }
+        }
+        return ['type' => $spec['type'], 'limits' => $spec['limits'], 'call' => $made['body'],
+            'beforeEach' => $made['beforeEach'], 'afterEach' => $made['afterEach']];
+    }
+
+    private function batch(array $slot, string $body): void
+    {
+        ['number' => $number, 'count' => $count] = unpack('Vnumber/Vcount', $body);
+        $sizes = array_values(unpack("V$count", $body, 8));
+        $attempts = array_values(unpack("V$count", $body, 8 + 4 * $count));
+        $at = 8 + 8 * $count;
+        $idsBytes = unpack('V', $body, $at)[1];
+        $ids = explode("\n", substr($body, $at + 4, $idsBytes));
+        $at += 4 + $idsBytes;
+        if ($slot['beforeEach'] !== null) {
+            if (!$this->hook($slot['beforeEach'], self::FAILED, $number)) {
+                return;
+            }
+            $this->reply(self::BEGUN, 0, $number);
+        }
+        foreach ($sizes as $index => $size) {
+            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits']);
+            $at += $size;
+            $this->job($slot, $index, $ctx);
+        }
+        if ($slot['afterEach'] === null || $this->hook($slot['afterEach'], self::ENDED, $number)) {
+            $this->reply(self::ENDED, 0, $number);
+        }
+    }
+
+    private function hook(Closure $hook, int $kind, int $number): bool
+    {
+        try {
+            $hook();
+            return true;
+        } catch (Throwable $err) {
+            $this->reply($kind, 500, $number, self::explain($err));
+            return false;
+        }
+    }
+
+    private function job(array $slot, int $index, FunctoryContext $ctx): void
+    {
+        $afterMs = self::NO_DELAY;
+        $started = hrtime(true);
+        try {
+            [$code, $result] = self::judge(($slot['call'])($ctx->payload, $ctx));
+        } catch (FunctoryOutcome $made) {
+            [$code, $result] = self::judge([$made->status, $made->data]);
+            $afterMs = $made->afterMs;
+        } catch (FunctoryTooBig $err) {
+            [$code, $result] = [413, $err->getMessage()];
+        } catch (Throwable $err) {
+            [$code, $result] = [500, self::explain($err)];
+        }
+        $us = intdiv(hrtime(true) - $started, 1000);
+        ob_flush();
+        [$log, $dropped] = [$this->log, $this->dropped];
+        [$this->log, $this->dropped] = ['', 0];
+        try {
+            $log = str_contains($log, 'J: ') ? $this->takeMarks($log, $ctx) : $log;
+            $limit = $slot['limits']['result_bytes'];
+            if (strlen($result) > $limit) {
+                throw new FunctoryTooBig('returned ' . strlen($result) . " bytes, the limit is $limit");
+            }
+        } catch (FunctoryTooBig $err) {
+            [$code, $result, $ctx->newJobs] = [413, $err->getMessage(), []];
+        }
+        $newJobs = $code >= 500 ? [] : $ctx->newJobs; // it will run again and make them again
+        $keep = $slot['limits']['log_bytes'];
+        $dropped += max(strlen($log) - $keep, 0);
+        $log = substr($log, -$keep);
+        if ($code === 200 && $result === '' && $log === '' && !$newJobs) {
+            $this->reply(self::STOPPED, 200, $index, '', $us);
+            return;
+        }
+        $body = pack('VVVVV', strlen($result), strlen($log), min($dropped, self::MAX_U32), $afterMs, count($newJobs));
+        $body .= $result . $log;
+        foreach ($newJobs as $line) {
+            $body .= pack('V', strlen($line)) . $line;
+        }
+        $this->reply(self::STOPPED, $code, $index, $body, $us);
+    }
+
+    private function takeMarks(string $text, FunctoryContext $ctx): string
+    {
+        $rest = [];
+        foreach (explode("\n", $text) as $line) {
+            if (preg_match('/^#?J: (.*)$/Ds', $line, $found)) {
+                [$type, $payload] = explode('|', $found[1], 2) + [1 => null];
+                if ($payload !== null && preg_match(self::TYPE, $type)) {
+                    $ctx->add($found[1]);
+                    continue;
+                }
+                $line .= ' [not a new job: write J: type|payload]';
+            }
+            $rest[] = $line;
+        }
+        return implode("\n", $rest);
+    }
+
+    private static function judge(mixed $value): array
+    {
+        [$code, $data] = [200, $value];
+        if (is_int($value)) {
+            [$code, $data] = [$value, null];
+        } elseif (is_array($value) && array_is_list($value) && count($value) === 2 && is_int($value[0])) {
+            [$code, $data] = $value;
+        }
+        if (!(($code >= 100 && $code <= 299) || ($code >= 400 && $code <= 599))) {
+            return [500, "returned $code, which is no status; use 1xx, 2xx, 4xx or 5xx"];
+        }
+        try {
+            return [$code, self::dump($data)];
+        } catch (JsonException $err) {
+            return [500, 'returned what JSON cannot hold: ' . $err->getMessage()];
+        }
+    }
+
+    public static function dump(mixed $data): string
+    {
+        return $data === null ? '' : json_encode($data, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES);
+    }
+
+    private static function explain(Throwable $err): string
+    {
+        return substr(get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine() . "\n" . $err->getTraceAsString(), 0, 8000);
+    }
+}
+
+set_error_handler(function (int $level, string $text, string $file, int $line): bool {
+    throw new ErrorException($text, 0, $level, $file, $line);
+});
+(new Functory())->serve();

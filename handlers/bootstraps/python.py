@@ -1,0 +1,616 @@
+"""The python side of a context: reads batches on fd 3, runs the tenant's handler over them, answers on fd 4.
+
+One file, standard library only, run with -I. It promises the tenant the semantics of docs/handlers.md and
+promises the daemon nothing: the daemon treats every byte that leaves here as hostile, because the tenant's
+code lives in this same process.
+
+One reply is written per job, at once: what was written survives a crash of the next job, so the daemon knows
+exactly which job was running. The small write costs less than a microsecond; asking the daemon to wait for a
+full buffer would cost truth.
+
+`sh.py` and `wasm.py` load this file as a module and give `serve` another engine.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False  # typing itself is not imported: a cold start counts every millisecond
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any, NoReturn
+
+PROTOCOL = 1
+REQUEST_FD = 3
+REPLY_FD = 4
+
+REQUEST = struct.Struct("<IHH")  # length, kind, slot
+LOAD, BATCH, CHECK = 1, 2, 3
+REPLY = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
+HELLO, LOADED, REFUSED, BEGUN, STOPPED, ENDED, FAILED, LEAVING = 1, 2, 3, 4, 5, 6, 7, 8
+DETAIL = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
+NO_DELAY = 0xFFFFFFFF
+MAX_U32 = 0xFFFFFFFE
+
+TIMED_OUT, TOO_BIG, NO_MEMORY, BROKEN = 504, 413, 507, 500
+TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
+
+
+class Refused(Exception):
+    """The text of a handler does not load; line and column count from 1 in the tenant's text."""
+
+    def __init__(self, field: str, message: str, line: int = 0, column: int = 0, code: int = 400) -> None:
+        super().__init__(message)
+        self.field, self.message, self.line, self.column, self.code = field, message, line, column, code
+
+
+class Outcome(BaseException):
+    """ctx.retry and ctx.fail. Not an Exception, so that a tenant's `except Exception` does not swallow it."""
+
+    def __init__(self, code: int, data: object = None, after_ms: int = NO_DELAY) -> None:
+        super().__init__(code)
+        self.code, self.data, self.after_ms = code, data, after_ms
+
+
+class TimedOut(BaseException):
+    """Raised inside the running job when the daemon asks it to stop: `finally` blocks get their chance."""
+
+
+class Leave(Exception):
+    """The job is over with (code, text) and so is this context: no other job may start in it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class TooBig(Exception):
+    """A limit of the job was passed; the text says which."""
+
+
+class Context:
+    """What a handler gets as `ctx`."""
+
+    __slots__ = ("attempt", "id", "new_jobs", "new_jobs_bytes", "payload_bytes", "slot")
+
+    def __init__(self, slot: Slot, job_id: str, attempt: int, payload_bytes: bytes) -> None:
+        self.slot = slot
+        self.id = job_id
+        self.attempt = attempt
+        self.payload_bytes = payload_bytes
+        self.new_jobs: list[bytes] | None = None
+
+    @property
+    def type(self) -> str:
+        return self.slot.type
+
+    @property
+    def timeout_s(self) -> float:
+        return float(self.slot.limits["timeout_s"])
+
+    def retry(self, after_s: float | None = None, data: object = None) -> NoReturn:
+        after_ms = NO_DELAY if after_s is None else min(max(int(after_s * 1000), 0), MAX_U32)
+        raise Outcome(100, data, after_ms)
+
+    def fail(self, data: object = None, code: int = 400) -> NoReturn:
+        if not 400 <= code <= 499:
+            raise ValueError(f"ctx.fail takes a code from 400 to 499, not {code}")
+        raise Outcome(code, data)
+
+    def enqueue(self, type: str, payload: object = "") -> None:  # noqa: A002  the tenant writes ctx.enqueue(type=…)
+        if not is_type(type):
+            raise ValueError(f"not a job type: {type!r}; letters, digits and _ . : - without the tenant")
+        data = payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else dump(payload)
+        self.add(type.encode() + b"|" + data)
+
+    def add(self, line: bytes) -> None:
+        limits = self.slot.limits
+        if self.new_jobs is None:
+            self.new_jobs, self.new_jobs_bytes = [], 0
+        self.new_jobs_bytes += len(line)
+        if len(self.new_jobs) >= limits["new_jobs"]:
+            raise TooBig(f"made more than {limits['new_jobs']} new jobs")
+        if len(line) > limits["new_job_bytes"]:
+            raise TooBig(f"made a new job of more than {limits['new_job_bytes']} bytes")
+        if self.new_jobs_bytes > limits["new_jobs_bytes"]:
+            raise TooBig(f"made new jobs of more than {limits['new_jobs_bytes']} bytes together")
+        self.new_jobs.append(line)
+
+
+def is_type(text: object) -> bool:
+    import re
+
+    return isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", text) is not None
+
+
+class Log(io.TextIOBase):
+    """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
+
+    Engines that run programs set `statuses`, and then a line `S: 403 why` is the status of the job.
+    """
+
+    encoding = "utf-8"
+    errors = "surrogateescape"
+
+    def __init__(self) -> None:
+        self.keep = 16384
+        self.line_max = 1 << 20
+        self.marks: tuple[str, ...] = ("J: ", "#J: ")
+        self.reset()
+        self._bytes = LogBytes(self)
+
+    def reset(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+        self.dirty = False
+        self.kept = ""
+        self.dropped = 0
+        self.lines: list[bytes] = []  # the new jobs that were printed
+        self.status: tuple[int, bytes] | None = None
+        self.open = ""  # the last line while it has no newline
+        self.inside = False  # `open` continues a line whose beginning went to the log already
+        self.overlong = False
+
+    def take_statuses(self) -> None:
+        self.marks += ("S: ", "#S: ")
+
+    @property
+    def buffer(self) -> LogBytes:
+        return self._bytes
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+    def isatty(self) -> bool:
+        return False
+
+    def write(self, text: str) -> int:
+        self.pieces.append(text)
+        self.dirty = True
+        self.size += len(text)
+        if self.size > self.keep * 2:
+            self.settle()
+        return len(text)
+
+    def settle(self, final: bool = False) -> None:
+        """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
+        text = self.open + "".join(self.pieces)
+        self.pieces = []
+        self.size = 0
+        cut = len(text) if final else text.rfind("\n") + 1
+        self.open = text[cut:]
+        if cut:
+            done = text[:cut]
+            self.kept += self.without_marks(done) if ": " in done else done
+            self.inside = False
+        marked = self.open.startswith(self.marks) and not self.inside
+        if len(self.open) > (self.line_max if marked else self.keep):
+            self.overlong = self.overlong or marked
+            self.kept += self.open
+            self.open = ""
+            self.inside = True
+        if len(self.kept) > self.keep:
+            self.dropped += len(self.kept) - self.keep
+            self.kept = self.kept[-self.keep :]
+
+    def without_marks(self, text: str) -> str:
+        rest = []
+        for number, line in enumerate(text.split("\n")):
+            if line.startswith(self.marks) and not (self.inside and number == 0):
+                note = self.take_mark(*line.lstrip("#").split(": ", 1))
+                if not note:
+                    continue
+                rest.append(f"{line} [{note}]")
+            else:
+                rest.append(line)
+        return "\n".join(rest)
+
+    def take_mark(self, mark: str, value: str) -> str:
+        """Note what a marked line says; returns what is wrong with it, or nothing."""
+        if mark == "J":
+            if "|" not in value or not is_type(value.partition("|")[0]):
+                return "not a new job: write J: type|payload"
+            self.lines.append(value.encode("utf-8", "surrogateescape"))
+            return ""
+        code, _, data = value.partition(" ")
+        if len(code) != 3 or not code.isascii() or not code.isdigit():
+            return "not a status: write S: code data"
+        self.status = int(code), data.encode("utf-8", "surrogateescape")
+        return ""
+
+    def take(self) -> tuple[bytes, int, list[bytes]]:
+        """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
+        self.settle(final=True)
+        overlong = self.overlong
+        found = self.kept.encode("utf-8", "surrogateescape"), self.dropped, self.lines
+        self.reset()
+        if overlong:
+            raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
+        return found
+
+
+class LogBytes(io.RawIOBase):
+    """sys.stdout.buffer."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.log.write(bytes(data).decode("utf-8", "surrogateescape"))
+        return len(data)
+
+
+class Slot:
+    """One handler that is loaded: what to call per job and per batch."""
+
+    def __init__(
+        self,
+        kind: str,
+        limits: dict[str, Any],
+        call: Callable[[str, Context], object],
+        before_each: Callable[[], object] | None = None,
+        after_each: Callable[[], object] | None = None,
+    ) -> None:
+        self.type = kind
+        self.limits = limits
+        self.call = call
+        self.before_each = before_each
+        self.after_each = after_each
+
+
+class Python:
+    """The engine for tenants' python: one namespace per context, shared by all handlers that live in it."""
+
+    file = "handler.py"
+    log: Log
+
+    def __init__(self) -> None:
+        self.globals: dict[str, Any] = {"__name__": "handler", "__builtins__": __builtins__}
+        self.loop: Any = None
+
+    def load(self, spec: dict[str, Any]) -> Slot:
+        compiled = self.compile(spec)
+        if "before" in compiled:
+            self.run(compiled["before"], "before")
+        exec(compiled["body"], self.globals)
+        call = self.globals["handler"]
+        if not callable(call):
+            raise Refused("body", "handler is not a function; define handler(payload, ctx)")
+        hooks = [compiled.get(name) for name in ("beforeEach", "afterEach")]
+        each = [None if code is None else (lambda code=code: exec(code, self.globals)) for code in hooks]
+        return Slot(spec["type"], spec["limits"], self.callable(call), *each)
+
+    def check(self, spec: dict[str, Any]) -> bytes:
+        self.compile(spec)
+        return b""
+
+    def run(self, code: CodeType, field: str) -> None:
+        try:
+            exec(code, self.globals)
+        except BaseException as err:
+            raise Refused(field, explain(err), code=BROKEN) from None
+
+    def callable(self, call: Any) -> Callable[[str, Context], object]:
+        # 0x80 | 0x100: coroutine functions, without importing inspect or asyncio for those that are not.
+        flags = getattr(getattr(call, "__code__", None), "co_flags", 0)
+        return (lambda payload, ctx: self.wait(call(payload, ctx))) if flags & 0x180 else call
+
+    def wait(self, coroutine: Any) -> object:
+        if self.loop is None:
+            import asyncio
+
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop.run_until_complete(coroutine)
+
+    def compile(self, spec: dict[str, Any]) -> dict[str, CodeType]:
+        import ast
+
+        compiled = {}
+        for field in ("before", "beforeEach", "body", "afterEach"):
+            text = spec.get(field)
+            if not text:
+                continue
+            name = self.file if field == "body" else field + ".py"
+            remember(name, text)
+            try:
+                tree = ast.parse(text, name)
+                if field == "body":
+                    tree = as_module(tree)
+                compiled[field] = compile(tree, name, "exec", dont_inherit=True)
+            except SyntaxError as err:
+                raise Refused(field, str(err.msg), err.lineno or 0, err.offset or 0) from None
+            except (ValueError, RecursionError, MemoryError) as err:
+                raise Refused(field, f"cannot be compiled: {str(err) or type(err).__name__}") from None
+        return compiled
+
+
+def as_module(tree: ast.Module) -> ast.Module:
+    """A body that defines `handler` stays as it is; any other becomes the inside of one, lines unmoved."""
+    import ast
+
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handler":
+            return tree
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "handler" for t in node.targets
+        ):
+            return tree
+        if isinstance(node, ast.Import | ast.ImportFrom) and any(
+            (a.asname or a.name) == "handler" for a in node.names
+        ):
+            return tree
+    arguments = ast.arguments([], [ast.arg("payload"), ast.arg("ctx")], None, [], [], None, [])
+    kind = ast.AsyncFunctionDef if awaits(tree.body) else ast.FunctionDef
+    function = kind("handler", arguments, tree.body or [ast.Pass()], [], None)
+    return ast.fix_missing_locations(ast.Module([function], []))
+
+
+def awaits(nodes: list[ast.stmt]) -> bool:
+    """True when `await` stands in the body itself, not in a function defined there."""
+    import ast
+
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def remember(name: str, text: str) -> None:
+    """Let tracebacks show the tenant's own lines."""
+    import linecache
+
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+
+
+def explain(err: BaseException) -> str:
+    """The end of the traceback, without the frames of this file."""
+    import traceback
+
+    step = err.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename == __file__:
+        step = step.tb_next
+    return "".join(traceback.format_exception(type(err), err, step)).strip()[-TEXT_MAX:]
+
+
+def dump(data: object) -> bytes:
+    if data is None:
+        return b""
+    if isinstance(data, bytes):
+        return data
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+
+
+def judge(value: object) -> tuple[int, bytes]:
+    """(code, result) of what a handler returned."""
+    code, data = 200, value
+    if isinstance(value, int) and not isinstance(value, bool):
+        code, data = int(value), None
+    elif isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
+        code, data = value
+    if not (100 <= code <= 299 or 400 <= code <= 599):
+        return BROKEN, f"returned {code}, which is no status; use 1xx, 2xx, 4xx or 5xx".encode()
+    try:
+        return code, dump(data)
+    except (TypeError, ValueError, RecursionError) as err:
+        return BROKEN, f"returned what JSON cannot hold: {err}".encode()
+
+
+def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes, int]:
+    """(code, result, after_ms) of what a handler raised."""
+    if isinstance(err, Outcome):
+        code, result = judge((err.code, err.data))
+        return code, result, err.after_ms
+    if isinstance(err, TooBig | Leave):
+        return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
+    if isinstance(err, MemoryError):
+        return (
+            NO_MEMORY,
+            f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(),
+            NO_DELAY,
+        )
+    text = explain(err)
+    if isinstance(err, OSError) and err.errno is not None:
+        hint = limits["hints"].get(errno.errorcode.get(err.errno, ""))
+        text = f"{text}\n{hint}" if hint else text
+    return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
+
+
+class Channel:
+    """The two pipes."""
+
+    def __init__(self) -> None:
+        for fd in (REQUEST_FD, REPLY_FD):
+            os.set_inheritable(fd, False)  # programs that a handler starts have no business with them
+        self.requests = open(REQUEST_FD, "rb", buffering=1 << 16)  # noqa: SIM115  open for life
+        self.running = False
+        self.forked = False
+        os.register_at_fork(after_in_child=self.mark_forked)
+
+    def mark_forked(self) -> None:
+        self.forked = True
+
+    def read(self) -> tuple[int, int, bytes] | None:
+        """(kind, slot, body), or None when the daemon has closed its end."""
+        head = self.requests.read(REQUEST.size)
+        if len(head) < REQUEST.size:
+            return None
+        length, kind, slot = REQUEST.unpack(head)
+        body = self.requests.read(length)
+        return (kind, slot, body) if len(body) == length else None
+
+    def write(self, data: bytes) -> None:
+        if (
+            self.forked
+        ):  # a copy of this process that the handler made and let run on: it has nothing to report
+            os._exit(0)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(REPLY_FD, view) :]
+
+    def reply(self, kind: int, code: int = 0, index: int = 0, body: bytes = b"") -> None:
+        self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
+
+    def stopped(
+        self,
+        index: int,
+        code: int,
+        duration_us: int,
+        result: bytes,
+        log: bytes,
+        dropped: int,
+        after_ms: int,
+        new_jobs: list[bytes],
+    ) -> None:
+        lines = b"".join(len(line).to_bytes(4, "little") + line for line in new_jobs)
+        detail = DETAIL.pack(len(result), len(log), min(dropped, MAX_U32), after_ms, len(new_jobs))
+        size = len(detail) + len(result) + len(log) + len(lines)
+        self.write(REPLY.pack(size, STOPPED, 0, code, index, duration_us) + detail + result + log + lines)
+
+
+def serve(engine: Any) -> None:
+    """Answer requests until the daemon closes the pipe."""
+    channel = Channel()
+    log = Log()
+    sys.stdout = sys.stderr = engine.log = log
+
+    def on_term(_signal: int, _frame: FrameType | None) -> None:
+        if channel.running:
+            raise TimedOut("asked to stop")
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, on_term)
+    slots: dict[int, Slot] = {}
+    channel.reply(HELLO, index=PROTOCOL)
+    while (request := channel.read()) is not None:
+        kind, number, body = request
+        if kind == BATCH:
+            run_batch(channel, log, slots[number], body)
+            continue
+        length = int.from_bytes(body[:4], "little")
+        spec = json.loads(body[4 : 4 + length])
+        spec["attachment"] = body[4 + length :]
+        log.keep, log.line_max = spec["limits"]["log_bytes"], spec["limits"]["new_job_bytes"]
+        answer = b""
+        try:
+            if kind == CHECK:
+                answer = engine.check(spec)
+            else:
+                slots[number] = engine.load(spec)
+        except Refused as err:
+            report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
+            channel.reply(REFUSED, err.code, number, json.dumps(report).encode())
+        except BaseException as err:
+            report = {"field": "body", "message": explain(err), "line": 0, "column": 0}
+            channel.reply(REFUSED, BROKEN, number, json.dumps(report).encode())
+        else:
+            channel.reply(LOADED, index=number, body=answer)
+
+
+def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
+    number, count = struct.unpack_from("<II", body)
+    sizes = struct.unpack_from(f"<{count}I", body, 8)
+    attempts = struct.unpack_from(f"<{count}I", body, 8 + 4 * count)
+    at = 8 + 8 * count
+    ids_end = at + 4 + int.from_bytes(body[at : at + 4], "little")
+    ids = body[at + 4 : ids_end].decode().split("\n")
+    if slot.before_each is not None:
+        if not run_hook(channel, slot.before_each, FAILED, number):
+            return
+        channel.reply(BEGUN, index=number)
+    if not run_jobs(channel, log, slot, body, ids_end, sizes, attempts, ids):
+        channel.reply(LEAVING, index=number)
+        os._exit(0)
+    if slot.after_each is None or run_hook(channel, slot.after_each, ENDED, number):
+        channel.reply(ENDED, index=number)
+
+
+def run_hook(channel: Channel, hook: Callable[[], object], kind: int, number: int) -> bool:
+    channel.running = True
+    try:
+        hook()
+    except BaseException as err:
+        channel.running = False
+        channel.reply(kind, BROKEN, number, explain(err).encode("utf-8", "replace"))
+        if isinstance(err, TimedOut):
+            os._exit(0)
+        return False
+    channel.running = False
+    return True
+
+
+def run_jobs(
+    channel: Channel,
+    log: Log,
+    slot: Slot,
+    body: bytes,
+    at: int,
+    sizes: tuple[int, ...],
+    attempts: tuple[int, ...],
+    ids: list[str],
+) -> bool:
+    """One job after the other; the path of a job that says nothing and returns None is kept short.
+
+    False when the job that stopped last is the last that this process can run.
+    """
+    call, limits = slot.call, slot.limits
+    clock, pack, write = time.perf_counter_ns, REPLY.pack, os.write
+    channel.running = True
+    for index, size in enumerate(sizes):
+        raw = body[at : at + size]
+        at += size
+        ctx = Context(slot, ids[index], attempts[index], raw)
+        after_ms = NO_DELAY
+        last = False
+        started = clock()
+        try:
+            value = call(raw.decode("utf-8", "surrogateescape"), ctx)
+            if value is None and not log.dirty and ctx.new_jobs is None and not channel.forked:
+                write(REPLY_FD, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
+                continue
+            code, result = judge(value)
+        except BaseException as err:
+            last = isinstance(err, TimedOut | Leave)
+            code, result, after_ms = judge_error(err, limits)
+        duration_us = min((clock() - started) // 1000, MAX_U32)
+        text, dropped, new_jobs = b"", 0, ctx.new_jobs or []
+        try:
+            if log.dirty:
+                text, dropped, printed = log.take()
+                for line in printed:
+                    ctx.add(line)
+                new_jobs = ctx.new_jobs or []
+            if len(result) > limits["result_bytes"]:
+                raise TooBig(f"returned {len(result)} bytes, the limit is {limits['result_bytes']}")
+        except TooBig as err:
+            code, result, new_jobs = TOO_BIG, str(err).encode(), []
+        if code >= BROKEN:
+            new_jobs = []  # it will run again and make them again
+        channel.stopped(index, code, duration_us, result, text, dropped, after_ms, new_jobs)
+        if last:
+            return False
+    channel.running = False
+    return True
+
+
+if __name__ == "__main__":
+    serve(Python())

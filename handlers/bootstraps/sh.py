@@ -1,0 +1,200 @@
+"""The sh side of a context: a long-lived shell that sources the tenant's text, and this program between it
+and the daemon.
+
+`before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
+they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
+stdin of the job, what it and its children print is its log, `S: 403 why` is its status. The shell tells exit
+statuses on a descriptor that no job has.
+
+One file, standard library only; the protocol and the job's log are those of `python.py` beside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import select
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from handlers.bootstraps import python
+else:
+    _spec = importlib.util.spec_from_file_location("channel", Path(__file__).with_name("python.py"))
+    python = sys.modules["channel"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(python)
+
+SHELL = "/bin/sh"
+# exit status -> code; others are errors. 65 and 75 are EX_DATAERR and EX_TEMPFAIL of sysexits.h.
+CODES = {0: 200, 65: 400, 75: 100}
+ORDER_FD, STATUS_FD = 8, 9
+DRIVER = """
+while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT <&8; do
+    case $functory_order in
+    job) ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT; . "$functory_file" ) ;;
+    hook) . "$functory_file" </dev/null ;;
+    esac
+    printf '%s\\n' "$?" >&9
+done
+"""
+
+
+class Sh:
+    """The engine."""
+
+    log: python.Log
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="sh-"))
+        self.files = 0
+        self.pid = 0
+        self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
+
+    def load(self, spec: dict[str, Any]) -> python.Slot:
+        if not self.pid:
+            self.log.take_statuses()
+            self.start()
+        if spec["before"]:
+            self.source("before", self.save(spec["before"]))
+        body = self.save(spec["body"])
+        hooks = [self.hook(name, spec[name]) for name in ("beforeEach", "afterEach")]
+        return python.Slot(spec["type"], spec["limits"], lambda _, ctx: self.run(body, ctx), *hooks)
+
+    def check(self, spec: dict[str, Any]) -> bytes:
+        import subprocess
+
+        for field in ("before", "beforeEach", "body", "afterEach"):
+            if spec[field]:
+                command = [SHELL, "-n", self.save(spec[field])]
+                done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  it only parses
+                if done.returncode:
+                    raise refused(field, done.stderr.decode("utf-8", "replace"))
+        return b""
+
+    def save(self, text: str) -> str:
+        self.files += 1
+        path = self.folder / str(self.files)
+        path.write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
+        return str(path)
+
+    def hook(self, name: str, text: str) -> Callable[[], None] | None:
+        if not text:
+            return None
+        path = self.save(text)
+        return lambda: self.source(name, path)
+
+    def start(self) -> None:
+        """One shell per context. Its stdin is a memfd that is filled anew, and rewound, for each job."""
+        self.payload_fd = high(os.memfd_create("payload"))
+        orders, self.order_fd = map(high, os.pipe())
+        self.status_fd, statuses = map(high, os.pipe())
+        self.output_fd, output = map(high, os.pipe())
+        os.set_blocking(self.output_fd, False)
+        places = {0: self.payload_fd, 1: output, 2: output, ORDER_FD: orders, STATUS_FD: statuses}
+        self.pid = os.posix_spawn(
+            SHELL,
+            [SHELL, "-c", DRIVER, "handler"],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in places.items()],
+            # Python ignores these two, and a shell would inherit that.
+            setsigdef=[signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ],
+        )
+        for fd in (orders, statuses, output):
+            os.close(fd)
+
+    def source(self, name: str, path: str) -> None:
+        try:
+            status = self.order(f"hook {path}")
+        except python.Leave as err:
+            raise python.Refused(name, f"{err}: {self.printed()}", code=python.BROKEN) from None
+        if status:
+            raise python.Refused(name, f"exit status {status}: {self.printed()}", code=python.BROKEN)
+
+    def printed(self) -> str:
+        return self.log.take()[0].decode("utf-8", "replace").strip()
+
+    def run(self, path: str, ctx: python.Context) -> object:
+        os.ftruncate(self.payload_fd, 0)
+        os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
+        os.lseek(self.payload_fd, 0, os.SEEK_SET)
+        status = self.order(f"job {path} {ctx.id} {ctx.attempt}")
+        self.log.settle(final=True)
+        if self.log.status is not None:
+            return self.log.status
+        return verdict(status, ctx.slot.limits)
+
+    def order(self, order: str) -> int:
+        """Have the shell do one thing and return its exit status; its output goes to the log meanwhile."""
+        try:
+            os.write(self.order_fd, order.encode() + b"\n")
+            waiting = select.poll()
+            waiting.register(self.status_fd, select.POLLIN)
+            waiting.register(self.output_fd, select.POLLIN)
+            while True:
+                ready = {fd for fd, _ in waiting.poll()}
+                if self.output_fd in ready:
+                    self.read_output(once=True)
+                if self.status_fd in ready:
+                    status = os.read(self.status_fd, 16)
+                    self.read_output()
+                    return int(status)
+        except (OSError, ValueError):  # the shell is gone, or the tenant's text wrote to what is not its own
+            _, how = os.waitpid(self.pid, os.WNOHANG)
+            end = os.waitstatus_to_exitcode(how)
+            text = f"ended by {signal_name(-end)}" if end < 0 else f"ended with exit status {end}"
+            raise python.Leave(python.BROKEN, f"the shell that runs the jobs {text}") from None
+
+    def read_output(self, once: bool = False) -> None:
+        try:
+            while data := os.read(self.output_fd, 1 << 16):
+                self.log.buffer.write(data)
+                if once:
+                    return
+        except BlockingIOError:
+            return
+
+
+def verdict(status: int, limits: dict[str, Any]) -> object:
+    """What an exit status means; shared with wasm."""
+    code = CODES.get(status, python.BROKEN)
+    if code != python.BROKEN:
+        return code
+    if status == 128 + signal.SIGXFSZ:
+        return code, f"ended by SIGXFSZ. {limits['hints']['EFBIG']}".encode()
+    text = f"ended by {signal_name(status - 128)}" if status > 128 else f"exit status {status}"
+    return code, text.encode()
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def high(fd: int) -> int:
+    """The same descriptor with a number that is out of the way of those that the shell expects."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20)
+    os.close(fd)
+    return moved
+
+
+def refused(field: str, message: str) -> python.Refused:
+    """dash says `FILE: LINE: what`, bash `FILE: line LINE: what`; neither knows columns."""
+    import re
+
+    found = re.search(r":\s*(?:line )?(\d+):\s*(.*)", message, re.DOTALL)
+    if found is None:
+        return python.Refused(field, message.strip())
+    return python.Refused(field, found[2].strip(), int(found[1]))
+
+
+if __name__ == "__main__":
+    python.serve(Sh())

@@ -1,0 +1,113 @@
+"""The wasm side of a context: runs WASI command modules with the wasmtime package, a fresh instance for every
+job.
+
+The tenant's code never leaves the instance: it sees its payload on stdin, its environment, a clock and random
+numbers, no files and no sockets. Compilation (`check`) and execution happen in different processes: machine
+code travels through the daemon, which keeps it, so a context starts without compiling. What `load` is given
+comes from a `check` of the same tenant's module, in which none of the module's code ran.
+
+The protocol and the job's log are those of `python.py` beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import wasmtime
+
+    from handlers.bootstraps import python
+else:
+
+    def _load(name, file, **more):
+        """By path: a sandbox shows the package, not the folder that an import would search."""
+        if name not in sys.modules:  # a warm template has it already
+            spec = importlib.util.spec_from_file_location(name, file, **more)
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+
+    python = _load("channel", Path(__file__).with_name("python.py"))
+    wasmtime = _load("wasmtime", Path(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
+
+WASI = "wasi_snapshot_preview1"
+CODES = {0: 200, 65: 400, 75: 100}
+# What this interpreter itself takes of the context's memory; the rest is the instance's.
+OWN_MEMORY_MB = 40
+
+
+class Wasm:
+    """The engine."""
+
+    log: python.Log
+
+    def __init__(self) -> None:
+        config = wasmtime.Config()
+        config.parallel_compilation = False  # threads would count as processes of the tenant
+        self.engine = wasmtime.Engine(config)
+        self.linker = wasmtime.Linker(self.engine)
+        self.linker.define_wasi()
+        self.payload_fd = os.memfd_create("payload")
+
+    def check(self, spec: dict[str, Any]) -> bytes:
+        module = self.compile(spec)
+        for wanted in module.imports:
+            if wanted.module != WASI:
+                raise python.Refused("body", f"imports {wanted.module}.{wanted.name}; only {WASI} is there")
+        if not any(e.name == "_start" and isinstance(e.type, wasmtime.FuncType) for e in module.exports):
+            raise python.Refused("body", "exports no _start function; build a WASI command, not a library")
+        return bytes(module.serialize())
+
+    def compile(self, spec: dict[str, Any]) -> wasmtime.Module:
+        try:
+            return wasmtime.Module(self.engine, base64.b64decode(spec["body"]))
+        except wasmtime.WasmtimeError as err:
+            raise python.Refused("body", f"is not a valid module: {err}") from None
+
+    def load(self, spec: dict[str, Any]) -> python.Slot:
+        self.log.take_statuses()
+        code = spec["attachment"]
+        module = wasmtime.Module.deserialize(self.engine, code) if code else self.compile(spec)
+        return python.Slot(spec["type"], spec["limits"], lambda _, ctx: self.run(module, ctx))
+
+    def run(self, module: wasmtime.Module, ctx: python.Context) -> object:
+        os.ftruncate(self.payload_fd, 0)
+        os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
+        wasi = wasmtime.WasiConfig()
+        wasi.argv = ["handler"]
+        wasi.env = [*os.environ.items(), ("JOB_ID", ctx.id), ("JOB_ATTEMPT", str(ctx.attempt))]
+        wasi.stdin_file = f"/proc/self/fd/{self.payload_fd}"
+        wasi.stdout_custom = wasi.stderr_custom = self.print
+        store = wasmtime.Store(self.engine)
+        store.set_limits(memory_size=(ctx.slot.limits["memory_mb"] - OWN_MEMORY_MB) << 20)
+        store.set_wasi(wasi)
+        try:
+            instance = self.linker.instantiate(store, module)
+            start = instance.exports(store)["_start"]
+            if not isinstance(start, wasmtime.Func):
+                return python.BROKEN, b"_start is not a function"
+            start(store)
+            status = 0
+        except wasmtime.ExitTrap as err:
+            status = err.code
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as err:
+            return python.BROKEN, str(err)[: python.TEXT_MAX].encode()
+        finally:
+            self.log.settle(final=True)
+        if self.log.status is not None:
+            return self.log.status
+        return CODES.get(status) or (python.BROKEN, f"exit status {status}".encode())
+
+    def print(self, data: bytes) -> int:
+        return self.log.buffer.write(data)
+
+
+if __name__ == "__main__":
+    python.serve(Wasm())

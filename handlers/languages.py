@@ -1,0 +1,108 @@
+"""The table of languages: what runs a body, with which bootstrap, within which bounds.
+
+Adding a language is a bootstrap file that speaks docs/runner-protocol.md and one row here; `php` is the
+example. The rows say what to start and never start it: that is the runner's business.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+BOOTSTRAPS: Final = Path(__file__).parent / "bootstraps"
+
+_MB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One row.
+
+    `command` is looked up on the PATH when a context is started, so installing it later is enough.
+    """
+
+    name: str
+    command: str = ""  # "" = Python itself; the bootstrap of several languages is a Python program
+    arguments: tuple[str, ...] = ()
+    bootstrap: str = ""  # "" = no context: the runner does the work itself (http)
+    modules: tuple[str, ...] = ()  # importable packages that the bootstrap needs beyond the standard library
+    template: str | None = None  # warm process to fork from, where the launcher has it
+    needs: tuple[str, ...] = ()  # commands that the bootstrap starts
+    hooks: bool = True  # before, beforeEach, afterEach make sense
+    body_max_bytes: int = 1 * _MB
+    min_memory_mb: int = 16
+
+    @property
+    def in_context(self) -> bool:
+        return bool(self.bootstrap)
+
+    def argv(self) -> tuple[str, ...]:
+        """What to run. Raises FileNotFoundError with the name of what is missing.
+
+        The folders of `modules` follow as arguments: the interpreter is the plain one, tenants do not get to
+        import from the virtual environment of the daemon.
+        """
+        for command in self.needs:
+            _find(command)
+        folders = (str(_package(module)) for module in self.modules)
+        return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap), *folders)
+
+    def missing(self) -> str | None:
+        """The command or package that this machine lacks for the language, or None."""
+        if not self.in_context:
+            return None
+        try:
+            self.argv()
+        except FileNotFoundError as err:
+            return str(err)
+        return None
+
+    def readable(self) -> tuple[Path, ...]:
+        """Paths beyond the base runtime that the program reads."""
+        return (BOOTSTRAPS, *map(_package, self.modules))
+
+    def _program(self) -> str:
+        return _find(self.command) if self.command else str(Path(sys.executable).resolve())
+
+
+def _find(command: str) -> str:
+    path = shutil.which(command)
+    if path is None:
+        raise FileNotFoundError(command)
+    return path
+
+
+def _package(module: str) -> Path:
+    spec = util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(f"python package {module}")
+    return Path(spec.origin).parent
+
+
+_PYTHON: Final = ("-I",)
+
+LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            Language("python", arguments=_PYTHON, bootstrap="python.py", template="python"),
+            Language("node", command="node", bootstrap="node.js", min_memory_mb=64),
+            Language("sh", arguments=_PYTHON, bootstrap="sh.py", template="python", needs=("sh",)),
+            Language(
+                "wasm",
+                arguments=_PYTHON,
+                bootstrap="wasm.py",
+                modules=("wasmtime",),
+                template="python",
+                body_max_bytes=22 * _MB,  # base64 of 16 MB
+                min_memory_mb=64,
+            ),
+            Language("php", command="php", arguments=("-n",), bootstrap="php.php", min_memory_mb=32),
+            Language("http", hooks=False, body_max_bytes=2048),
+        )
+    }
+)

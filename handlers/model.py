@@ -1,0 +1,82 @@
+"""The handler as a value: what a tenant registered for one jobtype, in memory and as JSON.
+
+Owns the names: the JSON names are those of the HTTP interface (`beforeEach`), the attributes are Python's. A
+`Handler` that exists has passed `handlers.validation` or came back from the store where only validated ones
+are put; nothing here checks.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+DEFAULT_TIMEOUT_S: Final = 60.0
+DEFAULT_MEMORY_MB: Final = 128
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+# attribute -> JSON name; the order is the one in which a handler is shown.
+JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "lang": "lang",
+        "body": "body",
+        "before": "before",
+        "before_each": "beforeEach",
+        "after_each": "afterEach",
+        "eid": "eid",
+        "env": "env",
+        "timeout_s": "timeout_s",
+        "memory_mb": "memory_mb",
+        "network": "network",
+        "options": "options",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Handler:
+    """Code and limits for one jobtype. Two handlers with the same `version` behave alike."""
+
+    lang: str
+    body: str
+    before: str = ""  # once per context
+    before_each: str = ""  # once per batch
+    after_each: str = ""  # once per batch; the batch's outcomes wait for it
+    eid: str = ""  # handlers of one tenant with the same eid may share contexts
+    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    timeout_s: float = DEFAULT_TIMEOUT_S  # per job
+    memory_mb: int = DEFAULT_MEMORY_MB  # per context
+    network: bool = False
+    options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields under their JSON names, also those at their default."""
+        out: dict[str, Any] = {}
+        for attribute, name in JSON_NAMES.items():
+            value = getattr(self, attribute)
+            out[name] = dict(value) if isinstance(value, Mapping) else value
+        return out
+
+    @cached_property
+    def version(self) -> str:
+        """Sixteen hex digits that depend on every field and on nothing else."""
+        return _digest(self.to_json())
+
+    @cached_property
+    def surroundings(self) -> str:
+        """Digest of what a context is made of before it sees a body: sharers of an eid must share this too."""
+        return _digest([self.lang, self.eid, self.before, dict(self.env), self.memory_mb, self.network])
+
+    @property
+    def max_batch(self) -> int | None:
+        """The tenant's own bound for the jobs of one batch."""
+        return self.options.get("max_batch")
+
+
+def _digest(value: object) -> str:
+    # surrogatepass: a lone surrogate in a body is odd but must not make registration fail with a stack trace.
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,219 @@
+"""Strict reading of a handler that a tenant sends: every field is known, of the right kind and within bounds,
+or it is refused.
+
+Pure and without I/O. Whether the text of a body parses is another question, answered inside a sandbox by
+`runner.Runner.check`: nothing of a tenant's is parsed in the daemon but JSON and URLs.
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from handlers.errors import InvalidHandlerError
+from handlers.languages import LANGUAGES, Language
+from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, JSON_NAMES, Handler
+
+MIN_TIMEOUT_S: Final = 0.05
+MAX_TIMEOUT_S: Final = 3600.0
+MAX_MEMORY_MB: Final = 4096
+MAX_ENV_ENTRIES: Final = 64
+MAX_ENV_BYTES: Final = 32 * 1024
+MAX_HOOK_BYTES: Final = 256 * 1024
+
+# What a handler may set under `options`: name -> smallest and biggest value.
+OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({"max_batch": (1, 1000)})
+
+_EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# The loader and the programs that set up a sandbox read these before the tenant's code is confined.
+_ENV_REFUSED: Final = re.compile(r"LD_.*|GLIBC_TUNABLES|FUNCTORY_.*")
+_HOOKS: Final = ("before", "beforeEach", "afterEach")
+
+
+def parse_handler(data: object) -> Handler:
+    """The handler that `data` (decoded JSON) describes.
+
+    Raises InvalidHandlerError naming the first field that is wrong.
+    """
+    if not isinstance(data, Mapping):
+        raise InvalidHandlerError("handler", "must be a JSON object with at least lang and body")
+    for name in data:
+        if name not in JSON_NAMES.values():
+            raise InvalidHandlerError(
+                str(name)[:64], f"is not a field of a handler; fields are {', '.join(JSON_NAMES.values())}"
+            )
+    language = _language(data.get("lang"))
+    hooks = {name: _hook(data, name, language) for name in _HOOKS}
+    return Handler(
+        lang=language.name,
+        body=_body(data.get("body"), language),
+        before=hooks["before"],
+        before_each=hooks["beforeEach"],
+        after_each=hooks["afterEach"],
+        eid=_eid(data.get("eid", ""), language),
+        env=_env(data.get("env", {}), language),
+        timeout_s=_timeout_s(data.get("timeout_s", DEFAULT_TIMEOUT_S)),
+        memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
+        network=_network(data.get("network", False)),
+        options=_options(data.get("options", {})),
+    )
+
+
+def _language(value: object) -> Language:
+    if not isinstance(value, str) or value not in LANGUAGES:
+        raise InvalidHandlerError("lang", f"must be one of {', '.join(LANGUAGES)}")
+    return LANGUAGES[value]
+
+
+def _text(name: str, value: object, max_bytes: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidHandlerError(name, "must be a string")
+    try:
+        size_bytes = len(value.encode())
+    except UnicodeEncodeError as err:
+        raise InvalidHandlerError(
+            name, f"is not valid Unicode at character {err.start + 1}; remove the lone surrogate"
+        ) from err
+    if size_bytes > max_bytes:
+        raise InvalidHandlerError(
+            name, f"has {size_bytes} bytes, at most {max_bytes} are taken; make it shorter"
+        )
+    if "\0" in value:
+        raise InvalidHandlerError(name, f"has a NUL at character {value.index(chr(0)) + 1}; remove it")
+    return value
+
+
+def _body(value: object, language: Language) -> str:
+    if value is None:
+        raise InvalidHandlerError(
+            "body", "is missing; send the code of the handler (a URL when lang is http)"
+        )
+    body = _text("body", value, language.body_max_bytes)
+    if not body.strip():
+        raise InvalidHandlerError("body", "is empty; send the code of the handler (a URL when lang is http)")
+    if language.name == "http":
+        return _url(body.strip())
+    if language.name == "wasm":
+        return _module(body)
+    return body
+
+
+def _url(text: str) -> str:
+    """A plain http(s) URL.
+
+    Where it may point is checked at each connection, because names change their addresses.
+    """
+    try:
+        url = urlsplit(text)
+        port_ok = url.port is None or url.port > 0
+    except ValueError as err:
+        raise InvalidHandlerError("body", f"is not a URL: {err}") from err
+    if url.scheme not in {"http", "https"} or not url.hostname or not port_ok:
+        raise InvalidHandlerError("body", "must be an absolute URL that starts with http:// or https://")
+    if url.username is not None or url.password is not None:
+        raise InvalidHandlerError(
+            "body", "must not carry user:password@ before the host; use a token in the path or query"
+        )
+    if any(ord(char) <= 32 or ord(char) == 127 for char in text):
+        raise InvalidHandlerError("body", "must be one URL without blanks or control characters")
+    return text
+
+
+def _module(text: str) -> str:
+    try:
+        module = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as err:
+        raise InvalidHandlerError("body", f"must be a WebAssembly module in base64: {err}") from err
+    if not module.startswith(b"\0asm"):
+        raise InvalidHandlerError(
+            "body", "is base64, but not of a WebAssembly module: it does not start with \\0asm"
+        )
+    return text
+
+
+def _hook(data: Mapping[str, Any], name: str, language: Language) -> str:
+    value = data.get(name, "")
+    if value in ("", None):
+        return ""
+    if not language.hooks or language.name == "wasm":
+        raise InvalidHandlerError(name, f"is not available for {language.name}; leave it out")
+    return _text(name, value, MAX_HOOK_BYTES)
+
+
+def _eid(value: object, language: Language) -> str:
+    if value in ("", None):
+        return ""
+    if not isinstance(value, str) or not _EID.fullmatch(value):
+        raise InvalidHandlerError(
+            "eid", "must be 1 to 64 letters, digits or _ . : - and start with a letter or digit"
+        )
+    if not language.in_context:
+        raise InvalidHandlerError(
+            "eid", f"has no meaning for {language.name}, which has no context to share; leave it out"
+        )
+    return value
+
+
+def _env(value: object, language: Language) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidHandlerError("env", "must be an object of strings")
+    if value and not language.in_context:
+        raise InvalidHandlerError("env", f"has no meaning for {language.name}; leave it out")
+    if len(value) > MAX_ENV_ENTRIES:
+        raise InvalidHandlerError("env", f"has {len(value)} entries, at most {MAX_ENV_ENTRIES} are taken")
+    env: dict[str, str] = {}
+    for name, text in value.items():
+        if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
+            raise InvalidHandlerError(
+                "env", "has a name that is not letters, digits and _ (not starting with a digit)"
+            )
+        if _ENV_REFUSED.fullmatch(name):
+            raise InvalidHandlerError(f"env.{name}", "may not be set by a handler; leave it out")
+        env[name] = _text(f"env.{name}", text, MAX_ENV_BYTES)
+    if sum(len(name) + len(text.encode()) for name, text in env.items()) > MAX_ENV_BYTES:
+        raise InvalidHandlerError("env", f"is bigger than {MAX_ENV_BYTES} bytes altogether; make it smaller")
+    return MappingProxyType(env)
+
+
+def _timeout_s(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidHandlerError("timeout_s", "must be a number of seconds")
+    if not MIN_TIMEOUT_S <= value <= MAX_TIMEOUT_S:
+        raise InvalidHandlerError(
+            "timeout_s", f"must be between {MIN_TIMEOUT_S:g} and {MAX_TIMEOUT_S:g} seconds"
+        )
+    return float(value)
+
+
+def _memory_mb(value: object, language: Language) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidHandlerError("memory_mb", "must be a whole number of megabytes")
+    if not language.min_memory_mb <= value <= MAX_MEMORY_MB:
+        bounds = f"between {language.min_memory_mb} and {MAX_MEMORY_MB}"
+        raise InvalidHandlerError("memory_mb", f"must be {bounds} for {language.name}")
+    return value
+
+
+def _network(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidHandlerError("network", "must be true or false")
+    return value
+
+
+def _options(value: object) -> Mapping[str, int]:
+    if not isinstance(value, Mapping):
+        raise InvalidHandlerError("options", "must be an object")
+    for name, number in value.items():
+        if name not in OPTIONS:
+            raise InvalidHandlerError(
+                f"options.{str(name)[:64]}", f"is not an option; options are {', '.join(OPTIONS)}"
+            )
+        low, high = OPTIONS[name]
+        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+            raise InvalidHandlerError(f"options.{name}", f"must be a whole number between {low} and {high}")
+    return MappingProxyType(dict(value))

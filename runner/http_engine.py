@@ -1,0 +1,207 @@
+"""The http engine: the handler is a URL, a batch is one POST. The only file of the runner that knows aiohttp.
+
+Runs no tenant code, so there is no context; what has to be kept in is where the daemon connects to. Every
+name is resolved once per connection, every address it has must pass `runner.targets`, and the socket is made
+for one of those addresses; redirects are followed here, one at a time, through the same gate. No proxy, no
+cookies, no decompression.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from handlers.model import Handler
+from runner import outcome
+from runner.context import OnStopped
+from runner.errors import TargetRefusedError
+from runner.launch import Level
+from runner.limits import ContextLimits
+from runner.outcome import Stopped
+from runner.protocol import BatchJob
+from runner.status_lines import Line, parse_answer, parse_line
+from runner.targets import Network, check_address
+
+_MAX_REDIRECTS: Final = 5
+_REPEATING: Final = frozenset({301, 302, 307, 308})
+_TOO_MANY: Final = 429
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class _CheckedResolver(AbstractResolver):
+    """Names to addresses that all pass: one bad address among good ones is an attack, not bad luck."""
+
+    def __init__(self, allowed: Sequence[Network]) -> None:
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        for _, _, _, _, address in found:
+            check_address(str(address[0]), self._allowed)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=int(kin),
+                proto=proto,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for kin, _, proto, _, address in found
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class HttpEngine:
+    """`close` is idempotent. `allowed` are networks that the operator opens beyond the public ones."""
+
+    def __init__(
+        self, limits: ContextLimits, *, allowed: Sequence[Network] = (), max_connections: int = 100
+    ) -> None:
+        self._limits = limits
+        self._allowed = tuple(allowed)
+        self._max_connections = max_connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def run(
+        self, jobtype: str, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped
+    ) -> None:
+        """Post the jobs and report every one. A payload with a newline cannot share a POST and goes alone."""
+        together = [job for job in jobs if b"\n" not in job.data]
+        for batch in ([together] if together else []) + [[job] for job in jobs if b"\n" in job.data]:
+            started_at = time.monotonic()
+            lines, after_ms = await self._post(jobtype, handler, batch)
+            duration_ms = (time.monotonic() - started_at) * 1000 / len(batch)
+            on_stopped(
+                [
+                    Stopped(
+                        job.id,
+                        outcome.name_of(line.exitcode),
+                        line.exitcode,
+                        line.result,
+                        b"",
+                        duration_ms,
+                        line.new_jobs,
+                        Level.L3,  # none of the tenant's code ran on this machine
+                        after_ms if line.exitcode < outcome.OK else None,
+                    )
+                    for job, line in zip(batch, lines, strict=True)
+                ]
+            )
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _post(
+        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
+    ) -> tuple[list[Line], int | None]:
+        count = len(batch)
+        timeout_s = handler.timeout_s * count
+        try:
+            async with asyncio.timeout(timeout_s):
+                status, headers, body = await self._follow(jobtype, handler, batch)
+        except TimeoutError:
+            return [Line(outcome.TIMED_OUT, f"timed out after {timeout_s:g} s".encode())] * count, None
+        except TargetRefusedError as err:
+            return [Line(403, f"the URL may not be called: {err}".encode())] * count, None
+        except _TooBigError as err:
+            return [Line(outcome.TOO_BIG, str(err).encode())] * count, None
+        except (aiohttp.ClientError, OSError, ValueError) as err:
+            text = f"the URL could not be called: {str(err) or type(err).__name__}"
+            return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
+        return self._judge(status, headers, body, count)
+
+    def _judge(
+        self, status: int, headers: dict[str, str], body: bytes, count: int
+    ) -> tuple[list[Line], int | None]:
+        if status == _TOO_MANY:  # the one 4xx that asks to come again
+            return [Line(100, body[: self._limits.log_bytes])] * count, _after_ms(headers)
+        if not outcome.is_status(status):
+            return [Line(outcome.BROKEN, f"answered with the status {status}".encode())] * count, None
+        if status == outcome.OK and (count > 1 or _is_one_status_line(body)):
+            return parse_answer(body, count, max_new_jobs=self._limits.new_jobs), None
+        if count == 1 or status >= 400:
+            return [Line(status, body)] * count, None
+        return parse_answer(body, count, max_new_jobs=self._limits.new_jobs), None
+
+    async def _follow(
+        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
+    ) -> tuple[int, dict[str, str], bytes]:
+        url = URL(handler.body)
+        body = b"".join([job.data + b"\n" for job in batch])
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8",
+            "Accept-Encoding": "identity",
+            "Functory-Type": jobtype.partition("-")[2],
+            "Functory-Jobs": str(len(batch)),
+        }
+        for _ in range(_MAX_REDIRECTS + 1):
+            if url.scheme not in {"http", "https"} or url.host is None or url.user is not None:
+                raise TargetRefusedError(f"{str(url)[:200]} is not a plain http or https URL")
+            async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as answer:
+                location = answer.headers.get("Location")
+                if answer.status not in _REPEATING or location is None:
+                    return answer.status, dict(answer.headers), await self._read(answer)
+                url = url.join(URL(location))
+        raise aiohttp.ClientError(f"more than {_MAX_REDIRECTS} redirects")
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+            body += chunk
+            if len(body) > self._limits.result_bytes:
+                raise _TooBigError(f"the answer has more than {self._limits.result_bytes} bytes")
+        return bytes(body)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._max_connections,
+                resolver=_CheckedResolver(self._allowed),
+                use_dns_cache=False,
+                socket_factory=self._make_socket,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._session
+
+    def _make_socket(self, info: Any) -> socket.socket:
+        """The last gate: whatever led here, this is the address that is going to be called."""
+        family, kind, proto, _, address = info
+        check_address(str(address[0]), self._allowed)
+        made = socket.socket(family, kind, proto)
+        made.setblocking(False)
+        return made
+
+
+class _TooBigError(Exception):
+    pass
+
+
+def _is_one_status_line(body: bytes) -> bool:
+    lines = body.rstrip(b"\r\n").split(b"\n")
+    return parse_line(lines[-1].removesuffix(b"\r")).exitcode != outcome.BROKEN and all(
+        line.startswith((b"J: ", b"#J: ")) for line in lines[:-1]
+    )
+
+
+def _after_ms(headers: dict[str, str]) -> int | None:
+    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
+    return min(int(text) * 1000, 2**31) if text.isascii() and text.isdigit() and len(text) < 8 else None

@@ -1,0 +1,120 @@
+"""The seam between the engines and the isolation: what to start, and what one gets back.
+
+Values and protocols only. An engine says in a `LaunchSpec` which program it needs for which tenant; a `Launcher`
+(`runner.plain` without isolation, `runner.sandbox` with it) starts it and returns a `Child`. Neither side knows more
+about the other. Nothing here reads a message of the child: what travels over the channel belongs to the engines.
+
+In the child the channel is two pipes: requests arrive on `REQUEST_FD`, replies leave on `REPLY_FD`. Descriptor 0 is
+`/dev/null`, 1 and 2 are the log pipe, and no other descriptor is open. So whatever a tenant's program or its children
+print is log text, and it cannot be mistaken for a reply by accident (on purpose it can: replies are hostile input).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, Protocol
+
+REQUEST_FD: Final = 3
+REPLY_FD: Final = 4
+
+
+class Level(IntEnum):
+    """How far a context is isolated; docs/isolation.md says what each level promises."""
+
+    L0 = 0  # nothing
+    L1 = 1  # uid, Landlock, seccomp, rlimits
+    L2 = 2  # namespaces and seccomp
+    L3 = 3  # namespaces, seccomp and cgroups
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one context, for its whole process tree where the level can count a tree (L3), else per process."""
+
+    memory_bytes: int
+    processes: int
+    open_files: int
+    file_bytes: int  # the biggest file that can be written
+    scratch_bytes: int  # all of the writable scratch space together
+    cpu_s: int = 0  # hard backstop for a spinning process; 0 = none
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One context to start.
+
+    With `template` the context is forked from that warm process instead of exec'ing `argv`. For "python", `argv` is still
+    what would have been run, `(python, "-I", file, *args)`: the fork runs `file` as `__main__` with `sys.argv == [file,
+    *args]`. A launcher without that template execs `argv`; the program cannot tell the difference but by the time it took.
+    """
+
+    tenant: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]  # the whole environment of the program; nothing is inherited
+    limits: Limits
+    network: bool = False
+    readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime
+    template: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a context ended: an exit status or a signal, and whether the memory limit was the cause."""
+
+    status: int | None
+    signal: int | None
+    oom: bool = False
+
+
+class Child(Protocol):
+    """A running context. The caller owns the three descriptors, which `close()` gives back."""
+
+    @property
+    def pid(self) -> int:
+        """Of the context's first process, as the daemon sees it."""
+
+    @property
+    def level(self) -> Level: ...
+
+    @property
+    def reader(self) -> int:
+        """Replies of the child; non-blocking read end of a pipe."""
+
+    @property
+    def writer(self) -> int:
+        """Requests to the child; non-blocking write end of a pipe."""
+
+    @property
+    def log_fd(self) -> int:
+        """Plain text printed by the process tree; non-blocking read end of a pipe."""
+
+    async def terminate(self) -> None:
+        """Ask the whole tree to stop (SIGTERM). It may ignore that. No effect on one that has ended."""
+
+    async def kill(self) -> None:
+        """End the whole process tree and return when it is gone. Idempotent; nothing survives."""
+
+    async def wait(self) -> Exit:
+        """Wait for the first process to end and say how. May be awaited many times, and by several tasks."""
+
+    def memory_bytes(self) -> int:
+        """Memory used by the tree now; 0 when it has ended."""
+
+    def close(self) -> None:
+        """Close the three descriptors. Idempotent; does not end the child."""
+
+
+class Launcher(Protocol):
+    """Starts contexts. `close()` ends every one that is left; both `start` and `close` are idempotent."""
+
+    @property
+    def level(self) -> Level: ...
+
+    async def start(self) -> None:
+        """Get ready (templates, cgroups). Raises IsolationError when the machine cannot do what was asked."""
+
+    async def launch(self, spec: LaunchSpec) -> Child:
+        """Start one context. Raises LaunchError, and then nothing of it is left behind."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,63 @@
+"""How a job stopped, as a value, and the words for it.
+
+Owns the exit codes that the runner itself gives and their texts; the codes 100 to 599 that a handler chooses
+pass through. A result of a job that the runner stopped is plain text that says what happened, for the tenant
+to read.
+"""
+
+import signal
+from typing import Final, NamedTuple
+
+from runner.launch import Exit, Level
+from runner.protocol import NewJob
+
+OK: Final = 200
+TOO_BIG: Final = 413
+BROKEN: Final = 500  # an exception, a batch hook that failed
+CRASHED: Final = 502
+NOT_STARTED: Final = 503
+TIMED_OUT: Final = 504
+NO_MEMORY: Final = 507
+
+_NAMES: Final = {1: "retry", 2: "ok", 4: "failed", 5: "error"}
+
+
+class Stopped(NamedTuple):
+    """One job that is no longer running."""
+
+    id: str
+    code: str  # retry, ok, failed, error
+    exitcode: int  # 1xx, 2xx, 4xx, 5xx
+    result: bytes
+    log: bytes  # the end of what it printed
+    duration_ms: float  # by the daemon's clock
+    new_jobs: tuple[NewJob, ...]
+    level: Level
+    retry_after_ms: int | None = None  # what the handler asked for
+
+
+def is_status(exitcode: int) -> bool:
+    return 100 <= exitcode <= 299 or 400 <= exitcode <= 599
+
+
+def name_of(exitcode: int) -> str:
+    """The word for a status; anything that is none is an error."""
+    return _NAMES.get(exitcode // 100, "error")
+
+
+def describe_exit(end: Exit, *, memory_mb: int) -> tuple[int, str]:
+    """(exitcode, text) for a context that ended in the middle of a job."""
+    if end.oom:
+        return NO_MEMORY, f"out of memory: the limit is {memory_mb} MB"
+    if end.signal == signal.SIGXCPU:
+        return CRASHED, "the process used up its CPU time"
+    if end.signal is not None:
+        return CRASHED, f"the process was ended by {_signal_name(end.signal)} during the job"
+    return CRASHED, f"the process ended with exit status {end.status} during the job"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,193 @@
+"""The messages between the daemon and a context, as bytes. docs/runner-protocol.md is the page for both
+sides.
+
+Owns the formats and their bounds; does no I/O. Requests are ours and trusted by the child; replies are
+hostile: the tenant's code lives in the process that writes them. `ReplyParser` takes any bytes and either
+returns whole replies within the bounds or raises ProtocolError; it never holds more than one bounded reply
+that is incomplete.
+"""
+
+import json
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from runner.errors import ProtocolError
+
+VERSION: Final = 1
+
+LOAD: Final = 1
+BATCH: Final = 2
+CHECK: Final = 3
+
+HELLO: Final = 1
+LOADED: Final = 2
+REFUSED: Final = 3
+BEGUN: Final = 4
+STOPPED: Final = 5
+ENDED: Final = 6
+FAILED: Final = 7
+LEAVING: Final = 8
+
+_REQUEST: Final = struct.Struct("<IHH")  # length, kind, slot
+_REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
+_DETAIL: Final = struct.Struct(
+    "<IIIII"
+)  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
+_NO_DELAY: Final = 0xFFFFFFFF
+_REPLY_BYTES: Final = _REPLY.size
+
+_TYPE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
+
+
+class BatchJob(Protocol):
+    """What the runner needs to know of a job; the store's Job fits."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def attempts(self) -> int: ...
+
+
+class Reply(NamedTuple):
+    kind: int
+    code: int
+    number: int  # which job, slot or batch
+    duration_us: int
+    body: bytes
+
+
+class NewJob(NamedTuple):
+    """A job that a job made. It has no tenant: the caller adds the one that the parent job belongs to."""
+
+    type: str
+    payload: bytes
+
+
+class Detail(NamedTuple):
+    """What a stopped job left beside its code."""
+
+    result: bytes = b""
+    log: bytes = b""
+    log_dropped: int = 0
+    retry_after_ms: int | None = None
+    new_jobs: tuple[NewJob, ...] = ()
+
+
+NO_DETAIL: Final = Detail()
+
+
+def encode_load(kind: int, slot: int, spec: Mapping[str, Any], attachment: bytes = b"") -> bytes:
+    """LOAD or CHECK: `spec` as JSON and, for languages that want it, bytes that belong to it."""
+    text = json.dumps({"protocol": VERSION, **spec}).encode()
+    size = 4 + len(text) + len(attachment)
+    return b"".join((_REQUEST.pack(size, kind, slot), struct.pack("<I", len(text)), text, attachment))
+
+
+def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
+    """BATCH: all sizes, all attempts, all ids, all payloads, so that both sides pack and unpack in bulk."""
+    count = len(jobs)
+    ids = "\n".join([job.id for job in jobs]).encode()
+    payloads = [job.data for job in jobs]
+    words = struct.pack(
+        f"<{2 + 2 * count + 1}I",
+        number,
+        count,
+        *map(len, payloads),
+        *[job.attempts for job in jobs],
+        len(ids),
+    )
+    body = b"".join((words, ids, *payloads))
+    return _REQUEST.pack(len(body), BATCH, slot) + body
+
+
+class ReplyParser:
+    """Bytes in, whole replies out."""
+
+    def __init__(self, max_body_bytes: int) -> None:
+        self.max_body_bytes = max_body_bytes
+        self._rest = bytearray()
+        self._wanted = _REPLY_BYTES
+
+    def feed(self, data: bytes) -> list[Reply]:
+        """The replies that `data` completes. Raises ProtocolError at the first that is not one."""
+        buffer: bytes | bytearray = data
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:  # a big reply on its way: do not look at it again and again
+                return []
+            buffer = self._rest
+        replies: list[Reply] = []
+        at, end = 0, len(buffer)
+        unpack, size, new = _REPLY.unpack_from, _REPLY_BYTES, tuple.__new__
+        self._wanted = size
+        while end - at >= size:
+            length, kind, zero, code, index, duration_us = unpack(buffer, at)
+            if zero or not HELLO <= kind <= LEAVING:
+                raise ProtocolError(f"sent a message of unknown kind {kind}")
+            if length:
+                if length > self.max_body_bytes:
+                    raise ProtocolError(
+                        f"announced a message of {length} bytes, the limit is {self.max_body_bytes}"
+                    )
+                if at + size + length > end:
+                    self._wanted = size + length
+                    break
+                body = bytes(buffer[at + size : at + size + length])
+            else:
+                body = b""
+            replies.append(new(Reply, (kind, code, index, duration_us, body)))
+            at += size + length
+        self._rest = bytearray(buffer[at:]) if at < end else bytearray()
+        return replies
+
+
+def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
+    """The body of a STOPPED reply. Raises ProtocolError unless every length in it adds up."""
+    if len(body) < _DETAIL.size:
+        raise ProtocolError("sent a result that is too short to be one")
+    result_bytes, log_bytes, dropped, after_ms, count = _DETAIL.unpack_from(body)
+    log_at = _DETAIL.size + result_bytes
+    at = log_at + log_bytes
+    if at > len(body) or count > max_new_jobs:
+        raise ProtocolError("sent a result whose lengths do not add up")
+    new_jobs: list[NewJob] = []
+    for _ in range(count):
+        size = int.from_bytes(body[at : at + 4], "little")
+        line = body[at + 4 : at + 4 + size]
+        at += 4 + size
+        new_jobs.append(parse_new_job(line))
+    if at != len(body):
+        raise ProtocolError("sent a result whose lengths do not add up")
+    return Detail(
+        result=body[_DETAIL.size : log_at],
+        log=body[log_at : log_at + log_bytes],
+        log_dropped=dropped,
+        retry_after_ms=None if after_ms == _NO_DELAY else after_ms,
+        new_jobs=tuple(new_jobs),
+    )
+
+
+def parse_new_job(line: bytes) -> NewJob:
+    """`type|payload`.
+
+    Raises ProtocolError; the bar that a tenant name would need is not among a type's characters.
+    """
+    kind, bar, payload = line.partition(b"|")
+    if not bar or not _TYPE.fullmatch(kind):
+        raise ProtocolError("sent a new job without a valid type")
+    return NewJob(kind.decode("ascii"), payload)
+
+
+def parse_refusal(body: bytes) -> tuple[str, str, int, int]:
+    """(field, message, line, column) of a REFUSED reply; bounded and of the right kinds whatever was sent."""
+    try:
+        report = json.loads(body)
+        field, message = str(report["field"])[:32], str(report["message"])[:10_000]
+        line, column = int(report["line"]), int(report["column"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as err:
+        raise ProtocolError("refused a handler in a form that cannot be read") from err
+    return field, message, line, column

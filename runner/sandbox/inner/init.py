@@ -1,0 +1,133 @@
+"""The first process of a context: reaps its orphans, passes on signals, reports how the program ended.
+
+With namespaces it is pid 1 of the context, so its end takes every process of the context with it. Without, it is the
+subreaper of the context and kills until no descendant is left. In both cases: when the daemon goes away, so does the
+context. It never runs tenant code and cannot be traced or read by it (not dumpable).
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, Order
+
+_KILL_ROUND_S: Final = 0.001
+
+Signaller = Callable[[int], None]
+
+
+def supervise(report: socket.socket, program: int, order: Order) -> None:
+    """Watch over `program` until it has ended or the daemon says so. Ensures: no process of the context is left."""
+    tell = _namespace_signaller if order.namespaces else _tree_signaller(order.own_uid)
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    poll = select.poll()
+    poll.register(wake_read, select.POLLIN)
+    poll.register(report, select.POLLIN)
+    while True:
+        status = _reap(program)  # first: the program may have ended before the handler was there
+        if status is not None:
+            _send(report, {"exit": status})
+            break
+        ready = [fd for fd, _ in poll.poll()]
+        if wake_read in ready:
+            os.read(wake_read, REPORT_BYTES)
+        if report.fileno() in ready:
+            word = _receive(report)
+            if word == TERMINATE:
+                tell(signal.SIGTERM)
+            else:  # KILL, or the daemon is gone
+                break
+    _end_all(tell)
+
+
+def _receive(report: socket.socket) -> bytes:
+    try:
+        return report.recv(REPORT_BYTES)
+    except OSError:
+        return KILL
+
+
+def _send(report: socket.socket, message: dict[str, object]) -> None:
+    try:
+        report.send(json.dumps(message).encode())
+    except OSError:
+        return  # nobody listens any more; the context ends all the same
+
+
+def _reap(program: int) -> int | None:
+    """Collect every child that has ended; the wait status of `program` if it is among them."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == program:
+            return status
+        if pid == 0:
+            return None
+
+
+def _end_all(tell: Signaller) -> None:
+    """Kill and collect until the kernel says that no descendant is left: they are all re-parented to this process."""
+    while True:
+        tell(signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                continue
+        except ChildProcessError:
+            return
+        time.sleep(_KILL_ROUND_S)  # killed is not yet ended
+
+
+def _namespace_signaller(number: int) -> None:
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        return
+
+
+def _tree_signaller(uid: int | None) -> Signaller:
+    if uid is None:
+        return _signal_descendants
+
+    def signal_uid(number: int) -> None:
+        """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it."""
+        helper = os.fork()
+        if helper == 0:
+            try:
+                os.setresuid(uid, uid, uid)
+                os.kill(-1, number)
+            finally:
+                os._exit(0)
+        os.waitpid(helper, 0)
+
+    return signal_uid
+
+
+def _signal_descendants(number: int) -> None:
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208  # no pathlib in contexts
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                    parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            break
+        found |= more
+    for pid in found - {os.getpid()}:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue

@@ -1,0 +1,83 @@
+"""An order to start one context, as the daemon sends it to a spawner: plain values that travel as JSON in a memfd.
+
+A memfd and not the socket, because an argument list may be bigger than a socket's message. The order knows no tenant:
+a context is made blank, locked, and then waits for its environment, which comes first on the request pipe.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+# Descriptors that come with an order, in this sequence; those of the cgroups follow.
+FD_ORDER, FD_REQUEST, FD_REPLY, FD_LOG, FD_REPORT = range(5)
+FIXED_FDS: Final = 5
+MAX_FDS: Final = 16
+
+# What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd, {"ready": true},
+# {"failed": text}, {"exit": wait status}. To the context's init, bare words:
+TERMINATE: Final = b"terminate"
+KILL: Final = b"kill"
+REPORT_BYTES: Final = 4096
+
+_LENGTH_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    argv: tuple[str, ...]
+    fork: bool  # run the python file argv[2] in a fork of the warm interpreter instead of exec'ing argv
+    scratch: str  # the one writable directory; with namespaces a tmpfs is mounted on it
+    scratch_bytes: int
+    scratch_files: int
+    network: bool
+    namespaces: bool
+    own_uid: int | None
+    close_descriptors: bool
+    rlimits: tuple[tuple[int, int], ...]  # (resource, soft and hard value)
+    landlock: bool
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+    seccomp: str  # the assembled program in hex, "" for none
+
+    def to_fd(self) -> int:
+        """A memfd with this order; the caller closes it."""
+        fd = os.memfd_create("order", os.MFD_CLOEXEC)
+        try:
+            os.write(fd, json.dumps(asdict(self)).encode())
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+    @classmethod
+    def from_fd(cls, fd: int) -> "Order":
+        values = json.loads(os.pread(fd, os.fstat(fd).st_size, 0))
+        for name in ("argv", "readable", "writable"):
+            values[name] = tuple(values[name])
+        values["rlimits"] = tuple((resource, value) for resource, value in values["rlimits"])
+        return cls(**values)
+
+
+def pack_environment(env: Mapping[str, str]) -> bytes:
+    """What the daemon writes to the request pipe to set a blank context going."""
+    body = json.dumps(dict(env)).encode()
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+def read_environment(fd: int) -> dict[str, str] | None:
+    """Wait for the environment, and read not one byte more; None when the context is not wanted after all."""
+    head = _read_exactly(fd, _LENGTH_BYTES)
+    body = _read_exactly(fd, int.from_bytes(head, "big")) if head else b""
+    return json.loads(body) if body else None
+
+
+def _read_exactly(fd: int, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = os.read(fd, count - len(parts))
+        if not part:
+            return b""
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,203 @@
+"""The warm process from which contexts are forked. It has never seen tenant code and holds nothing secret.
+
+Started once per set of readable paths, inside a read-only root that bubblewrap makes (when the machine can). For each
+order it forks; the fork takes the steps of `inner.confine` and becomes either the program of a python context, in
+this already warm interpreter, or the program that `argv` names. Three processes take part, two stay:
+
+    spawner ── usher (enters cgroups and namespaces, ends) ── init (`inner.init`) ── program (the tenant's)
+
+Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing. The
+program, every layer in place, waits for its environment before it does anything: until then the context is blank, and
+the daemon may keep it in stock.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from runner.sandbox.inner import confine, init, kernel
+from runner.sandbox.inner.order import (
+    FD_LOG,
+    FD_ORDER,
+    FD_REPLY,
+    FD_REPORT,
+    FD_REQUEST,
+    FIXED_FDS,
+    MAX_FDS,
+    Order,
+    read_environment,
+)
+
+REQUEST_FD: Final = 3  # as in `runner.launch`, which is not loaded into contexts
+PRELOAD: Final = (
+    "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "html",
+    "io", "inspect", "itertools", "json", "logging", "math", "operator", "os", "random", "re", "secrets", "select",
+    "shlex", "signal", "socket", "statistics", "string", "struct", "subprocess", "tempfile", "textwrap", "threading",
+    "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid", "zlib",
+)  # fmt: skip
+
+Program = Callable[[], None]
+
+
+def main() -> None:
+    """Serve orders until the daemon closes the control socket; in a forked context, run its program."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(
+        kernel.PR_SET_CHILD_SUBREAPER, 1
+    )  # so that the end of an usher leaves its init a child of ours
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # the kernel collects ended children: there is nothing to ask them
+    os.umask(0o077)
+    for name in PRELOAD:
+        __import__(name)
+    gc.collect()
+    gc.freeze()
+    control.send(b"ready")
+    program = _serve(control)
+    if program is not None:
+        program()
+
+
+def _serve(control: socket.socket) -> Program | None:
+    compiled: dict[tuple[str, int], types.CodeType] = {}
+    while True:
+        word, fds, _, _ = socket.recv_fds(control, 16, MAX_FDS)
+        if not word:
+            return None
+        report = socket.socket(fileno=fds[FD_REPORT])
+        try:
+            order = Order.from_fd(fds[FD_ORDER])
+            code = _compiled(order.argv[2], compiled) if order.fork else None
+        except (OSError, ValueError, SyntaxError) as error:
+            _fail(report, "program", error)
+        else:
+            if os.fork() == 0:
+                control.close()
+                return _become_context(order, code, report, fds)
+        report.close()
+        for index, fd in enumerate(fds):
+            if index != FD_REPORT:
+                os.close(fd)
+
+
+def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.CodeType:
+    """Compiled once for all contexts: it is our own bootstrap, and compiling it costs more than a fork."""
+    key = (path, os.stat(path).st_mtime_ns)  # noqa: PTH116  # no pathlib in contexts
+    if key not in known:
+        with open(path, "rb") as file:  # noqa: PTH123
+            known[key] = compile(file.read(), path, "exec", dont_inherit=True)
+    return known[key]
+
+
+def _become_context(
+    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
+) -> Program | None:
+    """Runs in the usher, then in init, and returns in the program only. A step that fails ends the context."""
+    step = "cgroup"
+    try:
+        confine.join_cgroups(fds[FIXED_FDS:])
+        confine.prefer_for_oom()
+        step = "namespaces"
+        if order.namespaces:
+            sysctls = confine.open_user_sysctls()
+            confine.leave_namespaces(network=order.network)
+            if os.fork() != 0:
+                os._exit(0)
+            confine.mount_own(order)
+            _drop(order, sysctls)
+        else:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pidfd = os.pidfd_open(os.getpid())
+        socket.send_fds(report, [b'{"init": true}'], [pidfd])
+        os.close(pidfd)
+        program = os.fork()
+    except OSError as error:
+        _fail(report, step, error)
+        os._exit(1)
+    if program == 0:
+        return _become_program(order, code, report, fds)
+    for index, fd in enumerate(fds):
+        if index != FD_REPORT:
+            os.close(fd)
+    init.supervise(report, program, order)
+    os._exit(0)
+
+
+def _drop(order: Order, sysctls: int | None) -> None:
+    if order.own_uid is not None:
+        confine.take_uid(order.own_uid)
+    if sysctls is not None:
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or the maps of the user namespace could not be written
+        confine.enter_user_namespace(sysctls)
+        os.close(sysctls)
+        confine.give_up_privileges()
+
+
+def _become_program(
+    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
+) -> Program | None:
+    try:
+        os.setsid()
+        confine.restore_signals(before_exec=code is None)
+        if not order.namespaces:
+            _drop(order, None)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        os.chdir(order.scratch)
+        at = confine.place_descriptors(
+            fds[FD_REQUEST], fds[FD_REPLY], fds[FD_LOG], report.fileno(), close_others=order.close_descriptors
+        )
+        report.detach()
+        report = socket.socket(fileno=at)
+        confine.set_rlimits(order.rlimits)
+        confine.lock(order)
+        if code is None and not os.access(order.argv[0], os.X_OK):
+            raise FileNotFoundError("not there, or not executable, in the sandbox")
+        report.send(b'{"ready": true}')
+        report.close()
+    except OSError as error:
+        _fail(report, order.argv[0], error)
+        os._exit(127)
+    env = read_environment(REQUEST_FD)  # a blank context waits here, with every layer in place
+    if env is None:
+        os._exit(0)
+    if code is None:
+        try:
+            os.execve(order.argv[0], order.argv, env)
+        except OSError as error:
+            os.write(2, f"{order.argv[0]}: {error}\n".encode())
+            os._exit(127)
+    return lambda: _run(code, order.argv[2:], env)
+
+
+def _run(code: types.CodeType, argv: Sequence[str], env: dict[str, str]) -> None:
+    """As `python -I file args` would: the file is `__main__`, the environment is the one of the launch."""
+    os.environ.clear()
+    os.environ.update(env)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
+        del sys.modules[name]
+    main_module = types.ModuleType("__main__")
+    main_module.__file__ = argv[0]
+    sys.modules["__main__"] = main_module
+    sys.argv = list(argv)
+    exec(code, main_module.__dict__)  # noqa: S102  # our own bootstrap, compiled above
+
+
+def _fail(report: socket.socket, step: str, error: Exception) -> None:
+    try:
+        report.send(json.dumps({"failed": f"{step}: {error}"[:1000]}).encode())
+    except OSError:
+        return

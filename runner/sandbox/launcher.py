@@ -1,0 +1,244 @@
+"""Starts isolated contexts: chooses the layers, keeps warm spawners and a stock of blank contexts.
+
+A context that cannot get every layer that was chosen is not started. Contexts with the same view of the file system
+share a spawner; a spawner that died is replaced at the next launch.
+"""
+
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from runner.errors import IsolationError, LaunchError
+from runner.launch import LaunchSpec, Level, Limits
+from runner.sandbox import cgroups, layers, seccomp
+from runner.sandbox.child import SandboxedChild
+from runner.sandbox.inner import kernel
+from runner.sandbox.inner.order import Order, pack_environment
+from runner.sandbox.layers import Layer
+from runner.sandbox.room import OVERHEAD_PROCESSES, Room
+from runner.sandbox.runtime import View
+from runner.sandbox.spawner import Spawner
+from runner.sandbox.stock import Stock
+from runner.sandbox.uids import DEFAULT_BASE, Uids
+
+_BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
+_MIN_FILES: Final = 64
+_LOCKED_BYTES: Final = 1 << 16
+_STOCKED_KINDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """All of a LaunchSpec that does not belong to a tenant; contexts of one kind are alike until they get going."""
+
+    argv: tuple[str, ...]
+    fork: bool
+    limits: Limits
+    view: View
+
+
+class SandboxLauncher:
+    """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
+
+    `spares` blank contexts are kept ready of each kind that was launched lately.
+    """
+
+    def __init__(
+        self, use: Set[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
+    ) -> None:
+        self._use = use
+        self._uids = Uids(uid_base)
+        self._cgroups: cgroups.Cgroups | None = None
+        self._bwrap: str | None = None
+        self._spawners: dict[View, asyncio.Task[Spawner]] = {}
+        self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
+        self._children: set[SandboxedChild] = set()
+        self._made = 0
+
+    @property
+    def layers(self) -> frozenset[Layer]:
+        """Those in use; none before `start` when they were left to the machine."""
+        return frozenset(self._use or ())
+
+    @property
+    def level(self) -> Level:
+        return layers.level_of(self.layers)
+
+    async def start(self) -> None:
+        if self._use is None:
+            self._use = layers.available(await asyncio.to_thread(layers.detect))
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the daemon's memory and environment are nobody's business
+        if Layer.NAMESPACES in self._use:
+            self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
+            if self._bwrap is None:
+                raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
+        if Layer.UID in self._use and os.geteuid() != 0:
+            raise IsolationError("a uid per context was asked for, and only root can give it")
+        if Layer.CGROUP in self._use and self._cgroups is None:
+            self._cgroups = await asyncio.to_thread(_open_cgroups)
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
+        kind = _kind(spec)
+        await self._spawner(kind.view)
+        await self._stock.fill(kind)
+
+    async def launch(self, spec: LaunchSpec) -> SandboxedChild:
+        if self._use is None:
+            raise LaunchError("the launcher has not been started")
+        child = await self._stock.take(_kind(spec))
+        try:
+            await child.go(pack_environment({**child.scratch_env, **spec.env}))
+        except BaseException:
+            await _discard(child)
+            raise
+        return child
+
+    async def close(self) -> None:
+        await self._stock.close()
+        await asyncio.gather(*(child.kill() for child in tuple(self._children)))
+        spawners, self._spawners = self._spawners, {}
+        for task in spawners.values():
+            with contextlib.suppress(LaunchError):
+                await (await task).close()
+        subtree, self._cgroups = self._cgroups, None
+        if subtree is not None:
+            await asyncio.to_thread(subtree.close)
+
+    async def _make(self, kind: Kind) -> SandboxedChild:
+        """A blank context with every layer in place."""
+        spawner = await self._spawner(kind.view)
+        self._made += 1
+        room = Room(self._uids, self._uids.take() if Layer.UID in self.layers else None)
+        own_directory = Layer.NAMESPACES not in self.layers
+        try:
+            await asyncio.to_thread(
+                room.prepare, self._cgroups, str(self._made), kind.limits, own_directory=own_directory
+            )
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(room.give_back))
+            raise
+        child, theirs = self._connect(room)
+        try:
+            try:
+                await spawner.send(self._order(kind, room), theirs)
+            finally:
+                for fd in theirs:
+                    os.close(fd)
+            await child.ready()
+        except BaseException:
+            await _discard(child)
+            raise
+        return child
+
+    def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
+        """The pipes of a context: our ends in a child, and the list of theirs, in the sequence of `inner.order`."""
+        request_read, request_write = os.pipe2(os.O_CLOEXEC)
+        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
+        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        report, their_report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for fd in (reply_read, request_write, log_read):
+            os.set_blocking(fd, False)
+        child = SandboxedChild(
+            level=self.level,
+            namespaces=Layer.NAMESPACES in self.layers,
+            pipes=(reply_read, request_write, log_read),
+            report=report,
+            scratch=room.scratch,
+            memory=room.memory_bytes,
+            cleanup=lambda: asyncio.to_thread(room.give_back),
+        )
+        self._children.add(child)
+        child.on_end(self._children.discard)
+        return child, [request_read, reply_write, log_write, their_report.detach(), *room.open_procs()]
+
+    async def _spawner(self, view: View) -> Spawner:
+        task = self._spawners.get(view)
+        if task is not None and task.done() and (task.exception() is not None or not task.result().alive):
+            task = None
+        if task is None:
+            task = asyncio.create_task(self._start_spawner(view))
+            self._spawners[view] = task
+        return await asyncio.shield(task)
+
+    async def _start_spawner(self, view: View) -> Spawner:
+        spawner = Spawner(
+            view,
+            bwrap=self._bwrap,
+            clean_environment=Layer.ENVIRONMENT in self.layers,
+            close_descriptors=Layer.DESCRIPTORS in self.layers,
+        )
+        await spawner.start()
+        return spawner
+
+    def _order(self, kind: Kind, room: Room) -> Order:
+        use = self.layers
+        view = kind.view
+        namespaces = Layer.NAMESPACES in use
+        limits = kind.limits
+        return Order(
+            argv=kind.argv,
+            fork=kind.fork,
+            scratch=room.scratch,
+            scratch_bytes=limits.scratch_bytes,
+            scratch_files=max(_MIN_FILES, limits.scratch_bytes // _BYTES_PER_FILE),
+            network=view.network,
+            namespaces=namespaces,
+            own_uid=room.uid,
+            close_descriptors=Layer.DESCRIPTORS in use,
+            rlimits=tuple(self._rlimits(limits)) if Layer.RLIMITS in use else (),
+            landlock=Layer.LANDLOCK in use,
+            readable=view.readable(own_proc=namespaces),
+            writable=view.writable(room.scratch),
+            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex()
+            if Layer.SECCOMP in use
+            else "",
+        )
+
+    def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
+        chosen = [
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_NOFILE, limits.open_files),
+            (resource.RLIMIT_FSIZE, limits.file_bytes),
+            (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
+            (resource.RLIMIT_RTPRIO, 0),
+        ]
+        if self.layers & {
+            Layer.UID,
+            Layer.NAMESPACES,
+        }:  # else it would count every process of the daemon's user
+            chosen.append((resource.RLIMIT_NPROC, limits.processes + OVERHEAD_PROCESSES))
+        if Layer.CGROUP not in self.layers:  # per process and without files, so second best
+            chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
+        if limits.cpu_s:
+            chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
+        return chosen
+
+
+async def _discard(child: SandboxedChild) -> None:
+    await asyncio.shield(child.kill())
+    child.close()
+
+
+def _kind(spec: LaunchSpec) -> Kind:
+    fork = spec.template == "python"
+    extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
+    if fork:
+        extra.add(Path(spec.argv[2]))
+    return Kind(spec.argv, fork, spec.limits, View(tuple(sorted(extra)), spec.network))
+
+
+def _open_cgroups() -> cgroups.Cgroups:
+    try:
+        found = cgroups.find()
+        found.open()
+    except OSError as error:
+        raise IsolationError(f"cgroups were asked for, and cannot be made: {error}") from error
+    return found

@@ -1,0 +1,98 @@
+"""The seccomp filter: a BPF program, assembled here by hand, that every context runs under for life.
+
+Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
+`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix
+one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is allowed:
+this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not instead of them.
+"""
+
+import errno
+import platform
+import socket
+import struct
+from typing import Final
+
+from runner.errors import IsolationError
+from runner.sandbox import syscalls
+
+_ARCHITECTURES: Final = {"x86_64": (0, 0xC000_003E), "aarch64": (1, 0xC000_00B7)}  # (column, AUDIT_ARCH_*)
+_X32_BIT: Final = 0x4000_0000
+
+# Offsets into struct seccomp_data; of a 64-bit argument the low half comes first on both architectures.
+_NUMBER, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+
+_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
+_REFUSE: Final = _ERRNO | errno.EPERM
+_NOT_THERE: Final = _ERRNO | errno.ENOSYS
+
+_NAMESPACE_FLAGS: Final = 0x7E02_0080  # CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
+_TERMINAL_IOCTLS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+_NETWORK_FAMILIES: Final = (
+    socket.AF_INET,
+    socket.AF_INET6,
+    socket.AF_NETLINK,
+)  # netlink: addresses, for getaddrinfo
+
+
+def supported() -> bool:
+    return platform.machine() in _ARCHITECTURES
+
+
+def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
+    """The program as `struct sock_filter[]`, for `prctl(PR_SET_SECCOMP)` or `bwrap --seccomp`."""
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise IsolationError(
+            f"no seccomp filter for the architecture {machine}; there are: {', '.join(sorted(_ARCHITECTURES))}"
+        )
+    column, audit_arch = _ARCHITECTURES[machine]
+    code = [
+        _load(_ARCH),
+        _jump(_JUMP_EQUAL, audit_arch, then=1, otherwise=0),
+        _answer(_KILL_PROCESS),
+        _load(_NUMBER),
+    ]
+    if machine == "x86_64":
+        code += [_jump(_JUMP_GREATER_EQUAL, _X32_BIT, then=0, otherwise=1), _answer(_NOT_THERE)]
+    denied = dict(syscalls.DENIED) if own_ipc else syscalls.DENIED | syscalls.SYSTEM_V_IPC
+    for numbers in denied.values():
+        if (number := numbers[column]) is not None:
+            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]
+    # clone3 hides its flags behind a pointer, where a filter cannot look; libc falls back to clone.
+    code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]
+    code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))
+    code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
+    families = (socket.AF_UNIX, *(_NETWORK_FAMILIES if network else ()))
+    code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
+    code.append(_answer(_ALLOW))
+    return b"".join(code)
+
+
+def _refuse_if(number: int, argument: int, test: int, values: tuple[int, ...]) -> list[bytes]:
+    """Refuse the call when its argument matches one of the values, allow it otherwise."""
+    body = [_load(argument)]
+    for value in values:
+        body += [_jump(test, value, then=0, otherwise=1), _answer(_REFUSE)]
+    body.append(_answer(_ALLOW))
+    return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body)), *body]
+
+
+def _refuse_unless(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:
+    body = [_load(argument)]
+    for value in values:
+        body += [_jump(_JUMP_EQUAL, value, then=0, otherwise=1), _answer(_ALLOW)]
+    body.append(_answer(_REFUSE))
+    return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body)), *body]
+
+
+def _load(offset: int) -> bytes:
+    return struct.pack("HBBI", _LOAD, 0, 0, offset)
+
+
+def _jump(test: int, value: int, *, then: int, otherwise: int) -> bytes:
+    return struct.pack("HBBI", test, then, otherwise, value)
+
+
+def _answer(action: int) -> bytes:
+    return struct.pack("HBBI", _RETURN, 0, 0, action)

@@ -1,0 +1,121 @@
+"""The daemon's hold on one spawner process: start it, hand it orders, end it with everything that it forked.
+
+The other side is `inner.spawner`. The process must be started from the thread of the event loop: its life is bound to
+that thread (`--die-with-parent`), so that no context outlives a daemon that was killed.
+"""
+
+import asyncio
+import os
+import socket
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from typing import Final
+
+from runner.errors import IsolationError, LaunchError
+from runner.sandbox import runtime
+from runner.sandbox.inner.order import Order
+from runner.sandbox.runtime import View
+
+_START_TIMEOUT_S: Final = 30.0
+
+
+class Spawner:
+    """One warm process that forks contexts with one view of the file system."""
+
+    def __init__(
+        self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
+    ) -> None:
+        self._view = view
+        self._bwrap = bwrap
+        self._environment = {} if clean_environment else None
+        self._close_descriptors = close_descriptors
+        self._process: Process | None = None
+        self._control: socket.socket | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start it and wait until it can take orders. Raises IsolationError with what it printed if it cannot."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
+        command = runtime.spawner_command(theirs.fileno())
+        if self._bwrap is not None:
+            command = runtime.in_bubblewrap(command, self._view, self._bwrap, data_fds)
+        fds = (theirs.fileno(), *data_fds)
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=PIPE,
+                env=self._environment,
+                start_new_session=True,
+                # pass_fds would force close_fds on
+                **({"pass_fds": fds} if self._close_descriptors else {"close_fds": False}),
+            )
+        finally:
+            theirs.close()
+            for fd in data_fds:
+                os.close(fd)
+        self._control = ours
+        loop = asyncio.get_running_loop()
+        try:
+            word = await asyncio.wait_for(loop.sock_recv(ours, 16), _START_TIMEOUT_S)
+        except (OSError, TimeoutError):
+            word = b""
+        if word != b"ready":
+            said = await self._last_words()
+            await self.close()
+            raise IsolationError(f"the sandbox could not be started: {said or 'no answer'}")
+
+    async def send(self, order: Order, fds: Sequence[int]) -> None:
+        """Hand over an order with the descriptors of its context. What becomes of it is told on its report socket."""
+        if self._control is None:
+            raise LaunchError("the spawner is not running")
+        order_fd = order.to_fd()
+        try:
+            while True:
+                try:
+                    socket.send_fds(self._control, [b"launch"], [order_fd, *fds])
+                    return
+                except BlockingIOError:
+                    await asyncio.sleep(
+                        0
+                    )  # many launches at once: the spawner takes them one after the other
+        except OSError as error:
+            raise LaunchError(f"the spawner has ended: {error}") from error
+        finally:
+            os.close(order_fd)
+
+    async def close(self) -> None:
+        """End the process; with namespaces this ends every context that it forked. Idempotent."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+    async def _last_words(self) -> str:
+        process = self._process
+        if process is None:
+            return ""
+        if process.returncode is None:
+            process.kill()
+        _, said = await process.communicate()
+        return said.decode(errors="replace").strip()[-1000:]
+
+
+def _memfd(content: bytes) -> int:
+    fd = os.memfd_create("data", os.MFD_CLOEXEC)
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

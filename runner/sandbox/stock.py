@@ -1,0 +1,75 @@
+"""A small stock of blank contexts: locked, waiting, and without a tenant, so that a launch need not wait for the kernel.
+
+Kept per kind of context that was wanted before. A blank one has never seen a byte of any tenant; it is used once.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from runner.errors import LaunchError
+from runner.sandbox.child import SandboxedChild
+
+Kind = TypeVar("Kind", bound=Hashable)
+
+
+class Stock(Generic[Kind]):
+    """`make` makes a blank context. At most `kinds` kinds are kept, `spares` of each; 0 spares: none are kept."""
+
+    def __init__(self, make: Callable[[Kind], Awaitable[SandboxedChild]], *, spares: int, kinds: int) -> None:
+        self._make = make
+        self._spares = spares
+        self._kinds = kinds
+        self._blanks: OrderedDict[Kind, list[SandboxedChild]] = OrderedDict()
+        self._filling: dict[Kind, asyncio.Task[None]] = {}
+        self._closed = False
+
+    async def take(self, kind: Kind) -> SandboxedChild:
+        """A blank context of this kind, from stock if there is one; another takes its place in the background."""
+        blanks = self._blanks.get(kind, [])
+        while blanks:
+            child = blanks.pop(0)
+            if child.alive:
+                self._refill(kind)
+                return child
+            child.close()
+        child = await self._make(kind)
+        self._refill(kind)
+        return child
+
+    async def fill(self, kind: Kind) -> None:
+        """Return when the stock of this kind is full."""
+        self._refill(kind)
+        if (task := self._filling.get(kind)) is not None:
+            await task
+
+    async def close(self) -> None:
+        """End all blank contexts. Idempotent."""
+        self._closed = True
+        await asyncio.gather(*self._filling.values())
+        blanks, self._blanks = self._blanks, OrderedDict()
+        await asyncio.gather(*(_discard(child) for children in blanks.values() for child in children))
+
+    def _refill(self, kind: Kind) -> None:
+        if self._spares and not self._closed and kind not in self._filling:
+            task = asyncio.create_task(self._fill(kind))
+            self._filling[kind] = task
+            task.add_done_callback(lambda _: self._filling.pop(kind, None))
+
+    async def _fill(self, kind: Kind) -> None:
+        blanks = self._blanks.setdefault(kind, [])
+        self._blanks.move_to_end(kind)
+        while len(self._blanks) > self._kinds:
+            _, dropped = self._blanks.popitem(last=False)
+            await asyncio.gather(*(_discard(child) for child in dropped))
+        while len(blanks) < self._spares and not self._closed:
+            try:
+                blanks.append(await self._make(kind))
+            except LaunchError:
+                return  # the next launch will meet the same trouble and report it
+
+
+async def _discard(child: SandboxedChild) -> None:
+    await child.kill()
+    child.close()

@@ -1,0 +1,65 @@
+"""Which addresses the http engine may connect to. Pure.
+
+The rule is on addresses, not on names or on the spelling of URLs: it is asked about every address that a name
+resolved to and again about the one that a socket is made for, so decimal and octal forms, redirects, names
+that change their answer and IPv4 inside IPv6 all end at the same question.
+"""
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from runner.errors import TargetRefusedError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# IPv6 prefixes that carry an IPv4 address in their last 32 bits. Mapped, 6to4 and Teredo addresses python
+# knows itself.
+_EMBEDDING: Final = tuple(
+    ipaddress.IPv6Network(text) for text in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96")
+)
+# Not global although some versions of python say so, or nobody's business.
+_NEVER: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4"),
+        *("100::/64", "2001::/23", "fec0::/10", "fc00::/7"),
+    )
+)
+
+
+def check_address(text: str, allowed: Sequence[Network] = ()) -> None:
+    """Raises TargetRefusedError unless `text` is a public address, or one that the operator allows."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError as err:
+        raise TargetRefusedError(f"{text[:80]} is not an IP address") from err
+    if any(address in network for network in allowed):
+        return
+    for one in (address, *_inside(address)):
+        if not is_public(one):
+            raise TargetRefusedError(
+                f"{address} is a loopback, private, link-local or reserved address; "
+                "the operator of this service has not allowed it"
+            )
+
+
+def is_public(address: Address) -> bool:
+    if any(address in network for network in _NEVER):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _inside(address: Address) -> Iterator[Address]:
+    """IPv4 addresses that an IPv6 address would be translated to."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if any(address in network for network in _EMBEDDING):
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)

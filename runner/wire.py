@@ -1,0 +1,144 @@
+"""The pipes of one context on the event loop: requests out, replies and raw log text in.
+
+Never blocks and never waits: what cannot be written now is written when the pipe has room, what arrives is
+handed over in chunks. Many replies that came meanwhile are one read and one callback, so the daemon does less
+per job the busier it is. Whatever goes wrong (end of file, a message that is none, too much output) is told
+once, through `lost`.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+from runner.errors import ProtocolError
+from runner.launch import Child
+from runner.protocol import Reply, ReplyParser
+from runner.raw_log import RawLog
+
+_READ_BYTES: Final = 256 * 1024
+# A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
+# on the loop.
+_LOG_STEPS: Final = 4
+_PAUSE_S: Final = 0.001
+
+
+class Wire:
+    """One context's three descriptors. `close` is idempotent and leaves no callback behind."""
+
+    def __init__(
+        self,
+        child: Child,
+        parser: ReplyParser,
+        log: RawLog,
+        *,
+        max_log_bytes: int,
+        received: Callable[[list[Reply]], None],
+        lost: Callable[[Exception | None], None],
+    ) -> None:
+        self._child = child
+        self._parser = parser
+        self._log = log
+        self._max_log_bytes = max_log_bytes
+        self._received = received
+        self._lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._unsent = memoryview(b"")
+        self._resume: asyncio.TimerHandle | None = None
+        self._log_open = True
+        self._closed = False
+        self._loop.add_reader(child.reader, self._readable)
+        self._loop.add_reader(child.log_fd, self._log_readable)
+
+    def send(self, frame: bytes) -> None:
+        """Write `frame`, now or as the pipe takes it.
+
+        A context that has ended is noticed by its reply pipe, not here.
+        """
+        self._unsent = memoryview(frame)
+        self._writable()
+
+    def pause(self) -> None:
+        """Look away for a moment while many small replies are on their way, to read them together."""
+        if self._resume is None and not self._closed:
+            self._loop.remove_reader(self._child.reader)
+            self._resume = self._loop.call_later(_PAUSE_S, self._look_again)
+
+    def drain_log(self) -> None:
+        """Take in the text that is in the pipe now, within one turn's measure."""
+        if self._log_open and not self._closed:
+            self._log_readable()
+
+    def drain(self) -> None:
+        """Take in the replies that a context left behind when it ended."""
+        while not self._closed and self._read_once():
+            pass
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._resume is not None:
+            self._resume.cancel()
+        self._loop.remove_reader(self._child.reader)
+        self._loop.remove_reader(self._child.log_fd)
+        self._loop.remove_writer(self._child.writer)
+        self._child.close()
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._child.writer, self._unsent) :]
+        except BlockingIOError:
+            self._loop.add_writer(self._child.writer, self._writable)
+            return
+        except OSError:
+            self._unsent = memoryview(b"")
+        self._loop.remove_writer(self._child.writer)
+
+    def _look_again(self) -> None:
+        self._resume = None
+        self._loop.add_reader(self._child.reader, self._readable)
+        self._readable()
+
+    def _readable(self) -> None:
+        self._read_once()
+
+    def _read_once(self) -> bool:
+        try:
+            data = os.read(self._child.reader, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._loop.remove_reader(self._child.reader)
+            self._lost(None)
+            return False
+        try:
+            self._received(self._parser.feed(data))
+        except ProtocolError as err:
+            self._loop.remove_reader(self._child.reader)
+            self._lost(err)
+            return False
+        return True
+
+    def _log_readable(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_LOG_STEPS):
+                data = os.read(self._child.log_fd, _READ_BYTES)
+                if not data:
+                    self._log_open = False
+                    self._loop.remove_reader(self._child.log_fd)
+                    return
+                self._log.feed(data)
+                if self._log.total_bytes > self._max_log_bytes:
+                    self._log_open = False
+                    self._loop.remove_reader(self._child.log_fd)
+                    self._lost(OutputError(f"printed more than {self._max_log_bytes >> 20} MB"))
+                    return
+
+
+class OutputError(ProtocolError):
+    """The context printed so much that it was ended."""
+
+    code = "too_much_output"

@@ -1,0 +1,169 @@
+"""What a job's end means, the same in every language: statuses, results, logs and new jobs."""
+
+import json
+
+import pytest
+
+from handlers.model import Handler
+from runner.protocol import NewJob
+from runner.runner import Runner
+from tests.support.engines import BODIES, behaviours, handler, jobs, run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+everywhere = pytest.mark.parametrize("lang", BODIES)
+
+
+@everywhere
+async def test_a_job_that_says_nothing_is_ok(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "nothing"), jobs("a", "b", "c"))
+    assert [(one.code, one.exitcode, one.result, one.log, one.new_jobs) for one in seen.stopped] == [
+        ("ok", 200, b"", b"", ())
+    ] * 3
+    assert all(one.level == runner.level and one.duration_ms >= 0 for one in seen.stopped)
+
+
+@everywhere
+async def test_each_job_has_its_own_result(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "echo"), jobs("one", "two", "drei ä"))
+    assert [json.loads(result) for result in seen.results] == ["one", "two", "drei ä"]
+
+
+@everywhere
+async def test_retry_and_failed(runner: Runner, lang: str) -> None:
+    retry = await run(runner, handler(lang, "retry"), jobs("x"))
+    assert (retry.stopped[0].code, retry.stopped[0].exitcode) == ("retry", 100)
+    if lang in {"python", "node", "php"}:
+        assert retry.stopped[0].retry_after_ms == 1500
+    failed = await run(runner, handler(lang, "fail"), jobs("x"))
+    assert (failed.stopped[0].code, failed.stopped[0].exitcode) == ("failed", 400)
+    assert failed.results == [b'"bad data"']
+
+
+@everywhere
+async def test_an_error_says_what_happened_and_spares_the_others(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "error"), jobs("1", "2"))
+    assert seen.exitcodes == [500, 500]
+    assert seen.stopped[0].code == "error"
+    assert b"oh dear" in seen.results[0] + seen.stopped[0].log
+    assert b"bootstraps" not in seen.results[0], "frames of our own file are noise to a tenant"
+
+
+@everywhere
+async def test_what_is_printed_is_the_log_of_that_job(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "log"), jobs("1", "2"))
+    assert [one.log for one in seen.stopped] == [b"hello\nworld\n"] * 2
+
+
+@everywhere
+async def test_marked_lines_make_new_jobs_of_no_tenant(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "new_jobs"), jobs("x"))
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b"to bob"), NewJob("mail", b"to eve"))
+    assert seen.stopped[0].log.startswith(b"J: nonsense [not a new job")
+
+
+@everywhere
+async def test_an_error_makes_no_new_jobs(runner: Runner, lang: str) -> None:
+    """It runs again and would make them again."""
+    seen = await run(runner, handler(lang, "new_jobs_then_error"), jobs("x"))
+    assert (seen.exitcodes, seen.stopped[0].new_jobs) == ([500], ())
+
+
+@everywhere
+async def test_a_status_that_is_none_is_an_error(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "bad_status"), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"300" in seen.results[0]
+
+
+@pytest.mark.parametrize("lang", behaviours("child_prints"))
+async def test_what_a_sub_process_prints_belongs_to_the_job(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "child_prints"), jobs("x"))
+    assert seen.stopped[0].log == b"from a child\n"
+
+
+@pytest.mark.parametrize("lang", behaviours("environment"))
+async def test_the_environment_is_the_handlers_and_nothing_else(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "environment", env={"COLOUR": "blue"}), jobs("x"))
+    assert seen.results == [b'"blue"']
+
+
+@pytest.mark.parametrize(
+    ("value", "exitcode", "result"),
+    [
+        ("None", 200, b""),
+        ("201", 201, b""),
+        ("(202, {'a': 1})", 202, b'{"a":1}'),
+        ("(404, None)", 404, b""),
+        ("[1, 2]", 200, b"[1,2]"),
+        ("True", 200, b"true"),
+        ("b'\\x00raw'", 200, b"\0raw"),
+        ("('a', 'b')", 200, b'["a","b"]'),
+        ("99", 500, b"returned 99, which is no status; use 1xx, 2xx, 4xx or 5xx"),
+        ("{1, 2}", 500, b"returned what JSON cannot hold: Object of type set is not JSON serializable"),
+    ],
+)
+async def test_python_return_values(runner: Runner, value: str, exitcode: int, result: bytes) -> None:
+    seen = await run(runner, Handler("python", f"return {value}"), jobs("x"))
+    assert (seen.exitcodes, seen.results) == ([exitcode], [result])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def handler(payload, ctx):\n    return payload.upper()",
+        "async def handler(payload, ctx):\n    return payload.upper()",
+        "import asyncio\nawait asyncio.sleep(0)\nreturn payload.upper()",
+        "handler = lambda payload, ctx: payload.upper()",
+        "return payload.upper()",
+    ],
+)
+async def test_python_forms_of_a_body(runner: Runner, body: str) -> None:
+    seen = await run(runner, Handler("python", body), jobs("abc"))
+    assert seen.results == [b'"ABC"']
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(payload, ctx) => payload.toUpperCase()",
+        "async (payload) => payload.toUpperCase();",
+        "function (payload) { return payload.toUpperCase() }",
+        "function handler(payload) { return payload.toUpperCase() }",
+        "const handler = (payload) => payload.toUpperCase();",
+        "return payload.toUpperCase()",
+        "await null; return payload.toUpperCase() // done",
+    ],
+)
+async def test_node_forms_of_a_body(runner: Runner, body: str) -> None:
+    seen = await run(runner, Handler("node", body, memory_mb=192), jobs("abc"))
+    assert seen.results == [b'"ABC"']
+
+
+async def test_payloads_are_bytes_and_arrive_unharmed(runner: Runner) -> None:
+    payload = b"\xff\x00 caf\xc3\xa9 \xe2\x82"
+    body = "assert payload.encode('utf-8', 'surrogateescape') == ctx.payload_bytes; return ctx.payload_bytes"
+    seen = await run(runner, Handler("python", body), jobs(payload))
+    assert seen.results == [payload]
+    node = Handler("node", "(payload, ctx) => ctx.payloadBytes", memory_mb=192)
+    assert (await run(runner, node, jobs(payload))).results == [payload]
+    sh = await run(runner, Handler("sh", "cat"), jobs(payload))
+    assert sh.stopped[0].log == payload
+
+
+async def test_ctx_tells_the_job_and_makes_new_ones(runner: Runner) -> None:
+    body = "ctx.enqueue('mail', {'to': 1}); ctx.enqueue('raw', b'a\\nb'); return [ctx.id, ctx.type, ctx.attempt]"
+    seen = await run(runner, Handler("python", body), [jobs("x")[0]._replace(attempts=3)])
+    assert json.loads(seen.results[0]) == [jobs("x")[0].id, "test", 3]
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b'{"to":1}'), NewJob("raw", b"a\nb"))
+
+
+@pytest.mark.parametrize("name", ["other-mail", "a|b", "", "a b", "x" * 128])
+async def test_a_new_job_cannot_name_another_tenant(runner: Runner, name: str) -> None:
+    """A type may hold a dash, the jobtype is made by putting our tenant before it: so that is no way out either."""
+    body = f"ctx.enqueue({name!r}, 'x')"
+    seen = await run(runner, Handler("python", body), jobs("x"))
+    if name == "other-mail":
+        assert seen.stopped[0].new_jobs == (NewJob("other-mail", b"x"),)
+    else:
+        assert seen.exitcodes == [500]
+        assert b"not a job type" in seen.results[0]
