@@ -1,0 +1,44 @@
+"""What the daemon must know of tenants while it runs jobs: weights, caps, permissions. Refreshed by upkeep, never stale
+for longer than its interval."""
+
+import json
+from dataclasses import replace
+from typing import NamedTuple
+
+from handlers.model import Handler
+from store.base import Store, Tenant
+
+_UNKNOWN_WEIGHT = 1
+
+
+class Allowance(NamedTuple):
+    weight: int = _UNKNOWN_WEIGHT
+    max_running: int | None = None
+    """Batches of the tenant that may run at once on this daemon."""
+    network: bool = False
+
+
+_DEFAULT = Allowance()
+
+
+class TenantBook:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._allowances: dict[str, Allowance] = {}
+
+    async def refresh(self) -> None:
+        self._allowances = {tenant.name: _allowance(tenant) for tenant in await self._store.list_tenants()}
+
+    def of(self, jobtype: str) -> Allowance:
+        return self._allowances.get(jobtype.partition("-")[0], _DEFAULT)
+
+    def permit(self, jobtype: str, handler: Handler) -> Handler:
+        """The handler with no more than its tenant may have."""
+        if handler.network and not self.of(jobtype).network:
+            return replace(handler, network=False)
+        return handler
+
+
+def _allowance(tenant: Tenant) -> Allowance:
+    limits = json.loads(tenant.limits) if tenant.limits else {}
+    return Allowance(tenant.weight, limits.get("max_running"), bool(limits.get("network", False)))
