@@ -9,6 +9,9 @@ const fs = require('fs');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 
+// Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder.
+globalThis.require = require('module').createRequire(`${process.cwd()}/`);
+
 const PROTOCOL = 1;
 const REQUEST_FD = 3;
 const REPLY_FD = 4;

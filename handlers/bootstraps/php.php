@@ -308,7 +308,13 @@ final class Functory
 
     private static function explain(Throwable $err): string
     {
-        return substr(get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine() . "\n" . $err->getTraceAsString(), 0, 8000);
+        $lines = [get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine()];
+        foreach (explode("\n", $err->getTraceAsString()) as $frame) {
+            if (str_contains($frame, ' : eval()') || str_contains($frame, "eval()'d code")) {
+                $lines[] = str_replace(__FILE__, 'handler.php', $frame);
+            }
+        }
+        return substr(implode("\n", $lines), 0, 8000);
     }
 }
 

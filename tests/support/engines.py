@@ -54,8 +54,12 @@ async def run(runner: Runner, handler: Handler, batch: Sequence[Job], jobtype: s
     return seen
 
 
+# Looked up once, at import: tests ask on the event loop, where nothing may touch the file system.
+_LACKING = {name: language.missing() for name, language in LANGUAGES.items()}
+
+
 def need_language(name: str) -> None:
-    lacking = LANGUAGES[name].missing()
+    lacking = _LACKING[name]
     if lacking is not None:
         missing(lacking, f"`make system` installs what {name} needs")
 
@@ -159,7 +163,7 @@ BODIES: dict[str, dict[str, str]] = {
         "new_jobs": "echo \"J: mail|to bob\\n#J: mail|to eve\\nJ: nonsense\\n\";",
         "new_jobs_then_error": "echo \"J: mail|to bob\\n\"; throw new Exception('no');",
         "spin": "while (true);",
-        "crash_at_2": "if ($payload === '2') { posix_kill(posix_getpid(), 9); }",
+        "crash_at_2": "if ($payload === '2') { exit(3); }",
         "spin_at_2": "while ($payload === '2');",
         "many_new_jobs": "for ($i = 0; $i < 2000; $i++) { echo \"J: mail|x\\n\"; }",
         "much_log": "for ($i = 0; $i < 5000; $i++) { echo str_repeat('0123456789', 10), \"\\n\"; }",
