@@ -167,7 +167,8 @@ final class Functory
             try {
                 $made[$field] = $text === '' ? null : eval("return static function ($arguments) { $text\n};");
             } catch (ParseError $err) {
-                throw new FunctoryRefused($field, $err->getMessage(), $err->getLine());
+                $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
+                throw new FunctoryRefused($field, $err->getMessage(), min($err->getLine(), $lines));
             }
         }
         return $made;
