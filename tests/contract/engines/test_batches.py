@@ -1,6 +1,7 @@
 """A batch: who pays for a crash or a timeout, what is given back, hooks around it, reporting as jobs stop."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -72,7 +73,7 @@ async def test_jobs_are_reported_as_they_stop(runner: Runner) -> None:
     first_heard = asyncio.Event()
     seen = Run()
 
-    def hear(stopped: list[Stopped] | tuple[Stopped, ...]) -> None:
+    def hear(stopped: Sequence[Stopped]) -> None:
         seen.hear(stopped)
         first_heard.set()
 
@@ -89,7 +90,12 @@ async def test_jobs_are_reported_as_they_stop(runner: Runner) -> None:
 
 
 HOOKS = {
-    "python": ("trace = ['before']", "trace.append('beforeEach')", "return list(trace)", "trace.append('afterEach')"),
+    "python": (
+        "trace = ['before']",
+        "trace.append('beforeEach')",
+        "return list(trace)",
+        "trace.append('afterEach')",
+    ),
     "node": (
         "globalThis.trace = ['before']",
         "trace.push('beforeEach')",
@@ -97,7 +103,7 @@ HOOKS = {
         "trace.push('afterEach')",
     ),
     "sh": (
-        'trace=\'"before"\'',
+        "trace='\"before\"'",
         'trace="$trace,\\"beforeEach\\""',
         'echo "S: 200 [$trace]"',
         'trace="$trace,\\"afterEach\\""',
@@ -137,7 +143,9 @@ async def test_a_hook_that_fails_is_an_error_of_the_batch(runner: Runner, lang: 
     seen = await run(runner, made, jobs("a", "b"))
     assert seen.exitcodes == [500, 500]
     name = {"before": "before", "before_each": "beforeEach", "after_each": "afterEach"}[hook]
-    assert all(result.startswith(f"{name} failed: ".encode()) and b"hook" in result for result in seen.results)
+    assert all(
+        result.startswith(f"{name} failed: ".encode()) and b"hook" in result for result in seen.results
+    )
 
 
 @pytest.mark.parametrize("hook", ["before_each", "after_each"])
@@ -164,7 +172,9 @@ async def test_more_than_one_message_can_hold(runner: Runner) -> None:
 
 
 async def test_big_results_come_whole(runner: Runner) -> None:
-    seen = await run(runner, Handler("python", "return b'x' * int(payload)"), jobs("10000000", "1", "3000000"))
+    seen = await run(
+        runner, Handler("python", "return b'x' * int(payload)"), jobs("10000000", "1", "3000000")
+    )
     assert [len(result) for result in seen.results] == [10_000_000, 1, 3_000_000]
 
 

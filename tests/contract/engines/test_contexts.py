@@ -1,4 +1,4 @@
-"""Contexts: kept and reused, one tenant and one version for life, shared by eid, recycled, evicted, warmed."""
+"""Contexts: reused, one tenant and one version for life, shared by eid, recycled, evicted, warmed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,11 @@ async def test_a_context_is_reused(launcher: Launcher) -> None:
 async def test_tenants_and_versions_never_share(launcher: Launcher) -> None:
     async with pooled(launcher) as runner:
         other = replace(ME, timeout_s=59.0)
-        seen = [await identity(runner, ME), await identity(runner, other), await identity(runner, ME, "evil-test")]
+        seen = [
+            await identity(runner, ME),
+            await identity(runner, other),
+            await identity(runner, ME, "evil-test"),
+        ]
         assert len(set(seen)) == 3
 
 
@@ -57,7 +61,9 @@ async def test_handlers_with_one_eid_share_within_a_tenant(launcher: Launcher) -
         one, two = replace(ME, eid="shared"), replace(ME, eid="shared", body="return me  # two")
         assert await identity(runner, one) == await identity(runner, two, "acme-other")
         assert await identity(runner, one) != await identity(runner, one, "evil-test")
-        assert await identity(runner, one) != await identity(runner, replace(two, env={"A": "1"}), "acme-other")
+        assert await identity(runner, one) != await identity(
+            runner, replace(two, env={"A": "1"}), "acme-other"
+        )
 
 
 @pytest.mark.parametrize("lang", BODIES)

@@ -1,4 +1,4 @@
-"""The check at registration: texts are parsed in a sandbox, none of them runs, positions are the tenant's own."""
+"""The check at registration: texts are parsed in a sandbox and none runs; positions are the tenant's."""
 
 import base64
 from pathlib import Path
