@@ -1,7 +1,9 @@
-"""One cgroup per context, version 1 or 2: memory and number of processes of the whole tree, and why it was killed.
+"""One cgroup per context, version 1 or 2: memory and number of processes of the whole tree, and why it was
+killed.
 
-Owns a subtree named after this process below the daemon's own cgroup, and removes it. It never touches a limit of the
-cgroup that it found itself in. All calls are short but are file access: call them outside the event loop.
+Owns a subtree named after this process below the daemon's own cgroup, and removes it. It never touches a
+limit of the cgroup that it found itself in. All calls are short but are file access: call them outside the
+event loop.
 """
 
 import contextlib
@@ -90,7 +92,10 @@ class Cgroup:
         return int(found[1]) if found else 0
 
     def remove(self) -> None:
-        """Remove it; its processes must have ended. Idempotent. What is still being torn down is waited for."""
+        """Remove it; its processes must have ended.
+
+        Idempotent. What is still being torn down is waited for.
+        """
         for directory in self.directories:
             _remove(directory, time.monotonic() + _REMOVE_DEADLINE_S)
 
@@ -108,7 +113,10 @@ class Cgroups:
         return 1 if self._dialect is V1 else 2
 
     def open(self) -> None:
-        """Make the subtree, after removing those of daemons that died. Raises OSError when that is not allowed."""
+        """Make the subtree, after removing those of daemons that died.
+
+        Raises OSError when that is not allowed.
+        """
         for base in set(self._bases.values()):
             _sweep(base)
             own = base / self._name
@@ -148,6 +156,13 @@ def find() -> Cgroups:
     raise OSError("no cgroup file system with the controllers memory and pids is mounted")
 
 
+def own_procs() -> list[str]:
+    """The `cgroup.procs` files of this process's own cgroups: the way out of a context's, if it were open."""
+    mounts = dict(_mounts(Path("/proc/self/mountinfo").read_text()))
+    paths = dict(_own_paths(Path("/proc/self/cgroup").read_text()))
+    return [str(_below(mount, paths.get(key, "/")) / "cgroup.procs") for key, mount in mounts.items()]
+
+
 def _mounts(mountinfo: str) -> Iterator[tuple[str, tuple[str, Path]]]:
     """(controller, (root of the mount, mount point)); version 2 under the name "unified"."""
     for line in mountinfo.splitlines():
@@ -176,7 +191,9 @@ def _below(mount: tuple[str, Path], path: str) -> Path:
 
 
 def _delegate(base: Path) -> None:
-    """Version 2 has processes in leaves only: step aside into one, so that the controllers can be handed down."""
+    """Version 2 has processes in leaves only: step aside into one, so that the controllers can be handed
+    down.
+    """
     control = base / "cgroup.subtree_control"
     if {"memory", "pids"} <= set(control.read_text().split()):
         return
@@ -192,7 +209,9 @@ def _delegate(base: Path) -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the subtrees of daemons that were killed: their processes died with them, the directories stayed."""
+    """Remove the subtrees of daemons that were killed: their processes died with them, the directories
+    stayed.
+    """
     for directory in base.glob(f"{_PREFIX}[0-9]*"):
         pid = directory.name.removeprefix(_PREFIX)
         if pid.isdigit() and not Path("/proc", pid).exists():

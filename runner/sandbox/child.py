@@ -1,7 +1,7 @@
 """A context as the daemon holds it: its three pipes, its pidfd, and the socket on which its init reports.
 
-Ensures: when `wait` or `kill` returns, no process of the context is left and its cgroup, uid and scratch are given
-back. The pidfd and not the pid is signalled, so a number that was reused is never hit.
+Ensures: when `wait` or `kill` returns, no process of the context is left and its cgroup, uid and scratch are
+given back. The pidfd and not the pid is signalled, so a number that was reused is never hit.
 """
 
 import asyncio
@@ -75,7 +75,10 @@ class SandboxedChild:
         return self._log_fd
 
     async def ready(self) -> None:
-        """Wait until all layers are in place. Raises LaunchError when one was refused; then nothing is left."""
+        """Wait until all layers are in place.
+
+        Raises LaunchError when one was refused; then nothing is left.
+        """
         await asyncio.shield(self._ready)
 
     @property
@@ -94,10 +97,10 @@ class SandboxedChild:
                 raise LaunchError("the context ended before it got going") from error
 
     async def _writable(self) -> None:
-        free = self._loop.create_future()
-        self._loop.add_writer(self._writer, lambda: free.done() or free.set_result(None))
+        free = asyncio.Event()
+        self._loop.add_writer(self._writer, free.set)
         try:
-            await free
+            await free.wait()
         finally:
             self._loop.remove_writer(self._writer)
 

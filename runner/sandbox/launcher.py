@@ -1,7 +1,7 @@
 """Starts isolated contexts: chooses the layers, keeps warm spawners and a stock of blank contexts.
 
-A context that cannot get every layer that was chosen is not started. Contexts with the same view of the file system
-share a spawner; a spawner that died is replaced at the next launch.
+A context that cannot get every layer that was chosen is not started. Contexts with the same view of the file
+system share a spawner; a spawner that died is replaced at the next launch.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,9 @@ _STOCKED_KINDS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All of a LaunchSpec that does not belong to a tenant; contexts of one kind are alike until they get going."""
+    """All of a LaunchSpec that does not belong to a tenant; contexts of one kind are alike until they get
+    going.
+    """
 
     argv: tuple[str, ...]
     fork: bool
@@ -51,7 +53,7 @@ class SandboxLauncher:
     """
 
     def __init__(
-        self, use: Set[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
+        self, use: AbstractSet[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
     ) -> None:
         self._use = use
         self._uids = Uids(uid_base)
@@ -139,7 +141,9 @@ class SandboxLauncher:
         return child
 
     def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
-        """The pipes of a context: our ends in a child, and the list of theirs, in the sequence of `inner.order`."""
+        """The pipes of a context: our ends in a child, and the list of theirs, in the sequence of
+        `inner.order`.
+        """
         request_read, request_write = os.pipe2(os.O_CLOEXEC)
         reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
         log_read, log_write = os.pipe2(os.O_CLOEXEC)

@@ -1,4 +1,6 @@
-"""What one context occupies on the machine: a cgroup, a uid, a scratch directory; given back when it has ended."""
+"""What one context occupies on the machine: a cgroup, a uid, a scratch directory; given back when it has
+ended.
+"""
 
 import os
 import shutil
@@ -15,7 +17,9 @@ OVERHEAD_PROCESSES: Final = 2  # the context's init, and its usher while it star
 
 
 class Room:
-    """Made before the context and outlives it; all file access, so for a worker thread but for `memory_bytes`."""
+    """Made before the context and outlives it; all file access, so for a worker thread but for
+    `memory_bytes`.
+    """
 
     def __init__(self, uids: Uids, uid: int | None) -> None:
         self._uids = uids
@@ -42,7 +46,10 @@ class Room:
         return tree_bytes(pid) if self._cgroup is None else self._cgroup.memory_bytes()
 
     def give_back(self) -> bool:
-        """Ensures: cgroup, scratch and uid are free. Says whether the kernel killed for memory in the cgroup."""
+        """Ensures: cgroup, scratch and uid are free.
+
+        Says whether the kernel killed for memory in the cgroup.
+        """
         oom = False
         if self._cgroup is not None:
             oom = self._cgroup.oom_kills() > 0

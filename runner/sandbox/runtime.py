@@ -1,7 +1,8 @@
 """What a context can see of the file system: the read-only root that bubblewrap makes for a spawner.
 
-Owns the list of paths of the base runtime (programs, libraries, certificates, the python of this daemon) and the
-command line of bubblewrap. Nothing else of the machine is there: no home, no /var, no /run, no other tenant.
+Owns the list of paths of the base runtime (programs, libraries, certificates, the python of this daemon) and
+the command line of bubblewrap. Nothing else of the machine is there: no home, no /var, no /run, no other
+tenant.
 """
 
 import os
@@ -60,7 +61,10 @@ class View:
     network: bool
 
     def readable(self, *, own_proc: bool) -> tuple[str, ...]:
-        """For Landlock. /proc only where it is the context's own and does not show the machine's processes."""
+        """For Landlock.
+
+        /proc only where it is the context's own and does not show the machine's processes.
+        """
         settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), "/etc/passwd", "/etc/group")
         proc = ("/proc",) if own_proc else ()
         return (*_PROGRAMS, *settings, *proc, *_DEVICES, *_python_paths(), *map(str, self.extra))
@@ -84,7 +88,8 @@ def spawner_command(control_fd: int) -> list[str]:
 
 
 def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[int, int]) -> list[str]:
-    """`command` in a root of its own. It keeps the power to make namespaces, which it gives up in every context.
+    """`command` in a root of its own. It keeps the power to make namespaces, which it gives up in every
+    context.
 
     `data_fds` hold the texts of `passwd_and_group`.
     """
@@ -128,7 +133,7 @@ def _parents(paths: Iterable[str]) -> list[str]:
 
 def _same_place(path: Path) -> list[str]:
     if path.is_symlink():
-        return ["--symlink", os.readlink(path), str(path)]
+        return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind-try", str(path), str(path)]
 
 

@@ -1,9 +1,10 @@
 """The seccomp filter: a BPF program, assembled here by hand, that every context runs under for life.
 
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
-`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix
-one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is allowed:
-this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not instead of them.
+`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a
+unix one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is
+allowed: this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not
+instead of them.
 """
 
 import errno
@@ -44,7 +45,7 @@ def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolationError(
-            f"no seccomp filter for the architecture {machine}; there are: {', '.join(sorted(_ARCHITECTURES))}"
+            f"no seccomp filter for the architecture {machine}, only for {', '.join(sorted(_ARCHITECTURES))}"
         )
     column, audit_arch = _ARCHITECTURES[machine]
     code = [

@@ -1,7 +1,7 @@
 """The daemon's hold on one spawner process: start it, hand it orders, end it with everything that it forked.
 
-The other side is `inner.spawner`. The process must be started from the thread of the event loop: its life is bound to
-that thread (`--die-with-parent`), so that no context outlives a daemon that was killed.
+The other side is `inner.spawner`. The process must be started from the thread of the event loop: its life is
+bound to that thread (`--die-with-parent`), so that no context outlives a daemon that was killed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Spawner:
     ) -> None:
         self._view = view
         self._bwrap = bwrap
-        self._environment = {} if clean_environment else None
+        self._environment: dict[str, str] | None = {} if clean_environment else None
         self._close_descriptors = close_descriptors
         self._process: Process | None = None
         self._control: socket.socket | None = None
@@ -37,7 +37,10 @@ class Spawner:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start it and wait until it can take orders. Raises IsolationError with what it printed if it cannot."""
+        """Start it and wait until it can take orders.
+
+        Raises IsolationError with what it printed if it cannot.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
@@ -74,7 +77,10 @@ class Spawner:
             raise IsolationError(f"the sandbox could not be started: {said or 'no answer'}")
 
     async def send(self, order: Order, fds: Sequence[int]) -> None:
-        """Hand over an order with the descriptors of its context. What becomes of it is told on its report socket."""
+        """Hand over an order with the descriptors of its context.
+
+        What becomes of it is told on its report socket.
+        """
         if self._control is None:
             raise LaunchError("the spawner is not running")
         order_fd = order.to_fd()

@@ -1,6 +1,8 @@
-"""A small stock of blank contexts: locked, waiting, and without a tenant, so that a launch need not wait for the kernel.
+"""A small stock of blank contexts: locked, waiting, and without a tenant, so that a launch need not wait for
+the kernel.
 
-Kept per kind of context that was wanted before. A blank one has never seen a byte of any tenant; it is used once.
+Kept per kind of context that was wanted before. A blank one has never seen a byte of any tenant; it is used
+once.
 """
 
 import asyncio
@@ -15,7 +17,10 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 
 class Stock(Generic[Kind]):
-    """`make` makes a blank context. At most `kinds` kinds are kept, `spares` of each; 0 spares: none are kept."""
+    """`make` makes a blank context.
+
+    At most `kinds` kinds are kept, `spares` of each; 0 spares: none are kept.
+    """
 
     def __init__(self, make: Callable[[Kind], Awaitable[SandboxedChild]], *, spares: int, kinds: int) -> None:
         self._make = make
@@ -26,7 +31,9 @@ class Stock(Generic[Kind]):
         self._closed = False
 
     async def take(self, kind: Kind) -> SandboxedChild:
-        """A blank context of this kind, from stock if there is one; another takes its place in the background."""
+        """A blank context of this kind, from stock if there is one; another takes its place in the
+        background.
+        """
         blanks = self._blanks.get(kind, [])
         while blanks:
             child = blanks.pop(0)

@@ -1,7 +1,7 @@
 """Uids for contexts: one each while it lives, so that no two contexts, and so no two tenants, share one.
 
-The range is far above what systems, containers and directories hand out. Uids are given round robin: one that was
-just released is the last to come again. Two daemons as root on one machine need different ranges.
+The range is far above what systems, containers and directories hand out. Uids are given round robin: one that
+was just released is the last to come again. Two daemons as root on one machine need different ranges.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """The first process of a context: reaps its orphans, passes on signals, reports how the program ended.
 
-With namespaces it is pid 1 of the context, so its end takes every process of the context with it. Without, it is the
-subreaper of the context and kills until no descendant is left. In both cases: when the daemon goes away, so does the
-context. It never runs tenant code and cannot be traced or read by it (not dumpable).
+With namespaces it is pid 1 of the context, so its end takes every process of the context with it. Without, it
+is the subreaper of the context and kills until no descendant is left. In both cases: when the daemon goes
+away, so does the context. It never runs tenant code and cannot be traced or read by it (not dumpable).
 """
 
 import json
@@ -22,7 +22,10 @@ Signaller = Callable[[int], None]
 
 
 def supervise(report: socket.socket, program: int, order: Order) -> None:
-    """Watch over `program` until it has ended or the daemon says so. Ensures: no process of the context is left."""
+    """Watch over `program` until it has ended or the daemon says so.
+
+    Ensures: no process of the context is left.
+    """
     tell = _namespace_signaller if order.namespaces else _tree_signaller(order.own_uid)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -75,7 +78,9 @@ def _reap(program: int) -> int | None:
 
 
 def _end_all(tell: Signaller) -> None:
-    """Kill and collect until the kernel says that no descendant is left: they are all re-parented to this process."""
+    """Kill and collect until the kernel says that no descendant is left: they are all re-parented to this
+    process.
+    """
     while True:
         tell(signal.SIGKILL)
         try:

@@ -1,4 +1,5 @@
-"""System calls that the standard library does not offer, by ctypes; one thin function each, errors as OSError.
+"""System calls that the standard library does not offer, by ctypes; one thin function each, errors as
+OSError.
 
 Owns no policy: which namespaces, mounts or capabilities are wanted is said by the callers.
 """
@@ -103,7 +104,10 @@ def set_no_new_privileges() -> None:
 
 
 def load_seccomp(program: bytes) -> None:
-    """Load an assembled BPF program (`struct sock_filter[]`). It holds for this process and all of its descendants."""
+    """Load an assembled BPF program (`struct sock_filter[]`).
+
+    It holds for this process and all of its descendants.
+    """
     header = _FilterProgram(len(program) // 8, program)
     address = ctypes.cast(ctypes.byref(header), ctypes.c_void_p).value or 0
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, address)

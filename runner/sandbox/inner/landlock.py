@@ -1,7 +1,8 @@
 """Landlock by ctypes: files outside the given lists cannot be opened, whoever owns them; no way back.
 
-Where the kernel is new enough it also stops TCP (ABI 4), and signals and abstract unix sockets that would leave the
-context (ABI 6). What it does not stop, on any ABI: seeing that a path exists (stat, chdir) and changing its metadata.
+Where the kernel is new enough it also stops TCP (ABI 4), and signals and abstract unix sockets that would
+leave the context (ABI 6). What it does not stop, on any ABI: seeing that a path exists (stat, chdir) and
+changing its metadata.
 """
 
 import ctypes

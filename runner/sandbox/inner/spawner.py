@@ -1,14 +1,15 @@
 """The warm process from which contexts are forked. It has never seen tenant code and holds nothing secret.
 
-Started once per set of readable paths, inside a read-only root that bubblewrap makes (when the machine can). For each
-order it forks; the fork takes the steps of `inner.confine` and becomes either the program of a python context, in
-this already warm interpreter, or the program that `argv` names. Three processes take part, two stay:
+Started once per set of readable paths, inside a read-only root that bubblewrap makes (when the machine can).
+For each order it forks; the fork takes the steps of `inner.confine` and becomes either the program of a
+python context, in this already warm interpreter, or the program that `argv` names. Three processes take part,
+two stay:
 
     spawner ── usher (enters cgroups and namespaces, ends) ── init (`inner.init`) ── program (the tenant's)
 
-Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing. The
-program, every layer in place, waits for its environment before it does anything: until then the context is blank, and
-the daemon may keep it in stock.
+Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing.
+The program, every layer in place, waits for its environment before it does anything: until then the context
+is blank, and the daemon may keep it in stock.
 """
 
 import gc
@@ -35,13 +36,13 @@ from runner.sandbox.inner.order import (
 )
 
 REQUEST_FD: Final = 3  # as in `runner.launch`, which is not loaded into contexts
-PRELOAD: Final = (
-    "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib", "copy",
-    "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "html",
-    "io", "inspect", "itertools", "json", "logging", "math", "operator", "os", "random", "re", "secrets", "select",
-    "shlex", "signal", "socket", "statistics", "string", "struct", "subprocess", "tempfile", "textwrap", "threading",
-    "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid", "zlib",
-)  # fmt: skip
+# What tenants import most; loaded once here, shared by every context.
+PRELOAD: Final = """
+    abc array ast asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses
+    datetime decimal enum fractions functools hashlib heapq hmac html io inspect itertools json logging math
+    operator os random re secrets select shlex signal socket statistics string struct subprocess tempfile
+    textwrap threading time traceback types typing unicodedata urllib.parse uuid zlib
+""".split()
 
 Program = Callable[[], None]
 
@@ -103,7 +104,10 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
 def _become_context(
     order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
 ) -> Program | None:
-    """Runs in the usher, then in init, and returns in the program only. A step that fails ends the context."""
+    """Runs in the usher, then in init, and returns in the program only.
+
+    A step that fails ends the context.
+    """
     step = "cgroup"
     try:
         confine.join_cgroups(fds[FIXED_FDS:])
@@ -176,7 +180,7 @@ def _become_program(
         os._exit(0)
     if code is None:
         try:
-            os.execve(order.argv[0], order.argv, env)
+            os.execve(order.argv[0], order.argv, env)  # noqa: S606  # the purpose of this process
         except OSError as error:
             os.write(2, f"{order.argv[0]}: {error}\n".encode())
             os._exit(127)
