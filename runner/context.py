@@ -403,7 +403,7 @@ class ProcessContext:
             if batch.holds:
                 batch.on_stopped(self._errors(batch, exitcode, f"afterEach failed: {text}"))
             return []
-        if batch.left:
+        if batch.left and not batch.asked:
             batch.on_stopped(batch.held)
             return [job.id for job in batch.jobs[batch.next :]]
         running_ms = (time.monotonic() - batch.progress_at) * 1000

@@ -9,6 +9,9 @@ const fs = require('fs');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 
+// Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder.
+globalThis.require = require('module').createRequire(`${process.cwd()}/`);
+
 const PROTOCOL = 1;
 const REQUEST_FD = 3;
 const REPLY_FD = 4;
@@ -241,10 +244,14 @@ function compileText(field, name, prefix, text, suffix) {
   try {
     return new vm.Script(prefix + text + suffix, { filename: name, columnOffset: -prefix.length });
   } catch (err) {
-    const at = /:(\d+)\n(.*)\n( *)\^/.exec(err.stack || '');
-    const line = at ? Number(at[1]) : 0;
-    const column = at ? at[3].length + 1 - (line === 1 ? prefix.length : 0) : 0;
-    throw new Refused(field, err.message, line, Math.max(column, line ? 1 : 0));
+    const at = /^.*:(\d+)\n(?:.*\n( *)\^)?/.exec(err.stack || '') || [];
+    const lines = text.split('\n');
+    const line = Number(at[1] || 0);
+    if (line > lines.length) { // the text ended too early: what follows it is ours
+      throw new Refused(field, `${err.message} (at the end of the text)`, lines.length, lines[lines.length - 1].length + 1);
+    }
+    const column = at[2] === undefined ? 0 : at[2].length + 1 - (line === 1 ? prefix.length : 0);
+    throw new Refused(field, err.message, line, Math.max(column, 0));
   }
 }
 

@@ -1,0 +1,1 @@
+"""Attacks, each as a tenant would try it."""
