@@ -1,7 +1,7 @@
 """The settings of a daemon: one table of what there is, read once, from three places of growing strength.
 
-`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size carries its
-unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
+`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size carries
+its unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
 """
 
 import os
@@ -93,7 +93,9 @@ class Settings:
     keep_done_s: float = _setting("7d", duration, "how long ended jobs and their results are kept")
     keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
 
-    min_isolation: str = _setting("L2", one_of("L0", "L1", "L2", "L3"), "tenants' code is refused below this level")
+    min_isolation: str = _setting(
+        "auto", one_of("auto", "L0", "L1", "L2", "L3"), "tenants' code is refused below it; auto: L2, L1 in a container"
+    )
     all_tenants_trusted: bool = _setting("false", switch, "allow min_isolation L0: every tenant may read everything")
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
@@ -105,6 +107,20 @@ class Settings:
     log_style: str = _setting("text", one_of("text", "json"), "log lines as key=value or as JSON")
     log_level: str = _setting("INFO", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "least level that is logged")
     log_jobs: bool = _setting("true", switch, "a log line for each job that enters, starts and stops")
+
+    journal: str = _setting("journal", str, "the journal's folder in the data directory")
+
+    @property
+    def store_url(self) -> str:
+        return self.store or f"sqlite:///{(self.data_dir / 'functory.db').absolute()}"
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.data_dir / self.journal
+
+    @property
+    def slot_count(self) -> int:
+        return self.slots or 2 * len(os.sched_getaffinity(0))
 
 
 class Source(NamedTuple):
