@@ -1,7 +1,7 @@
 """The settings of a daemon: one table of what there is, read once, from three places of growing strength.
 
-`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size carries
-its unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
+`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size
+carries its unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
 """
 
 import os

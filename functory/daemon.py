@@ -124,7 +124,7 @@ class Daemon:
             on_added=self.execute.wake,
             joblog=joblog,
         )
-        self.bench = Workbench(self._runner, self.tenants, self._isolation.refusal)
+        self.bench = Workbench(self._runner, self.tenants.of, self._isolation.refusal)
         self._upkeep = Upkeep(
             store,
             self.execute,

@@ -1,8 +1,8 @@
 """Running jobs: the scheduler picks a jobtype, a batch of it is claimed, the runner runs it, outcomes go to the outbox.
 
 Ensures: never more claimed than there are slots for; each job that was claimed is released once, with its outcome or
-given back; every lease is known here from claim to release, so that upkeep can renew it. Woken by ingest, by a slot that
-becomes free and by the operator; the poll is only for what other daemons did.
+given back; every lease is known here from claim to release, so that upkeep can renew it. Woken by ingest, by a slot
+that becomes free and by the operator; the poll is only for what other daemons did.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from functory.joblog import JobLog, Started
 from functory.outbox import Ending, Outbox
 from functory.outcomes import RetryRules, give_up, release_of
 from functory.shelf import HandlerCache
-from functory.tenantbook import TenantBook
+from functory.tenantbook import TenantBook, permitted
 from handlers.model import Handler
 from journal import Clock
 from runner.outcome import Stopped
@@ -153,7 +153,7 @@ class Execute:
             handler = await self._handlers.get(jobtype, chosen.handler_version)
             if handler is None:
                 continue
-            handler = self._tenants.permit(jobtype, handler)
+            handler = permitted(handler, self._tenants.of(jobtype))
             limit = self._batch_limit(chosen, handler)
             jobs = await self._store.get_waiting_jobs(
                 jobtype, limit, owner=self._owner, lease_ms=self._lease_ms, now_ms=self._clock.now_ms()

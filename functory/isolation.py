@@ -1,5 +1,5 @@
-"""Which isolation tenants get on this daemon: what the operator asks for at least, and what an attack on the machine's own
-sandbox proves."""
+"""Which isolation tenants get on this daemon: what the operator asks for at least, and what an attack on the machine's
+own sandbox proves."""
 
 import asyncio
 import logging
@@ -41,8 +41,8 @@ async def choose_isolation(settings: Settings) -> Isolation:
             or "see `functory doctor`"
         )
         refusal = (
-            f"this machine isolates tenants at {report.level.name}, below min_isolation={wanted.name}: no tenant code is"
-            f" run. Missing: {missing}"
+            f"this machine isolates tenants at {report.level.name}, below min_isolation={wanted.name}: no tenant code"
+            f" is run. Missing: {missing}"
         )
         log.error("isolation.too_low", extra={"reason": refusal})
     return Isolation(SandboxLauncher(), report.level, refusal)

@@ -32,11 +32,10 @@ class TenantBook:
     def of(self, jobtype: str) -> Allowance:
         return self._allowances.get(jobtype.partition("-")[0], _DEFAULT)
 
-    def permit(self, jobtype: str, handler: Handler) -> Handler:
-        """The handler with no more than its tenant may have."""
-        if handler.network and not self.of(jobtype).network:
-            return replace(handler, network=False)
-        return handler
+
+def permitted(handler: Handler, allowance: Allowance) -> Handler:
+    """The handler with no more than its tenant may have."""
+    return replace(handler, network=False) if handler.network and not allowance.network else handler
 
 
 def _allowance(tenant: Tenant) -> Allowance:
