@@ -89,6 +89,7 @@ class Daemon:
             )
         )
         self._isolation: Isolation = await choose_isolation(settings)
+        self._languages = frozenset() if settings.role == "api" else await asyncio.to_thread(_languages)
         pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
         self._runner = Runner(self._isolation.launcher, RunnerSettings(pool=pool))
         await self._runner.start()
@@ -281,7 +282,7 @@ class Daemon:
         }
 
     def languages(self) -> frozenset[str]:
-        return frozenset(LANGUAGES)
+        return self._languages
 
     def _info(self) -> dict[str, Any]:
         """What this daemon tells the others about itself."""
@@ -291,6 +292,7 @@ class Daemon:
             "pid": os.getpid(),
             "role": self.settings.role,
             "isolation": self._isolation.level.name,
+            "languages": sorted(self._languages),
             "problems": self.health().problems,
             "gauges": self.gauges(),
         }
@@ -303,3 +305,8 @@ def _identity(directory: Path) -> str:
     with suppress(FileExistsError), path.open("x") as file:
         file.write(secrets.token_hex(8))
     return path.read_text()
+
+
+def _languages() -> frozenset[str]:
+    """Those whose programs are on this machine."""
+    return frozenset(name for name, language in LANGUAGES.items() if language.missing() is None)

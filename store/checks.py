@@ -133,9 +133,7 @@ def check_releases(releases: Sequence[Release]) -> None:
             continue
         if not fits:
             kind = type(release).__name__.lower()
-            raise InvalidValue(
-                f"job {release.id}: code {release.outcome.code} does not fit a release to {kind}"
-            )
+            raise InvalidValue(f"job {release.id}: code {release.outcome.code} does not fit a release to {kind}")
         _check_outcome(release.outcome, release.id)
         if not isinstance(release, Archive):
             check_time("dt_ms", release.dt_ms)

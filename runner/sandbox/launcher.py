@@ -52,9 +52,7 @@ class SandboxLauncher:
     `spares` blank contexts are kept ready of each kind that was launched lately.
     """
 
-    def __init__(
-        self, use: AbstractSet[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
-    ) -> None:
+    def __init__(self, use: AbstractSet[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE) -> None:
         self._use = use
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
@@ -201,9 +199,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex()
-            if Layer.SECCOMP in use
-            else "",
+            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:

@@ -22,9 +22,7 @@ _START_TIMEOUT_S: Final = 30.0
 class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
-    def __init__(
-        self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
-    ) -> None:
+    def __init__(self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool) -> None:
         self._view = view
         self._bwrap = bwrap
         self._environment: dict[str, str] | None = {} if clean_environment else None
@@ -90,9 +88,7 @@ class Spawner:
                     socket.send_fds(self._control, [b"launch"], [order_fd, *fds])
                     return
                 except BlockingIOError:
-                    await asyncio.sleep(
-                        0
-                    )  # many launches at once: the spawner takes them one after the other
+                    await asyncio.sleep(0)  # many launches at once: the spawner takes them one after the other
         except OSError as error:
             raise LaunchError(f"the spawner has ended: {error}") from error
         finally:

@@ -17,12 +17,9 @@ from store.sqlite.writer import Tx
 from store.values.jobs import Job
 
 _COLUMNS: Final = (
-    "due, id, n, state, data_bytes, data, token, attempts, created"
-    ", retry_after, options, seq, repeat, uniq, parent"
+    "due, id, n, state, data_bytes, data, token, attempts, created, retry_after, options, seq, repeat, uniq, parent"
 )
-_QUEUED: Final = (
-    f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
-)
+_QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
 _INDEXED: Final = (
     f"SELECT {_COLUMNS}, lane FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
     " AND state <= 1 AND due <= ? ORDER BY seq"
@@ -70,9 +67,7 @@ def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
     return _lock(tx, taken, claim)
 
 
-def _in_order(
-    tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim
-) -> Iterator[_Candidate]:
+def _in_order(tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> Iterator[_Candidate]:
     for group in groups:
         if len(group) == 1:
             yield from _of_lane(tx, group[0], rates, claim)

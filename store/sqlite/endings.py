@@ -48,9 +48,7 @@ _OUTCOME: Final = (
     " fingerprint = ?, message = ?, result = ?, result_bytes = ?, log = ?, log_bytes = ?"
 )
 ARCHIVE: Final = f"UPDATE jobs SET {_OUTCOME}, state = 5, settled = 1 WHERE n = ?"
-QUEUE: Final = (
-    f"UPDATE jobs SET {_OUTCOME}, state = ?, due = ?, attempts = ?, lock = NULL, lease = NULL WHERE n = ?"
-)
+QUEUE: Final = f"UPDATE jobs SET {_OUTCOME}, state = ?, due = ?, attempts = ?, lock = NULL, lease = NULL WHERE n = ?"
 
 
 def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
@@ -58,9 +56,7 @@ def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
     that did not end well. Ensures: what follows from an ending is done in the same transaction."""
     while endings:
         write_outcomes(tx, ARCHIVE, endings, now_ms)
-        for (state, number, lane), count in Counter(
-            (e.row.state, e.row.type, e.row.lane) for e in endings
-        ).items():
+        for (state, number, lane), count in Counter((e.row.state, e.row.type, e.row.lane) for e in endings).items():
             leave(tx, state, number, lane, count)
         count_endings(tx, endings, now_ms)
         _settle_parents(tx, (e.row.parent for e in endings if e.row.parent and not e.row.settled), now_ms)

@@ -43,11 +43,7 @@ def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, _
     """The current deliveries among those named, by id."""
     tokens = {lease.id: lease.token for lease in leases}
     found = tx.conn.execute(_OWNED, (json.dumps(list(tokens)), owner))
-    return {
-        row[4]: _Owned(row[0], row[1], row[2], Row._make(row[3:]))
-        for row in found
-        if tokens[row[4]] == row[0]
-    }
+    return {row[4]: _Owned(row[0], row[1], row[2], Row._make(row[3:])) for row in found if tokens[row[4]] == row[0]}
 
 
 def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_ms: int) -> RenewReport:
