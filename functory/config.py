@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from functory.errors import InvalidConfig
+from functory.logs import Style
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
 DEFAULT_FILE: Final = Path("functory.toml")
@@ -79,8 +80,8 @@ class Settings:
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
 
-    slots: int = _setting("0", count, "batches that run at once; 0: two for each core")
-    policy: str = _setting("fair", str, "how the scheduler chooses: fair, oldest or random")
+    slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
+    policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")
     lease_s: float = _setting("30s", duration, "how long a claimed job is this daemon's without renewal")
     grace_s: float = _setting("20s", duration, "how long a stopping daemon lets running batches finish")
     poll_s: float = _setting("1s", duration, "how often to look for what other daemons did")
@@ -104,7 +105,7 @@ class Settings:
     journal_backlog_bytes: int = _setting("16GiB", size, "intake is refused when so much waits for the store")
     journal_min_free_bytes: int = _setting("64MiB", size, "intake is refused when the disk has less than this")
 
-    log_style: str = _setting("text", one_of("text", "json"), "log lines as key=value or as JSON")
+    log_style: Style = _setting("text", one_of("text", "json"), "log lines as key=value or as JSON")
     log_level: str = _setting("INFO", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "least level that is logged")
     log_jobs: bool = _setting("true", switch, "a log line for each job that enters, starts and stops")
 
@@ -120,7 +121,7 @@ class Settings:
 
     @property
     def slot_count(self) -> int:
-        return self.slots or 2 * len(os.sched_getaffinity(0))
+        return self.slots or 2 + len(os.sched_getaffinity(0))
 
 
 class Source(NamedTuple):

@@ -9,6 +9,7 @@ worse than gone, because a supervisor restarts what is gone.
 import asyncio
 import logging
 import os
+import random
 import secrets
 import socket
 from collections.abc import Sequence
@@ -25,7 +26,6 @@ from functory.ingest import Ingest
 from functory.isolation import Isolation, choose_isolation
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
-from functory.outcomes import RetryRules
 from functory.seams import Health
 from functory.tenantbook import TenantBook
 from functory.upkeep import Upkeep
@@ -34,7 +34,8 @@ from handlers.languages import LANGUAGES
 from journal import Clock, Journal, JournalOptions, Position, SystemClock
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
-from scheduler import make_policy
+from scheduler import SchedulerOptions, make_policy
+from scheduler.retry import RetryPolicy
 from store.base import Archive, Store
 from store.errors import StoreUnavailable
 from store.url import open_store
@@ -101,19 +102,24 @@ class Daemon:
         joblog = JobLog(lambda text: os.write(2, text.encode()), settings.log_style) if settings.log_jobs else None
         self.endings = Waiters(settings.poll_s)
         self.tenants = TenantBook(store)
+        self._policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
         self._outbox = Outbox(store, journal, clock, owner=self.sysid, on_released=self._on_released, joblog=joblog)
         self.execute = Execute(
             store,
             self._runner,
-            make_policy(settings.policy, slots=settings.slot_count),
+            self._policy,
             self._outbox,
             self.tenants,
             clock,
             owner=self.sysid,
-            slots=settings.slot_count,
             lease_s=settings.lease_s,
             poll_s=settings.poll_s,
-            retry=RetryRules.of(settings),
+            retry=RetryPolicy(
+                base_s=settings.retry_base_s,
+                max_s=settings.retry_max_s,
+                max_attempts=settings.max_attempts,
+                window_s=settings.retry_window_s,
+            ),
             joblog=joblog,
         )
         self.intake = Ingest(
@@ -130,9 +136,9 @@ class Daemon:
             store,
             self.execute,
             self._runner,
-            self.tenants,
             clock,
             sysid=self.sysid,
+            refresh_tenants=self._refresh_tenants,
             info=self._info,
             on_paused=self._set_paused,
             lease_s=settings.lease_s,
@@ -157,7 +163,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Until `quit`. Raises DaemonFailed when a part ended that must not."""
-        await self.tenants.refresh()
+        await self._refresh_tenants()
         self._start_loop("ingest", self.intake.run())
         self._start_loop("outbox", self._outbox.run())
         self._start_loop("upkeep", self._upkeep.run())
@@ -172,6 +178,9 @@ class Daemon:
         await self._wind_down(orderly=not failed)
         for task in failed:
             raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
+
+    async def _refresh_tenants(self) -> None:
+        self._policy.set_tenants(await self.tenants.refresh())
 
     def _start_loop(self, name: str, loop: Any) -> None:
         self._tasks.append(asyncio.create_task(loop, name=name))
@@ -280,6 +289,9 @@ class Daemon:
             "paused": int(self._is_paused),
             **{f"runner_{name}": value for name, value in self._runner.gauges().items()},
         }
+
+    def hold(self, jobtype: str) -> str:
+        return self.execute.hold(jobtype)
 
     def languages(self) -> frozenset[str]:
         return self._languages

@@ -10,23 +10,26 @@ import logging
 import random
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from functory.joblog import JobLog, Started
 from functory.outbox import Ending, Outbox
-from functory.outcomes import RetryRules, give_up, release_of
+from functory.outcomes import give_up, release_of
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
 from handlers.model import Handler
 from journal import Clock
 from runner.outcome import Stopped
 from runner.runner import Runner
-from scheduler import Candidate, Policy
-from store.base import Job, Lease, Store, Unget, WaitingType
+from scheduler import Candidate, Pick, Policy
+from scheduler.retry import RetryPolicy
+from store.base import Job, Lease, Store, Unget
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.execute")
 
-_WHOLE_BATCH = 100  # from this batch size on jobs are so quick that one slot takes them all
+_LOOK_AGAIN_S: Final = 0.1
+"""After a claim that found nothing although something waits: its rate domain has no token, or others were quicker."""
 
 
 class Execute:
@@ -40,10 +43,9 @@ class Execute:
         clock: Clock,
         *,
         owner: str,
-        slots: int,
         lease_s: float,
         poll_s: float,
-        retry: RetryRules,
+        retry: RetryPolicy,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -53,21 +55,25 @@ class Execute:
         self._tenants = tenants
         self._clock = clock
         self._owner = owner
-        self._slots = slots
         self._lease_ms = round(lease_s * 1000)
         self._poll_s = poll_s
         self._retry = retry
         self._joblog = joblog
         self._handlers = HandlerCache(store)
-        self._running: set[asyncio.Task[None]] = set()
+        self._versions: dict[str, int] = {}
+        """Handlers in force of the types that waited at the last look."""
+        self._untried: dict[str, float] = {}
+        """Runnable types that no claim was tried for, and since when."""
+        self._resting: dict[str, float] = {}
+        """Types whose last claim found nothing, and until when they are left alone."""
+        self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
+        """What runs: the type, and since when."""
         self._leases: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._is_stopping = False
         self.is_paused = False
         self.claimed = 0
         """Jobs claimed so far."""
-        self._untried: dict[str, tuple[float, int]] = {}
-        """Runnable types that no claim was tried for: since when, and the handler's version."""
 
     # Asked by others
 
@@ -85,21 +91,30 @@ class Execute:
             if self._leases.get(ending.job.id) == ending.job.token:
                 del self._leases[ending.job.id]
 
+    def note_long_batches(self) -> None:
+        """Tell the scheduler what has been running for how long, so that it need not wait for the end to know."""
+        now_s = self._clock.monotonic_s()
+        for jobtype, began_s in self._slots.values():
+            self._policy.jobs_running(jobtype, now_s - began_s)
+
     def untried(self, for_s: float) -> list[str]:
         """Types with runnable work that no claim was tried for in so long."""
         now_s = self._clock.monotonic_s()
-        return sorted(jobtype for jobtype, (since_s, _) in self._untried.items() if now_s - since_s >= for_s)
+        return sorted(jobtype for jobtype, since_s in self._untried.items() if now_s - since_s >= for_s)
 
     async def recycle(self, jobtype: str) -> None:
         """End the idle contexts of a type, in case one of them is what keeps it from running."""
-        _, version = self._untried.get(jobtype, (0.0, 0))
-        handler = await self._handlers.get(jobtype, version)
+        handler = await self._handlers.get(jobtype, self._versions.get(jobtype, 0))
         if handler is not None:
             await self._runner.retire(jobtype, handler)
 
+    def hold(self, jobtype: str) -> str:
+        """Why nothing of this type is started here at the moment, in a word."""
+        return self._policy.why_waiting(jobtype).value
+
     @property
     def free_slots(self) -> int:
-        return self._slots - len(self._running)
+        return self._policy.board.free_slots
 
     # The loop
 
@@ -107,122 +122,110 @@ class Execute:
         """Until cancelled. A store that cannot be reached is asked again at the next poll."""
         while True:
             self._woken.clear()
-            if not self._is_stopping and not self.is_paused:
-                try:
-                    await self._fill_slots()
-                except StoreUnavailable as error:
-                    log.warning("execute.store_unavailable", extra={"reason": str(error)})
-                    await asyncio.sleep(self._poll_s)
+            try:
+                await self._fill_slots()
+            except StoreUnavailable as error:
+                log.warning("execute.store_unavailable", extra={"reason": str(error)})
+                await asyncio.sleep(self._poll_s)
             try:
                 async with asyncio.timeout(self._poll_s):
                     await self._woken.wait()
             except TimeoutError:
-                pass
+                continue
 
     async def stop(self, grace_s: float) -> None:
         """Claim no more; let what runs finish for a while, then give back what is left."""
         self._is_stopping = True
-        if self._running:
-            await asyncio.wait(self._running, timeout=grace_s)
-        for task in self._running:
+        if self._slots:
+            await asyncio.wait(list(self._slots), timeout=grace_s)
+        for task in list(self._slots):
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
+        if self._slots:
+            await asyncio.wait(list(self._slots))
 
     async def _fill_slots(self) -> None:
-        while self.free_slots > 0:
-            await self._outbox.room()
-            waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms())
-            runnable = {each.jobtype: each for each in waiting if each.handler_version}
-            now_s = self._clock.monotonic_s()
-            self._untried = {
-                jobtype: self._untried.get(jobtype, (now_s, each.handler_version)) for jobtype, each in runnable.items()
-            }
-            if not await self._start_batches(runnable):
-                return
+        if self._is_stopping or self.is_paused or self.free_slots <= 0:
+            return
+        await self._outbox.room()
+        await self._look()
+        if self._is_stopping:
+            return
+        while pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes()):
+            self._policy.jobs_started(*pick)
+            self._untried.pop(pick.jobtype, None)
+            task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
+            self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
+            task.add_done_callback(self._slot_done)
 
-    async def _start_batches(self, runnable: dict[str, WaitingType]) -> bool:
-        """Give every free slot a batch; False when there was nothing to give."""
-        has_started = False
-        while runnable and self.free_slots > 0:
-            jobtype = self._select(runnable)
-            if jobtype is None:
-                break
-            chosen = runnable.pop(jobtype)
-            self._untried.pop(jobtype, None)
-            handler = await self._handlers.get(jobtype, chosen.handler_version)
-            if handler is None:
-                continue
-            handler = permitted(handler, self._tenants.of(jobtype))
-            limit = self._batch_limit(chosen, handler)
-            jobs = await self._store.get_waiting_jobs(
-                jobtype, limit, owner=self._owner, lease_ms=self._lease_ms, now_ms=self._clock.now_ms()
-            )
+    async def _look(self) -> None:
+        """What waits and could run here, for the scheduler."""
+        now_s = self._clock.monotonic_s()
+        self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
+        waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms())
+        runnable = [each for each in waiting if each.handler_version and each.jobtype not in self._resting]
+        self._versions = {each.jobtype: each.handler_version for each in runnable}
+        self._untried = {jobtype: self._untried.get(jobtype, now_s) for jobtype in self._versions}
+        self._policy.set_waiting(
+            [
+                Candidate(each.jobtype, each.waiting, each.oldest_due_ms, self._tenants.of(each.jobtype).max_per_type)
+                for each in runnable
+            ]
+        )
+
+    # One slot
+
+    async def _fill_slot(self, pick: Pick) -> None:
+        """Claim a batch and run it. Claims of several slots run side by side and share a commit."""
+        jobtype = pick.jobtype
+        version = self._versions.get(jobtype, 0)
+        handler = await self._handlers.get(jobtype, version)
+        jobs: list[Job] = []
+        began_s = self._clock.monotonic_s()
+        try:
+            if handler is not None:
+                now_ms = self._clock.now_ms()
+                jobs = await self._store.get_waiting_jobs(
+                    jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                )
+                self._claimed(jobtype, jobs, now_ms)
+                began_s = self._clock.monotonic_s()
+                await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
+        except StoreUnavailable as error:
+            log.warning("execute.store_unavailable", extra={"reason": str(error)})
+        finally:
+            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
             if not jobs:
-                continue
-            has_started = True
-            self._start(jobtype, handler, chosen.handler_version, jobs)
-            if chosen.waiting > len(jobs):
-                runnable[jobtype] = chosen._replace(waiting=chosen.waiting - len(jobs))
-        return has_started
+                self._rest(jobtype)
 
-    def _select(self, runnable: dict[str, WaitingType]) -> str | None:
-        warm = self._runner.warm_jobtypes()
-        candidates = [
-            Candidate(
-                jobtype=jobtype,
-                waiting=each.waiting,
-                oldest_due_ms=each.oldest_due_ms,
-                is_warm=jobtype in warm,
-                weight=self._tenants.of(jobtype).weight,
-                tenant_cap=self._tenants.of(jobtype).max_running,
-            )
-            for jobtype, each in runnable.items()
-        ]
-        return self._policy.select_jobtype_to_run(candidates, self._clock.now_ms())
-
-    def _batch_limit(self, chosen: WaitingType, handler: Handler) -> int:
-        """As many as make a good batch; but slow or unknown jobs are spread over the free slots."""
-        size = self._runner.batch_size(chosen.jobtype, handler)
-        if size >= _WHOLE_BATCH:
-            return size
-        return max(1, min(size, -(-chosen.waiting // self.free_slots)))
-
-    # One batch
-
-    def _start(self, jobtype: str, handler: Handler, version: int, jobs: list[Job]) -> None:
-        now_ms = self._clock.now_ms()
+    def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)
         self._leases.update({job.id: job.token for job in jobs})
-        self._policy.jobs_started(jobtype, len(jobs))
         if self._joblog is not None:
             self._joblog.started([Started(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
-        task = asyncio.create_task(self._run_batch(jobtype, handler, version, jobs), name=f"batch {jobtype}")
-        self._running.add(task)
-        task.add_done_callback(self._batch_done)
 
-    def _batch_done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+    def _rest(self, jobtype: str) -> None:
+        self._policy.update_waiting(Candidate(jobtype, 0))
+        self._resting[jobtype] = self._clock.monotonic_s() + _LOOK_AGAIN_S
+        asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self.wake)
+
+    def _slot_done(self, task: asyncio.Task[None]) -> None:
+        del self._slots[task]
         self._woken.set()
         if not task.cancelled() and task.exception() is not None:
             log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
 
-    async def _run_batch(self, jobtype: str, handler: Handler, version: int, jobs: list[Job]) -> None:
-        began_s = self._clock.monotonic_s()
-        left = {job.id: job for job in jobs}
-        exhausted = [job for job in jobs if job.attempts > self._retry.policy.max_attempts]
-        for job in exhausted:
-            del left[job.id]
+    async def _run_batch(self, jobtype: str, handler: Handler, version: int, jobs: Sequence[Job]) -> None:
+        exhausted = [job for job in jobs if job.attempts > self._retry.max_attempts]
         self._outbox.put([Ending(job, give_up(job, self._clock.now_ms())) for job in exhausted])
+        left = {job.id: job for job in jobs if job.attempts <= self._retry.max_attempts}
         try:
             if left:
                 on_stopped = partial(self._on_stopped, left, version)
                 await self._runner.run_jobs(jobtype, list(left.values()), handler, on_stopped)
         finally:
-            # Given back by the runner, or this daemon is stopping: not started as far as anybody can tell.
+            # Given back by the runner, or this daemon is stopping: as far as anybody can tell they did not start.
             self._outbox.put([Ending(job, Unget(job.id, job.token)) for job in left.values()])
             left.clear()
-            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
 
     def _on_stopped(self, left: dict[str, Job], version: int, stopped: Sequence[Stopped]) -> None:
         now_ms = self._clock.now_ms()

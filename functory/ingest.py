@@ -19,8 +19,8 @@ import aiofiles
 from functory.jobattributes import to_new_job
 from functory.joblog import Entered, JobLog
 from journal import Clock, Journal, Position, Record, Reservation
-from store.base import JournalPosition, NewJob, Store
-from store.errors import InvalidValue, StoreUnavailable
+from store.base import JournalPosition, Store
+from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.ingest")
 
@@ -100,7 +100,7 @@ class Ingest:
             await self._store.add_jobs(
                 [to_new_job(record, now_ms) for record in records], now_ms=now_ms, position=position
             )
-        except InvalidValue:
+        except ValueError:  # InvalidValue of the store among them
             await self._add_one_by_one(records, now_ms, position)
         await self._journal.rsync(reservation)
         if self._joblog is not None:
@@ -109,15 +109,11 @@ class Ingest:
 
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:
         """Some line of the batch is not acceptable: find it, keep it aside, let the others through."""
-        good: list[NewJob] = []
         for record in records:
             try:
-                job = to_new_job(record, now_ms)
-                await self._store.add_jobs([job], now_ms=now_ms)
-            except InvalidValue as error:
+                await self._store.add_jobs([to_new_job(record, now_ms)], now_ms=now_ms)
+            except ValueError as error:
                 await self._set_aside(record, str(error))
-            else:
-                good.append(job)
         await self._store.add_jobs([], now_ms=now_ms, position=position)
 
     async def _set_aside(self, record: Record, reason: str) -> None:

@@ -2,11 +2,12 @@
 
 import hashlib
 import re
-from typing import Final, NamedTuple, Self
+from typing import Final
 
-from functory.config import Settings
 from runner.outcome import Stopped
-from scheduler.retry import Abandon, RetryPolicy, next_attempt
+from scheduler.errors import SchedulerError
+from scheduler.repeat import next_run_ms, parse_repeat
+from scheduler.retry import Abandon, RetryPolicy, decide_retry
 from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 
@@ -15,23 +16,8 @@ _MESSAGE_CHARS: Final = 200
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
-class RetryRules(NamedTuple):
-    policy: RetryPolicy
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        return cls(
-            RetryPolicy(
-                base_s=settings.retry_base_s,
-                max_s=settings.retry_max_s,
-                max_attempts=settings.max_attempts,
-                window_s=settings.retry_window_s,
-            )
-        )
-
-
-def release_of(job: Job, stopped: Stopped, version: int, rules: RetryRules, now_ms: int, luck: float) -> Release:
-    """`luck` in [0, 1) is the jitter of a retry."""
+def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now_ms: int, roll: float) -> Release:
+    """`roll` in [0, 1) is the jitter of a retry."""
     code = Code(stopped.code)
     duration_us = round(stopped.duration_ms * 1000)
     message = "" if code in (Code.OK, Code.RETRY) else last_line(stopped.result)
@@ -48,11 +34,30 @@ def release_of(job: Job, stopped: Stopped, version: int, rules: RetryRules, now_
         message,
     )
     if code in (Code.OK, Code.FAILED):
-        return Archive(job.id, job.token, outcome)
-    verdict = next_attempt(rules.policy, job.attempts, job.create_ms, now_ms, luck, stopped.retry_after_ms)
+        next_ms = next_round_ms(job, outcome.started_ms, now_ms)
+        return Archive(job.id, job.token, outcome) if next_ms is None else Rearm(job.id, job.token, next_ms, outcome)
+    verdict = decide_retry(
+        retry,
+        attempts=job.attempts,
+        begun_ms=job.create_ms,
+        now_ms=now_ms,
+        roll=roll,
+        asked_s=None if stopped.retry_after_ms is None else stopped.retry_after_ms / 1000,
+    )
     if isinstance(verdict, Abandon):
         return Archive(job.id, job.token, outcome._replace(code=Code.ABANDONED))
-    return Retry(job.id, job.token, verdict.at_ms, outcome)
+    return Retry(job.id, job.token, verdict.at_ms, outcome._replace(result=None))
+
+
+def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:
+    """When a repeating job is due again; None when it does not repeat, or has no next round."""
+    if not job.repeat:
+        return None
+    try:
+        repeat = parse_repeat(job.repeat)
+        return next_run_ms(repeat, scheduled_ms=job.due_ms, started_ms=started_ms, finished_ms=now_ms)
+    except SchedulerError:
+        return None
 
 
 def give_up(job: Job, now_ms: int) -> Release:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from handlers.model import Handler
+from scheduler import TenantTerms
 from store.base import Store, Tenant
 
 _UNKNOWN_WEIGHT = 1
@@ -14,7 +15,9 @@ _UNKNOWN_WEIGHT = 1
 class Allowance(NamedTuple):
     weight: int = _UNKNOWN_WEIGHT
     max_running: int | None = None
-    """Batches of the tenant that may run at once on this daemon."""
+    """Handlers of the tenant that may run at once on this daemon."""
+    max_per_type: int | None = None
+    """The same for each of its types."""
     network: bool = False
 
 
@@ -26,8 +29,10 @@ class TenantBook:
         self._store = store
         self._allowances: dict[str, Allowance] = {}
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> dict[str, TenantTerms]:
+        """Read all tenants; what the scheduler needs to know of them."""
         self._allowances = {tenant.name: _allowance(tenant) for tenant in await self._store.list_tenants()}
+        return {name: TenantTerms(one.weight, one.max_running) for name, one in self._allowances.items()}
 
     def of(self, jobtype: str) -> Allowance:
         return self._allowances.get(jobtype.partition("-")[0], _DEFAULT)
@@ -40,4 +45,9 @@ def permitted(handler: Handler, allowance: Allowance) -> Handler:
 
 def _allowance(tenant: Tenant) -> Allowance:
     limits = json.loads(tenant.limits) if tenant.limits else {}
-    return Allowance(tenant.weight, limits.get("max_running"), bool(limits.get("network", False)))
+    return Allowance(
+        weight=tenant.weight,
+        max_running=limits.get("max_running"),
+        max_per_type=limits.get("max_running_per_type"),
+        network=bool(limits.get("network", False)),
+    )

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from functory.execute import Execute
-from functory.tenantbook import TenantBook
 from journal import Clock
 from runner.runner import Runner
 from store.base import Store
@@ -31,10 +30,10 @@ class Upkeep:
         store: Store,
         execute: Execute,
         runner: Runner,
-        tenants: TenantBook,
         clock: Clock,
         *,
         sysid: str,
+        refresh_tenants: Callable[[], Awaitable[None]],
         info: Callable[[], dict[str, Any]],
         on_paused: Callable[[bool], None],
         lease_s: float,
@@ -47,9 +46,9 @@ class Upkeep:
         self._store = store
         self._execute = execute
         self._runner = runner
-        self._tenants = tenants
         self._clock = clock
         self._sysid = sysid
+        self._refresh_tenants = refresh_tenants
         self._info = info
         self._on_paused = on_paused
         self._lease_s = lease_s
@@ -69,7 +68,7 @@ class Upkeep:
             duties.create_task(self._every(self._lease_s / 3, self.renew_leases))
             duties.create_task(self._every(self._sysid_lease_s / 3, self.renew_sysid))
             duties.create_task(self._every(self._poll_s, self.expire_leases))
-            duties.create_task(self._every(self._poll_s, self._tenants.refresh))
+            duties.create_task(self._every(self._poll_s, self._refresh_tenants))
             duties.create_task(self._every(_PURGE_EVERY_S, self.purge))
             duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
             duties.create_task(self._every(self._stuck_s / 4, self.watch_progress))
@@ -95,6 +94,7 @@ class Upkeep:
         self._on_paused(daemon.paused)
 
     async def expire_leases(self) -> None:
+        self._execute.note_long_batches()
         expired = await self._store.expire_locks(now_ms=self._clock.now_ms(), limit=_STEP)
         if expired:
             self.expired_leases += expired
