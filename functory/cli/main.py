@@ -1,9 +1,9 @@
 """The `functory` command: its parser, and the one place that turns errors into messages and exit codes.
 
-    0   done
-    1   done, and what was looked for is bad: damage found, a job failed, isolation too low
-    2   the command line or the input is wrong
-    3 and up   it could not be done; `functory.statuses` says which number means what
+0   done
+1   done, and what was looked for is bad: damage found, a job failed, isolation too low
+2   the command line or the input is wrong
+3 and up   it could not be done; `functory.statuses` says which number means what
 """
 
 import argparse
