@@ -1,0 +1,82 @@
+"""The errors of the application: one tree, each class with a stable `code`. `functory.statuses` maps them all.
+
+FunctoryError
+├── BadRequest              the request cannot be read: malformed JSON, broken gzip, no such encoding
+├── InvalidInput            it was read, and a value in it is not allowed
+│   └── IdempotencyMismatch the idempotency key was used before, for another request
+├── Unauthorized            no key, or one that is not known, has expired or was revoked
+├── Forbidden               the key does not reach this: another tenant's path, a scope that it lacks
+│   └── TenantSuspended     the operator has suspended the tenant: it may read, and nothing else
+├── Missing                 there is no such thing for this tenant
+├── RequestTooLarge         the decoded body, or something in it, is over a limit
+├── RequestTooSlow          the body did not arrive in time
+├── RateLimited             the key has used up its requests for now
+├── QuotaExceeded           the tenant has stored as much as it may
+└── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
+
+Messages are shown to tenants as they are: they say what was wrong, where, and what to do.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class FunctoryError(Exception):
+    """`detail` is for machines; `retry_after_s` says when the same request may do better."""
+
+    code: ClassVar[str] = "functory_error"
+
+    def __init__(
+        self, message: str, *, detail: Mapping[str, object] | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.detail = dict(detail or {})
+        self.retry_after_s = retry_after_s
+
+
+class BadRequest(FunctoryError):
+    code = "bad_request"
+
+
+class InvalidInput(FunctoryError):
+    code = "invalid_input"
+
+
+class IdempotencyMismatch(InvalidInput):
+    code = "idempotency_mismatch"
+
+
+class Unauthorized(FunctoryError):
+    code = "unauthorized"
+
+
+class Forbidden(FunctoryError):
+    code = "forbidden"
+
+
+class TenantSuspended(Forbidden):
+    code = "tenant_suspended"
+
+
+class Missing(FunctoryError):
+    code = "missing"
+
+
+class RequestTooLarge(FunctoryError):
+    code = "request_too_large"
+
+
+class RequestTooSlow(FunctoryError):
+    code = "request_too_slow"
+
+
+class RateLimited(FunctoryError):
+    code = "rate_limited"
+
+
+class QuotaExceeded(FunctoryError):
+    code = "quota_exceeded"
+
+
+class NotReadyYet(FunctoryError):
+    code = "not_ready_yet"
