@@ -176,6 +176,15 @@ class Journal:
         self._lines_written += ids.size
         return ids.texts()
 
+    def take_ids(self, count: int) -> list[str]:
+        """Ids for jobs that never pass through the journal: no line of it, written before or later, has one of them.
+
+        Nothing is recorded. A restart knows the newest time of written lines only, so whoever restarts with the same
+        sysid after the clock was set back might get them again; a new sysid at every start rules that out.
+        """
+        self._require_open()
+        return self._ids.take(count, self._clock.now_ms()).texts()
+
     async def wsync(self) -> None:
         """Wait until all writes begun so far are settled."""
         self._require_open()

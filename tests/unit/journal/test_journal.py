@@ -285,3 +285,11 @@ async def test_files_are_the_owners_alone(journal: Journal, tmp_path: Path) -> N
     await journal.write("a-b", ["x"])
     for path in [tmp_path / "journal", *await files_of(tmp_path / "journal")]:
         assert (await asyncio.to_thread(path.stat)).st_mode & 0o077 == 0
+
+
+async def test_ids_taken_for_elsewhere_are_never_those_of_lines(journal: Journal) -> None:
+    before = await journal.write("a-b", ["x", "y"])
+    taken = journal.take_ids(3)
+    after = await journal.write("a-b", ["z"])
+    ids = [*before, *taken, *after]
+    assert sorted(set(ids)) == ids

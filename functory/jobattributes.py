@@ -1,0 +1,112 @@
+"""A job's options on their way through the journal: as text attributes of a batch, and back into the store's NewJob.
+
+The one codec, used by submit (writes) and ingest (reads). Only what differs from the default is written, so most
+batches carry no attribute at all. Names that this version does not know are left alone: a newer daemon may have
+written them. `unique` and `parent` have no attribute, because such jobs never pass through the journal.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from journal import Record, parse_id
+from store.base import NewJob
+
+DEFAULT_PRIORITY: Final = 500
+
+
+class JobOptions(NamedTuple):
+    """What may be said about a job beside its payload. dt_ms None: eligible at once."""
+
+    dt_ms: int | None = None
+    priority: int = DEFAULT_PRIORITY
+    domain: str = ""
+    options: str = ""
+    retry_after_ms: int | None = None
+    indexed: bool = False
+    repeat: str = ""
+
+
+PLAIN: Final = JobOptions()
+_NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
+
+
+def to_attributes(options: JobOptions) -> Mapping[str, str]:
+    """The attributes of a batch whose lines all have these options."""
+    if options == PLAIN:
+        return _NO_ATTRIBUTES
+    attributes: dict[str, str] = {}
+    if options.dt_ms is not None:
+        attributes["dt"] = str(options.dt_ms)
+    if options.priority != DEFAULT_PRIORITY:
+        attributes["priority"] = str(options.priority)
+    if options.domain:
+        attributes["domain"] = options.domain
+    if options.options:
+        attributes["options"] = options.options
+    if options.retry_after_ms is not None:
+        attributes["retry_after"] = str(options.retry_after_ms)
+    if options.indexed:
+        attributes["indexed"] = "1"
+    if options.repeat:
+        attributes["repeat"] = options.repeat
+    return attributes
+
+
+def from_attributes(attributes: Mapping[str, str]) -> JobOptions:
+    """The way back. Raises ValueError for a number that is none: no version of this codec wrote that."""
+    if not attributes:
+        return PLAIN
+    dt, retry_after = attributes.get("dt"), attributes.get("retry_after")
+    return JobOptions(
+        dt_ms=None if dt is None else int(dt),
+        priority=int(attributes.get("priority", DEFAULT_PRIORITY)),
+        domain=attributes.get("domain", ""),
+        options=attributes.get("options", ""),
+        retry_after_ms=None if retry_after is None else int(retry_after),
+        indexed=attributes.get("indexed") == "1",
+        repeat=attributes.get("repeat", ""),
+    )
+
+
+def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
+    """The jobs of journal lines; the attributes are read once per batch, whose lines share one mapping."""
+    jobs: list[NewJob] = []
+    shared: Mapping[str, str] | None = None
+    options = PLAIN
+    for record in records:
+        if record.attributes is not shared:
+            shared = record.attributes
+            options = from_attributes(shared)
+        jobs.append(new_job(record.id, record.jobtype, record.payload, options, now_ms))
+    return jobs
+
+
+def to_new_job(record: Record, now_ms: int) -> NewJob:
+    return new_job(record.id, record.jobtype, record.payload, from_attributes(record.attributes), now_ms)
+
+
+def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
+    """A job as the store takes it. Its creation is the time in its id; without dt_ms it is due from then on."""
+    create_ms = _time_of(job_id[:19])
+    dt_ms = options.dt_ms
+    return NewJob(
+        job_id,
+        jobtype,
+        data,
+        # An id may run ahead of a clock that was set back: that must not defer the job.
+        min(create_ms, now_ms) if dt_ms is None else dt_ms,
+        create_ms,
+        options.priority,
+        options.domain,
+        options.options,
+        options.retry_after_ms,
+        options.indexed,
+        options.repeat,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _time_of(stamp: str) -> int:
+    """Milliseconds of `20261114T235959123Z`, which thousands of ids in a row share."""
+    return parse_id(f"{stamp}-0-000000").time_ms

@@ -1,0 +1,45 @@
+"""A bounded memory of the batches that this daemon's journal took, so that a job can be answered for before it is in
+the store.
+
+Only ever adds to what the store says: a job that the store has, or has had and purged, is the store's to answer.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from functory.jobattributes import JobOptions
+
+_COUNTER_DIGITS: Final = 7
+"""`-00001f` ends an id; what is before it, time and sysid, is shared by all ids of a batch."""
+
+
+class AcceptedBatch(NamedTuple):
+    first: str
+    last: str
+    jobtype: str
+    options: JobOptions
+
+
+class Accepted:
+    def __init__(self, max_stamps: int = 20_000) -> None:
+        self._max_stamps = max_stamps
+        self._batches: dict[str, list[AcceptedBatch]] = {}
+
+    def note(self, ids: Sequence[str], jobtype: str, options: JobOptions) -> None:
+        """Remember a batch of consecutive ids; the oldest are forgotten."""
+        stamp = ids[0][:-_COUNTER_DIGITS]
+        batch = AcceptedBatch(ids[0], ids[-1], jobtype, options)
+        known = self._batches.get(stamp)
+        if known is not None:
+            known.append(batch)
+            return
+        self._batches[stamp] = [batch]
+        if len(self._batches) > self._max_stamps:
+            del self._batches[next(iter(self._batches))]
+
+    def find(self, tenant: str, job_id: str) -> AcceptedBatch | None:
+        """The batch of a job, if it is one of that tenant's."""
+        for batch in self._batches.get(job_id[:-_COUNTER_DIGITS], ()):
+            if batch.first <= job_id <= batch.last and len(job_id) == len(batch.first):
+                return batch if batch.jobtype.partition("-")[0] == tenant else None
+        return None

@@ -1,0 +1,92 @@
+"""Keys: `fk_<id>_<secret>`, made here, shown once, kept only as a hash.
+
+The hash is one plain SHA-256: the secret has 192 random bits, which no guessing reaches at any speed; a slow hash is
+for secrets that people choose, and would only let strangers burn our processor with every request.
+"""
+
+import hashlib
+import secrets
+import string
+from collections.abc import Sequence
+from typing import Final
+
+from functory.errors import InvalidInput
+from functory.operations.audit import audit
+from functory.operations.principal import OPERATOR
+from functory.operations.service import Service
+from functory.wire.admin import OPERATOR_SCOPES, TENANT_SCOPES
+from store.base import ApiKey
+from store.errors import NotFound
+
+_ID_ALPHABET: Final = string.ascii_lowercase + string.digits
+_ID_CHARS: Final = 12
+_SECRET_BYTES: Final = 24
+
+
+def hash_secret(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+async def create_key(
+    service: Service,
+    actor: str,
+    tenant: str,
+    *,
+    scopes: Sequence[str] | None = None,
+    label: str = "",
+    expires_s: int | None = None,
+) -> tuple[ApiKey, str]:
+    """A new key and its text, which nobody can show again. Without scopes it has all that its kind can have."""
+    allowed = OPERATOR_SCOPES if tenant == OPERATOR else TENANT_SCOPES
+    chosen = allowed if scopes is None else tuple(dict.fromkeys(scopes))
+    for scope in chosen:
+        if scope not in allowed:
+            raise InvalidInput(
+                f"scope {scope!r} is not one of {', '.join(allowed)}, which this kind of key can have",
+                detail={"field": "scopes"},
+            )
+    now_ms = service.now_ms()
+    key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    expires_ms = None if expires_s is None else now_ms + expires_s * 1000
+    key = ApiKey(key_id, tenant, hash_secret(secret), chosen, now_ms, expires_ms, label)
+    await service.store.add_key(key)
+    await audit(service, actor, "key.create", tenant, key=key_id, scopes=list(chosen), expires_ms=expires_ms)
+    return key, f"fk_{key_id}_{secret}"
+
+
+async def ensure_operator_key(service: Service) -> str | None:
+    """The text of a first operator's key, on the first start of a store; None when there is one already."""
+    if await service.store.list_keys(OPERATOR):
+        return None
+    _, text = await create_key(service, "first start", OPERATOR, label="first start")
+    return text
+
+
+async def list_keys(service: Service, tenant: str) -> list[ApiKey]:
+    return await service.store.list_keys(tenant)
+
+
+async def rotate_key(service: Service, actor: str, tenant: str, key_id: str, overlap_s: int) -> tuple[ApiKey, str]:
+    """A new key with the scopes and label of the old one, which ends after the overlap (or earlier, if it would)."""
+    old = await _own_key(service, tenant, key_id)
+    key, text = await create_key(service, actor, tenant, scopes=old.scopes, label=old.label)
+    ends_ms = service.now_ms() + overlap_s * 1000
+    if old.expires_ms is None or old.expires_ms > ends_ms:
+        await service.store.set_key_expiry(tenant, key_id, ends_ms)
+    await audit(service, actor, "key.rotate", tenant, key=key_id, successor=key.key_id, ends_ms=ends_ms)
+    return key, text
+
+
+async def revoke_key(service: Service, actor: str, tenant: str, key_id: str) -> None:
+    """At once here; other daemons notice within the life of their key caches."""
+    if not await service.store.delete_key(tenant, key_id):
+        raise NotFound(f"there is no key {key_id}")
+    await audit(service, actor, "key.revoke", tenant, key=key_id)
+
+
+async def _own_key(service: Service, tenant: str, key_id: str) -> ApiKey:
+    key = await service.store.get_key(key_id)
+    if key is None or key.tenant != tenant:
+        raise NotFound(f"there is no key {key_id}")
+    return key

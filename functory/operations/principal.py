@@ -1,0 +1,32 @@
+"""Who asks: the answer of authentication, and the only source of a tenant's name."""
+
+from typing import NamedTuple
+
+from functory.errors import Forbidden, TenantSuspended
+from functory.wire.admin import Scope, TenantLimits
+
+OPERATOR = ""
+"""The tenant of the operator's keys."""
+
+
+class Principal(NamedTuple):
+    key_id: str
+    tenant: str
+    scopes: frozenset[str]
+    limits: TenantLimits
+    suspended: bool = False
+
+    def require(self, scope: Scope) -> None:
+        """Raises Forbidden unless the key has the scope; a suspended tenant has no scope but read."""
+        if scope not in self.scopes:
+            raise Forbidden(
+                f"the key {self.key_id} lacks the scope {scope!r}: use another key, or ask the operator for one",
+                detail={"scope": scope},
+            )
+        if self.suspended and scope != "read":
+            raise TenantSuspended(f"tenant {self.tenant} is suspended: it can read, and the operator can resume it")
+
+    def require_tenant(self, tenant: str) -> None:
+        """Raises Forbidden unless the path is the key's own tenant's: the same answer for any other, there or not."""
+        if tenant != self.tenant:
+            raise Forbidden("the tenant in the path is not the tenant of the key", detail={"tenant": self.tenant})

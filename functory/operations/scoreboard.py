@@ -1,0 +1,85 @@
+"""The scoreboard of a tenant: counts of now, events since ever, and the figures of a window of time."""
+
+from typing import Final, NamedTuple
+
+from functory.operations.service import Service
+from store.base import Bucket, FailureGroup, Histogram, TypeCounters, Usage
+from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
+
+WIDTHS: Final = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
+
+
+class Window(NamedTuple):
+    """What ended within the window."""
+
+    ended: int
+    failed: int
+    runner_us: int
+    duration: Histogram
+    wait: Histogram
+
+
+class Row(NamedTuple):
+    counters: TypeCounters
+    window: Window
+    has_handler: bool
+
+
+class Board(NamedTuple):
+    now_ms: int
+    usage: Usage
+    rows: list[Row]
+
+
+async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
+    """A row for every type that has, or had, jobs or has a handler, in order of type."""
+    store, now_ms = service.store, service.now_ms()
+    counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
+    handlers = {handler.jobtype for handler in await store.list_handlers(tenant)}
+    for jobtype in handlers - counters.keys():
+        counters[jobtype] = TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False)
+    width_ms = MINUTE_MS if window_s <= 6 * 3600 else HOUR_MS
+    buckets = await store.get_buckets(
+        tenant, width_ms=width_ms, since_ms=max(now_ms - window_s * 1000, 0), until_ms=now_ms + 1
+    )
+    windows = _windows(buckets)
+    rows = [
+        Row(counters[jobtype], windows.get(jobtype) or _empty(), jobtype in handlers) for jobtype in sorted(counters)
+    ]
+    return Board(now_ms, await store.get_usage(tenant), rows)
+
+
+async def time_line(service: Service, tenant: str, *, width: str, count: int, jobtype: str | None) -> list[Bucket]:
+    """The last `count` buckets up to now; those in which nothing ended are left out."""
+    width_ms, now_ms = WIDTHS[width], service.now_ms()
+    since_ms = max((now_ms // width_ms - count + 1) * width_ms, 0)
+    return await service.store.get_buckets(
+        tenant, width_ms=width_ms, since_ms=since_ms, until_ms=now_ms + 1, jobtype=jobtype
+    )
+
+
+async def failures(
+    service: Service, tenant: str, *, jobtype: str | None, since_ms: int, limit: int
+) -> list[FailureGroup]:
+    return await service.store.list_failure_groups(tenant, jobtype=jobtype, since_ms=since_ms, limit=limit)
+
+
+def _empty() -> Window:
+    return Window(0, 0, 0, Histogram(), Histogram())
+
+
+def _windows(buckets: list[Bucket]) -> dict[str, Window]:
+    windows: dict[str, Window] = {}
+    for bucket in buckets:
+        before = windows.get(bucket.jobtype) or _empty()
+        before.duration.merge(bucket.duration)
+        before.wait.merge(bucket.wait)
+        bad = bucket.failed + bucket.abandoned
+        windows[bucket.jobtype] = Window(
+            before.ended + bucket.ok + bad + bucket.cancelled,
+            before.failed + bad,
+            before.runner_us + bucket.runner_us,
+            before.duration,
+            before.wait,
+        )
+    return windows

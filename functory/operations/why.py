@@ -1,0 +1,127 @@
+"""Why a job is not running: one reason for machines, one sentence for people, the numbers behind it.
+
+Asks the questions in the order in which they would stop a job, and answers the first that does.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from functory.logs import format_time
+from functory.operations.jobs import Queued, get_job
+from functory.operations.keyring import limits_of
+from functory.operations.service import Service
+from functory.wire.admin import TenantLimits
+from store.base import Daemon, JobRecord, JobState
+
+
+class Reason(NamedTuple):
+    state: str
+    reason: str
+    text: str
+    detail: dict[str, Any]
+
+
+async def why(service: Service, tenant: str, job_id: str) -> Reason:
+    """Raises Missing."""
+    job = await get_job(service, tenant, job_id)
+    if isinstance(job, Queued):
+        return Reason("queued", "queued", "accepted and durable; the store has not taken it in yet", {})
+    reason, text, detail = _by_state(job) or await _first(_obstacles(service, tenant, job))
+    return Reason(job.state.value, reason, text, detail)
+
+
+_Finding = tuple[str, str, dict[str, Any]]
+
+
+def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table of states, one line each)
+    """What the job's own state says; None when it is waiting, and something else must be in the way."""
+    job, outcome = record.job, record.outcome
+    match record.state:
+        case JobState.ARCHIVED:
+            code = outcome.code.value if outcome else "ok"
+            when = format_time(record.done_ms)
+            return "ended", f"it ended with {code} at {when}", {"code": code, "done_ms": record.done_ms}
+        case JobState.RUNNING:
+            return "running", f"it is running on daemon {job.lock}", {"daemon": job.lock, "lease_until_ms": job.dt_ms}
+        case JobState.LAPSED:
+            text = f"daemon {job.lock} has lost it: its lease ended, and it will be given to another in a moment"
+            return "lease_lapsed", text, {"daemon": job.lock}
+        case JobState.PAUSED if record.pending_children:
+            text = f"it waits for {record.pending_children} of its children to end"
+            return "waits_for_children", text, {"pending_children": record.pending_children}
+        case JobState.PAUSED:
+            return "waits_for_parent", f"it waits for its parent {job.parent} to end", {"parent": job.parent}
+        case JobState.DEFERRED if outcome is not None and job.attempts:
+            text = f"attempt {job.attempts} ended with {outcome.code.value}; the next is at {format_time(job.dt_ms)}"
+            return "retry_backoff", text, {"until_ms": job.dt_ms, "attempts": job.attempts}
+        case JobState.DEFERRED:
+            return "deferred", f"it is deferred until {format_time(job.dt_ms)}", {"until_ms": job.dt_ms}
+        case _:
+            return None
+
+
+async def _first(findings: AsyncIterator[_Finding]) -> _Finding:
+    async for finding in findings:
+        return finding
+    raise AssertionError("the last obstacle is the queue itself, which is always there")
+
+
+async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncIterator[_Finding]:
+    store, now_ms, jobtype = service.store, service.now_ms(), record.job.jobtype
+    owner = await store.get_tenant(tenant)
+    if owner is not None and owner.suspended:
+        yield "tenant_suspended", "the operator has suspended the tenant", {}
+    counters = await store.get_counters(tenant, now_ms=now_ms)
+    mine = next((row for row in counters if row.jobtype == jobtype), None)
+    if mine is not None and mine.paused:
+        yield "type_paused", "its type is paused", {}
+    handler = await store.get_handler(tenant, jobtype)
+    if handler is None:
+        yield "no_handler", "its type has no handler: register one", {}
+    else:
+        for finding in _about_daemons(service, await store.list_daemons(now_ms=now_ms), handler.lang):
+            yield finding
+    if record.job.domain:
+        for rate in await store.list_rate_domains(tenant, now_ms=now_ms):
+            if rate.domain.domain == record.job.domain and rate.tokens < 1:
+                text = f"rate domain {rate.domain.domain} has no token until {format_time(rate.next_ms)}"
+                yield "rate_domain", text, {"domain": rate.domain.domain, "until_ms": rate.next_ms}
+    limits = limits_of(owner, service.settings.default_limits) if owner else TenantLimits()
+    running = sum(row.running for row in counters)
+    if limits.max_running is not None and running >= limits.max_running:
+        yield "tenant_cap", f"the tenant runs {running} jobs, as many as it may at once", {"running": running}
+    type_running = mine.running if mine else 0
+    if limits.max_running_per_type is not None and type_running >= limits.max_running_per_type:
+        yield "type_cap", f"the type runs {type_running} jobs, as many as it may at once", {"running": type_running}
+    ahead = await store.get_position(tenant, record.job.id, now_ms=now_ms) or 0
+    waiting = sum(row.waiting for row in counters)
+    text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"
+    yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+
+
+def _about_daemons(service: Service, daemons: list[Daemon], lang: str) -> list[_Finding]:
+    """Whether any daemon of the store could run that language. A daemon that does not say what it runs may run it."""
+    if not daemons:
+        return [("no_daemon", "no daemon is alive to run it", {})]
+    able = [it for it in daemons if lang in (_languages(service, it) or {lang})]
+    if not able:
+        return [("no_runner", f"no daemon can run {lang}", {"lang": lang})]
+    own = service.control
+    if all(it.paused or (it.sysid == own.sysid and own.is_paused) for it in able):
+        return [("daemon_paused", f"every daemon that can run {lang} is paused", {"lang": lang})]
+    return []
+
+
+def _languages(service: Service, daemon: Daemon) -> frozenset[str]:
+    """What a daemon says it can run, as the list `languages` in its info; empty when it does not say."""
+    if daemon.sysid == service.control.sysid:
+        return service.control.languages() or frozenset({"-"})
+    try:
+        info = json.loads(daemon.info or "{}")
+    except ValueError:
+        return frozenset()
+    found = info.get("languages") if isinstance(info, dict) else None
+    if not isinstance(found, list):
+        return frozenset()
+    return frozenset(str(name) for name in found) or frozenset({"-"})

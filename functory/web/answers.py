@@ -1,0 +1,72 @@
+"""Answers: values as JSON, errors as `{"error": {"code", "message", "detail"}}`."""
+
+import logging
+import math
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import FunctoryError
+from functory.statuses import code_of, retry_after_s_of, status_of
+from functory.wire.base import ErrorAnswer, Problem
+from handlers.errors import HandlerError, HandlerSyntaxError
+from journal.errors import LimitExceeded
+
+log = logging.getLogger("functory.web")
+
+_ENCODER: Final = msgspec.json.Encoder()
+_HIDDEN: Final = {
+    500: "something went wrong on our side; the log has it under the request's id",
+    503: "the service cannot do this now: try again a little later",
+    507: "the service has no room on its disk: try again later, or tell the operator",
+}
+"""What callers read for faults of ours: the real text may name files and hosts, and is for the log."""
+
+
+def json_answer(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=_ENCODER.encode(value), status=status, content_type="application/json")
+
+
+def json_bytes(body: bytes, status: int = 200) -> web.Response:
+    """JSON that was put together by hand."""
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def error_answer(error: BaseException, request_id: str) -> web.Response:
+    """The answer for anything that was raised. Faults of ours are logged, with their trace if nobody foresaw them."""
+    status = status_of(error)
+    code = code_of(error)
+    message = str(error)
+    if status >= 500 and not isinstance(error, FunctoryError):
+        foreseen = status != 500
+        log.log(
+            logging.WARNING if foreseen else logging.ERROR,
+            "request.failed",
+            extra={"request": request_id, "code": code, "reason": message, "kind": type(error).__name__},
+            exc_info=None if foreseen else error,
+        )
+        message = _HIDDEN.get(status, _HIDDEN[500])
+    answer = problem(status, code, message, _detail(error))
+    wait_s = retry_after_s_of(error, status)
+    if wait_s is not None:
+        answer.headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="functory"'
+    return answer
+
+
+def problem(status: int, code: str, message: str, detail: dict[str, object] | None = None) -> web.Response:
+    return json_answer(ErrorAnswer(Problem(code, message, detail or {})), status)
+
+
+def _detail(error: BaseException) -> dict[str, object]:
+    if isinstance(error, FunctoryError):
+        return error.detail
+    if isinstance(error, HandlerSyntaxError):
+        return {"field": error.field, "line": error.line, "column": error.column}
+    if isinstance(error, HandlerError):
+        return {"field": error.field}
+    if isinstance(error, LimitExceeded):
+        return {"limit": error.limit_name}
+    return {}

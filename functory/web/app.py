@@ -1,0 +1,51 @@
+"""The application: all routes on one service. `listen` (listen.py) puts it on a socket."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from functory.operations.keyring import KeyRing
+from functory.operations.service import Service
+from functory.web import admin, control, handlers, jobs, legacy, meta, results
+from functory.web.buckets import RequestBuckets
+from functory.web.docs_page import build_docs
+from functory.web.edge import Edge
+from functory.web.endpoint import Endpoint, Web
+from functory.web.metrics import RequestCounts
+from functory.web.openapi import build_openapi
+from functory.web.routes import Route
+from functory.web.settings import WebSettings
+
+ROUTES: Final[Sequence[Route]] = [
+    route for module in (jobs, legacy, handlers, results, control, admin, meta) for route in module.routes.all
+]
+"""aiohttp tries them in this order: the one that every job passes comes first."""
+
+EDGE: Final = web.AppKey("edge", Edge)
+WEB: Final = web.AppKey("web", Web)
+
+
+def make_app(service: Service, settings: WebSettings | None = None) -> web.Application:
+    """Nothing is started and nothing is read; the application belongs to the event loop that runs it."""
+    settings = settings or WebSettings()
+    description = build_openapi(ROUTES)
+    counts = RequestCounts()
+    edge = Edge(counts)
+    state = Web(
+        service=service,
+        settings=settings,
+        keys=KeyRing(service, life_s=settings.key_life_s, grace_s=settings.key_grace_s),
+        buckets=RequestBuckets(),
+        counts=counts,
+        openapi=msgspec.json.encode(description),
+        docs=build_docs(description),
+    )
+    # Bodies are bounded by read_body, after decompression; aiohttp's own bound would see them before.
+    app = web.Application(middlewares=[edge.guard], client_max_size=0)
+    app[EDGE] = edge
+    app[WEB] = state
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, Endpoint(state, route).__call__)
+    return app

@@ -1,0 +1,163 @@
+"""From a route to what aiohttp calls: the key, its rate, the query and the body; then the function; then JSON.
+
+Ensures: a function of a route is called only with a principal that has the route's scope and, on a tenant's path, is of
+that tenant; and only with a query and body of the declared types.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import BadRequest, InvalidInput, Unauthorized
+from functory.operations.keyring import KeyRing
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.web.answers import json_answer
+from functory.web.body import read_body
+from functory.web.buckets import RequestBuckets
+from functory.web.metrics import RequestCounts
+from functory.web.routes import Route
+from functory.web.settings import WebSettings
+from functory.wire.admin import TenantLimits
+
+_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
+NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
+"""Who calls an open route."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """What the routes share."""
+
+    service: Service
+    settings: WebSettings
+    keys: KeyRing
+    buckets: RequestBuckets
+    counts: RequestCounts
+    openapi: bytes
+    docs: bytes
+
+
+class Call:
+    """One request, with who makes it."""
+
+    __slots__ = ("principal", "request", "web")
+
+    def __init__(self, web_: Web, request: web.Request, principal: Principal) -> None:
+        self.web = web_
+        self.request = request
+        self.principal = principal
+
+    @property
+    def service(self) -> Service:
+        return self.web.service
+
+    @property
+    def tenant(self) -> str:
+        """Of the key, which on a tenant's path is that of the path."""
+        return self.principal.tenant
+
+    @property
+    def type_name(self) -> str:
+        """The type in the path. Raises InvalidInput."""
+        return check_type_name(self.request.match_info["type"])
+
+    def param(self, name: str) -> str:
+        """A part of the path."""
+        return self.request.match_info[name]
+
+    async def read_body(self) -> bytes:
+        return await read_body(self.request, self.web.settings)
+
+
+class Endpoint:
+    """What aiohttp calls for one route."""
+
+    def __init__(self, web_: Web, route: Route) -> None:
+        self._web = web_
+        self._route = route
+        self._no_query = route.query() if route.query is not None and not _required(route.query) else None
+        self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        route = self._route
+        call = Call(self._web, request, await self._admit(request))
+        given: dict[str, Any] = {}
+        if route.query is not None:
+            given["query"] = self._query(request)
+        elif request.query_string:
+            raise InvalidInput("this path takes no query options: leave them out")
+        if self._decoder is not None:
+            given["body"] = decode_json(self._decoder, await call.read_body() or b"{}")
+        answer = await route.call(call, **given)
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        return json_answer(answer, route.status)
+
+    async def _admit(self, request: web.Request) -> Principal:
+        route, state = self._route, self._web
+        if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
+            return NOBODY
+        principal = await state.keys.authenticate(bearer(request.headers.get("Authorization")))
+        limits, settings = principal.limits, state.settings
+        state.buckets.take(
+            principal.key_id,
+            time.monotonic(),
+            rate_per_s=limits.requests_per_s or settings.requests_per_s,
+            burst=limits.requests_burst or settings.requests_burst,
+        )
+        if route.is_of_tenant:
+            principal.require_tenant(request.match_info["tenant"])
+        if route.scope != "any":
+            principal.require(route.scope)
+        return principal
+
+    def _query(self, request: web.Request) -> Any:
+        if not request.query_string and self._no_query is not None:
+            return self._no_query
+        given: dict[str, str] = {}
+        for name, value in request.query.items():
+            if name in given:
+                raise InvalidInput(f"the query option {name[:40]!r} is given twice", detail={"field": name[:40]})
+            given[name] = value
+        try:
+            return msgspec.convert(given, self._route.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"query: {error}", detail={"in": "query"}) from None
+
+
+def bearer(header: str | None) -> str:
+    """The key in an Authorization header."""
+    if header is None:
+        raise Unauthorized("a key is needed: send the header Authorization: Bearer fk_...")
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise Unauthorized("the Authorization header must read: Bearer fk_...")
+    return text.strip()
+
+
+def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> Any:
+    """Raises BadRequest for what is no JSON, InvalidInput for JSON that does not fit."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"body: {error}", detail={"in": "body"}) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}", detail={"in": "body"}) from None
+
+
+def check_type_name(name: str) -> str:
+    if _TYPE.fullmatch(name) is None:
+        raise InvalidInput(
+            f"{name[:80]!r} is not a type: a letter or digit, then up to 126 of letters, digits and _ . : -",
+            detail={"in": "path", "field": "type"},
+        )
+    return name
+
+
+def _required(struct: Any) -> bool:
+    return any(field.required for field in msgspec.structs.fields(struct))

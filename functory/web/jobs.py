@@ -1,0 +1,162 @@
+"""Routes of jobs: add, look at, wait for, explain, cancel, retry, replay."""
+
+import asyncio
+import hashlib
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import InvalidInput, NotReadyYet
+from functory.jobattributes import PLAIN
+from functory.operations import jobs as operations
+from functory.operations.replay import replay
+from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
+from functory.operations.why import why
+from functory.web.answers import json_bytes
+from functory.web.endpoint import Call
+from functory.web.rendering import show_job
+from functory.web.routes import Routes
+from functory.web.submission import parse_json, parse_ndjson, split_lines, to_options, to_submission
+from functory.wire.base import Done
+from functory.wire.jobs import Added, AddQuery, Job, JobQuery, JobSettings, ReplayBody, Replayed, RetryBody, Why
+from store.base import Code, JobFilter, JobState
+from store.errors import StoreUnavailable
+
+routes = Routes()
+
+_ACK_TIMEOUT_S = 30.0
+_DEFAULT_QUERY = AddQuery()
+
+
+@routes.add(
+    "POST",
+    "/{tenant}/job/{type}/add",
+    scope="submit",
+    summary="Add jobs: one payload a line, or JSON or NDJSON with options for each job",
+    answer=Added,
+    raw=("text/plain", "application/json", "application/x-ndjson"),
+)
+async def add_jobs(call: Call, query: AddQuery) -> web.Response:
+    """Answers when the jobs are durable. The plain case comes first and does as little as it can."""
+    type_name, body = call.type_name, await call.read_body()
+    kind = call.request.headers.get("Content-Type", "")
+    is_lines = not kind.startswith(("application/json", "application/x-ndjson", "application/jsonl"))
+    if is_lines and query == _DEFAULT_QUERY:
+        lines = split_lines(body)
+        if lines:
+            return ids_answer(await submit_lines(call.service, call.principal, type_name, lines, PLAIN))
+    jobs = _submissions(call, query, body, is_lines=is_lines, is_json=kind.startswith("application/json"))
+    if query.idempotency_key is not None:
+        ids = await submit_once(
+            call.service,
+            call.principal,
+            type_name,
+            jobs,
+            key=query.idempotency_key,
+            fingerprint=_fingerprint(type_name, query, body),
+        )
+    else:
+        ids = await submit_jobs(call.service, call.principal, type_name, jobs)
+        if query.ack == "store":
+            await _until_stored(call, ids)
+    return ids_answer(ids, with_ids=query.ids == "yes")
+
+
+def ids_answer(ids: list[str], *, with_ids: bool = True) -> web.Response:
+    """`Added` as JSON. Ids need no quoting, so they are joined and not encoded: it is most of a large answer."""
+    if with_ids:
+        joined = '","'.join(ids)
+        return json_bytes(f'{{"count":{len(ids)},"ids":["{joined}"]}}'.encode())
+    return json_bytes(f'{{"count":{len(ids)}}}'.encode())
+
+
+def _submissions(call: Call, query: AddQuery, body: bytes, *, is_lines: bool, is_json: bool) -> list[Submission]:
+    now_ms = call.service.now_ms()
+    if is_lines:
+        options = to_options(query, now_ms) if query != _DEFAULT_QUERY else PLAIN
+        return [Submission(line, options, query.unique, query.parent) for line in split_lines(body)]
+    _refuse_settings(query)
+    jobs = parse_json(body) if is_json else parse_ndjson(body)
+    return [to_submission(job, now_ms) for job in jobs]
+
+
+def _refuse_settings(query: AddQuery) -> None:
+    """With jobs in JSON every option is a field of its job: one that the query gave would silently be lost."""
+    for field in msgspec.structs.fields(JobSettings):
+        if getattr(query, field.name) != field.default:
+            raise InvalidInput(
+                f"{field.name} is a query option of lines: with JSON, give it as a field of each job",
+                detail={"in": "query", "field": field.name},
+            )
+
+
+def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
+    digest = hashlib.sha256(msgspec.json.encode([type_name, query]))
+    digest.update(body)
+    return digest.hexdigest()
+
+
+async def _until_stored(call: Call, ids: list[str]) -> None:
+    try:
+        async with asyncio.timeout(_ACK_TIMEOUT_S):
+            await call.service.intake.flush()
+    except (StoreUnavailable, TimeoutError) as error:
+        raise NotReadyYet(
+            "the jobs are accepted and durable in the journal, but not in the store yet: do not send them again",
+            detail={"accepted": True, "ids": ids},
+        ) from error
+
+
+@routes.add("GET", "/{tenant}/job/{id}", scope="read", summary="One job, with its result; wait_s waits for its end")
+async def get_job(call: Call, query: JobQuery) -> Job:
+    job_id = call.param("id")
+    if query.wait_s:
+        return show_job(await operations.wait_for_job(call.service, call.tenant, job_id, query.wait_s))
+    return show_job(await operations.get_job(call.service, call.tenant, job_id))
+
+
+@routes.add("GET", "/{tenant}/job/{id}/why", scope="read", summary="Why a job is not running")
+async def get_why(call: Call) -> Why:
+    job_id = call.param("id")
+    found = await why(call.service, call.tenant, job_id)
+    return msgspec.convert({"id": job_id, **found._asdict()}, Why)
+
+
+@routes.add("POST", "/{tenant}/job/{id}/cancel", scope="manage", summary="Cancel a job that has not started")
+async def cancel_job(call: Call) -> Done:
+    await operations.cancel_job(call.service, call.tenant, call.param("id"))
+    return Done()
+
+
+@routes.add("POST", "/{tenant}/job/{id}/retry", scope="manage", summary="Queue a job that has ended again")
+async def retry_job(call: Call, body: RetryBody) -> Done:
+    await operations.retry_job(call.service, call.tenant, call.param("id"), body.delay_s)
+    return Done()
+
+
+@routes.add("POST", "/{tenant}/replay", scope="manage", summary="Queue ended jobs again, by a filter")
+async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
+    where = JobFilter(
+        JobState.ARCHIVED,
+        None if body.type is None else f"{call.tenant}-{body.type}",
+        frozenset(Code(code) for code in body.codes),
+        body.since_ms,
+        body.until_ms,
+    )
+    report = await replay(
+        call.service,
+        call.principal.key_id,
+        call.tenant,
+        where,
+        limit=body.limit,
+        rate_per_s=body.rate_per_s,
+        dry_run=body.dry_run,
+    )
+    return Replayed(
+        matched=len(report.ids),
+        replayed=report.replayed,
+        more=report.more,
+        dry_run=body.dry_run,
+        last_due_ms=report.last_due_ms,
+        ids=list(report.ids),
+    )

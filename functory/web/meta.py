@@ -1,0 +1,54 @@
+"""Routes about the service itself: health, readiness, metrics, the description of the interface."""
+
+from aiohttp import web
+
+from functory.web import metrics
+from functory.web.answers import json_answer, json_bytes
+from functory.web.docs_page import DOCS_POLICY
+from functory.web.endpoint import Call
+from functory.web.routes import Routes
+from functory.wire.admin import HealthAnswer
+
+routes = Routes()
+
+
+@routes.add("GET", "/healthz", scope=None, summary="Whether the daemon is alive", answer=HealthAnswer)
+async def get_health(call: Call) -> web.Response:
+    health = call.service.control.health()
+    return _health(health.is_live, health.problems)
+
+
+@routes.add("GET", "/readyz", scope=None, summary="Whether the daemon can take requests", answer=HealthAnswer)
+async def get_readiness(call: Call) -> web.Response:
+    health = call.service.control.health()
+    return _health(health.is_ready, health.problems)
+
+
+@routes.add("GET", "/metrics", scope="metrics", summary="Numbers for Prometheus", answer=str)
+async def get_metrics(call: Call) -> web.Response:
+    service = call.service
+    text = metrics.render(
+        call.web.counts,
+        service.control.gauges(),
+        service.journal.stats(),
+        await service.store.get_counters(None, now_ms=service.now_ms()),
+    )
+    return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+@routes.add("GET", "/openapi.json", scope=None, summary="This interface as OpenAPI 3.1", answer=dict)
+async def get_openapi(call: Call) -> web.Response:
+    return json_bytes(call.web.openapi)
+
+
+@routes.add("GET", "/docs", scope=None, summary="This interface as a page", answer=str)
+async def get_docs(call: Call) -> web.Response:
+    answer = web.Response(body=call.web.docs, content_type="text/html", charset="utf-8")
+    answer.headers["Content-Security-Policy"] = DOCS_POLICY
+    return answer
+
+
+def _health(is_good: bool, problems: dict[str, str]) -> web.Response:
+    """The names of problems only: their texts may tell strangers of files and hosts."""
+    answer = HealthAnswer("ok" if is_good else "failing", sorted(problems))
+    return json_answer(answer, 200 if is_good else 503)

@@ -1,0 +1,164 @@
+"""What the operator sends and sees: tenants, keys, rate domains, daemons, the audit log."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from functory.wire.base import Answer, Limit, Request, TenantName
+
+Scope = Literal["submit", "read", "manage", "handlers", "operator", "metrics"]
+"""submit jobs; read everything of the tenant; manage jobs (cancel, retry, replay, pause); handlers; and the operator's
+two, which no tenant's key can have: everything under `/admin`, and only `/metrics`."""
+
+TENANT_SCOPES: tuple[Scope, ...] = ("submit", "read", "manage", "handlers")
+OPERATOR_SCOPES: tuple[Scope, ...] = ("operator", "metrics")
+
+
+class TenantLimits(Request):
+    """Quotas of a tenant. None: the service's default, or no limit."""
+
+    max_jobs: Annotated[int, Meta(ge=0)] | None = None
+    max_bytes: Annotated[int, Meta(ge=0)] | None = None
+    max_handlers: Annotated[int, Meta(ge=0)] | None = None
+    max_running: Annotated[int, Meta(ge=1)] | None = None
+    max_running_per_type: Annotated[int, Meta(ge=1)] | None = None
+    requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    requests_burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class NewTenant(Request):
+    name: TenantName
+    weight: Annotated[int, Meta(ge=1, le=1000)] = 1
+    limits: TenantLimits = field(default_factory=TenantLimits)
+
+
+class TenantChange(Request):
+    """What is left out stays; `limits` replaces all limits at once."""
+
+    weight: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    limits: TenantLimits | None = None
+    suspended: bool | None = None
+
+
+class Tenant(Answer):
+    name: str
+    created_ms: int
+    weight: int
+    limits: TenantLimits
+    suspended: bool
+    deleting: bool
+
+
+class TenantList(Answer):
+    tenants: list[Tenant]
+
+
+class Deleted(Answer):
+    """`removed` records so far; call again while `more`."""
+
+    removed: int
+    more: bool
+
+
+class NewKey(Request):
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=8)] | None = None
+    label: Annotated[str, Meta(max_length=100)] = ""
+    expires_s: Annotated[int, Meta(ge=1, le=3_155_760_000, description="from now; never when left out")] | None = None
+
+
+class RotateBody(Request):
+    """The old key goes on working for `overlap_s`."""
+
+    overlap_s: Annotated[int, Meta(ge=0, le=31_557_600)] = 86_400
+
+
+class Key(Answer):
+    id: str
+    tenant: str
+    scopes: list[str]
+    created_ms: int
+    expires_ms: int | None
+    label: str
+
+
+class KeyWithSecret(Key):
+    """The only answer that ever holds the secret: it is not stored."""
+
+    key: str
+
+
+class KeyList(Answer):
+    keys: list[Key]
+
+
+class RateBody(Request):
+    rate_per_s: Annotated[float, Meta(gt=0, le=1e6)]
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+class RateRow(Answer):
+    domain: str
+    rate_per_s: float
+    burst: int
+    tokens: float
+    next_ms: int
+
+
+class RateList(Answer):
+    domains: list[RateRow]
+
+
+class Daemon(Answer):
+    sysid: str
+    reserved_ms: int
+    until_ms: int
+    paused: bool
+    info: Any
+
+
+class DaemonList(Answer):
+    daemons: list[Daemon]
+
+
+class AuditQuery(Request):
+    tenant: TenantName | None = None
+    cursor: Annotated[str, Meta(max_length=2000)] | None = None
+    limit: Limit = 100
+
+
+class AuditRow(Answer):
+    at_ms: int
+    actor: str
+    action: str
+    tenant: str
+    detail: str
+
+
+class AuditPage(Answer):
+    events: list[AuditRow]
+    cursor: str | None
+
+
+class HealthAnswer(Answer):
+    """`problems` names what is wrong; the operator's `/admin/health` says it in words."""
+
+    status: Literal["ok", "failing"]
+    problems: list[str] = field(default_factory=list)
+
+
+class HealthDetail(Answer):
+    is_live: bool
+    is_ready: bool
+    is_paused: bool
+    sysid: str
+    isolation: str
+    problems: dict[str, str]
+    languages: list[str]
+    gauges: dict[str, float]
+
+
+class AddByNameQuery(Request):
+    """Query of `POST /add`: `client` is the tenant, which only the operator may choose."""
+
+    jobtype: Annotated[str, Meta(max_length=160)]
+    client: TenantName | None = None

@@ -1,0 +1,58 @@
+"""Building blocks of the wire types: bounds, texts with their encoding, the error."""
+
+from base64 import b64decode, b64encode
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+MAX_TIME_MS = 253_402_300_799_999
+
+Encoding = Literal["text", "base64"]
+TimeMs = Annotated[int, Meta(ge=0, le=MAX_TIME_MS, description="milliseconds UTC")]
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$")]
+TenantName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_]{0,31}$")]
+Limit = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class Request(Struct, forbid_unknown_fields=True):
+    """Base of what callers send: a field that nobody knows is refused, so that a misspelt option is noticed."""
+
+
+class Answer(Struct):
+    """Base of what is answered. A reader must expect fields that later versions add."""
+
+
+class NoQuery(Request):
+    """A route without query options."""
+
+
+class Problem(Answer):
+    code: str
+    message: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class ErrorAnswer(Answer):
+    """Every answer with a status of 400 or more."""
+
+    error: Problem
+
+
+class Done(Answer):
+    """The change is made and durable."""
+
+    ok: Literal[True] = True
+
+
+def to_wire(data: bytes) -> tuple[str, Encoding]:
+    """Bytes for JSON: as text where that loses nothing."""
+    try:
+        return data.decode(), "text"
+    except UnicodeDecodeError:
+        return b64encode(data).decode(), "base64"
+
+
+def from_wire(text: str, encoding: Encoding) -> bytes:
+    """The way back of `to_wire`."""
+    return text.encode() if encoding == "text" else b64decode(text)

@@ -1,0 +1,174 @@
+"""Jobs on the wire: submitting, looking at, explaining and replaying them."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from functory.wire.base import Answer, Encoding, Label, Limit, Request, TimeMs, TypeName
+
+Priority = Literal[0, 500, 1000]
+CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
+DEFAULT_REPLAY: tuple[CodeName, ...] = ("failed", "abandoned")
+StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "paused", "archived"]
+"""`queued` is the journal's: accepted, durable, and not in the store yet. The others are the store's states."""
+
+
+class JobSettings(Request):
+    """What may be said about a job, as query options for a whole body or as fields of one job."""
+
+    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    dt: (
+        Annotated[str, Meta(max_length=40, description="when it becomes eligible: RFC 3339, or milliseconds")] | None
+    ) = None
+    priority: Priority = 500
+    domain: Annotated[str, Meta(max_length=255, description="rate domain of the tenant")] = ""
+    retry_after_s: Annotated[float, Meta(ge=0.001, le=31_557_600, description="a fixed lease, not renewed")] | None = (
+        None
+    )
+    indexed: bool = False
+    repeat: Annotated[str, Meta(max_length=1000)] = ""
+    unique: Annotated[str, Meta(max_length=255)] = ""
+    parent: Annotated[str, Meta(max_length=64)] = ""
+
+
+class AddQuery(JobSettings):
+    """Query options of a body of lines."""
+
+    ack: Literal["journal", "store"] = "journal"
+    ids: Literal["yes", "no"] = "yes"
+    idempotency_key: Label | None = None
+
+
+class NewJob(JobSettings):
+    """One job of a JSON or NDJSON body. A payload that is no string is kept as its JSON text."""
+
+    payload: Any = UNSET
+    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class Added(Answer):
+    """`ids` are in the order of the jobs in the body; left out with `ids=no`."""
+
+    count: int
+    ids: list[str] | UnsetType = UNSET
+
+
+class JobQuery(Request):
+    wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class Job(Answer):
+    """A job as its tenant sees it. The fields from code to result are those of the last run that ended."""
+
+    id: str
+    type: str
+    state: StateName
+    priority: int
+    attempts: int
+    due_ms: int
+    created_ms: int
+    lease_until_ms: int | None = None
+    code: str | None = None
+    exitcode: int | None = None
+    message: str = ""
+    started_ms: int | None = None
+    done_ms: int | None = None
+    duration_us: int | None = None
+    handler_version: int | None = None
+    isolation: str = ""
+    payload: str | None = None
+    payload_encoding: Encoding = "text"
+    payload_bytes: int = 0
+    result: str | None = None
+    result_encoding: Encoding = "text"
+    result_bytes: int = 0
+    log: str | None = None
+    log_encoding: Encoding = "text"
+    domain: str = ""
+    repeat: str = ""
+    unique: str = ""
+    parent: str = ""
+    options: Any = None
+    seq: int | None = None
+    children: int = 0
+    pending_children: int = 0
+
+
+class Page(Answer):
+    """`cursor` continues the listing; null when it is at its end."""
+
+    jobs: list[Job]
+    cursor: str | None
+
+
+class ResultsQuery(Request):
+    """`code` is one or more of ok, failed, abandoned, cancelled, by commas; it applies to archived jobs."""
+
+    state: Literal["deferred", "waiting", "running", "lapsed", "paused", "archived"] = "archived"
+    type: TypeName | None = None
+    code: (
+        Annotated[str, Meta(pattern=r"^(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}$")] | None
+    ) = None
+    since_ms: TimeMs | None = None
+    until_ms: TimeMs | None = None
+    cursor: Annotated[str, Meta(max_length=2000)] | None = None
+    limit: Limit = 100
+
+
+class Why(Answer):
+    """Why a job is not running: `reason` for machines, `text` for people, `detail` the numbers behind it."""
+
+    id: str
+    state: StateName
+    reason: str
+    text: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class RetryBody(Request):
+    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] = 0.0
+
+
+class ReplayBody(Request):
+    """Which archived jobs to queue again. `rate_per_s` spreads them over time."""
+
+    type: TypeName | None = None
+    codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
+        default_factory=lambda: list(DEFAULT_REPLAY)
+    )
+    since_ms: TimeMs | None = None
+    until_ms: TimeMs | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    rate_per_s: Annotated[float, Meta(gt=0, le=10_000)] | None = None
+    dry_run: bool = False
+
+
+class Replayed(Answer):
+    """`matched` jobs fit the filter within the limit, `replayed` of them were queued again; `more`: others fit, too."""
+
+    matched: int
+    replayed: int
+    more: bool
+    dry_run: bool
+    last_due_ms: int | None
+    ids: list[str]
+
+
+class QueueBody(Request):
+    """The body of `POST /jobber/queue`."""
+
+    type: TypeName
+    payload: Any
+
+
+class Queued(Answer, rename={"job_id": "job-id"}):
+    job_id: str
+
+
+class IndexAnswer(Answer):
+    """How far an indexed queue has come."""
+
+    head: int
+    processed: int
+    blocked_by: int | None

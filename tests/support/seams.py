@@ -1,0 +1,115 @@
+"""Small implementations of the application's seams, for tests of the layers above them.
+
+`LineIntake` really moves lines from a journal to a store; the others remember what they were asked.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from functory.jobattributes import to_new_jobs
+from functory.seams import Health
+from handlers.errors import HandlerSyntaxError
+from handlers.model import Handler
+from journal import Journal
+from runner.launch import Level
+from runner.outcome import Stopped
+from runner.protocol import NewJob
+from store.base import Store
+from store.errors import StoreUnavailable
+
+
+class LineIntake:
+    """Ingest on demand: nothing reaches the store before `flush`."""
+
+    def __init__(self, journal: Journal, store: Store, now_ms: Callable[[], int]) -> None:
+        self._journal = journal
+        self._store = store
+        self._now_ms = now_ms
+        self.is_down = False
+        self.flushes = 0
+        self.gate: asyncio.Event | None = None
+
+    async def flush(self) -> None:
+        self.flushes += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.is_down:
+            raise StoreUnavailable("the store is away: /secret/path")
+        await self._journal.wsync()
+        while reservation := await self._journal.read_reserve(10_000, 60):
+            records = await self._journal.read(reservation)
+            await self._store.add_jobs(to_new_jobs(records, self._now_ms()), now_ms=self._now_ms())
+            await self._journal.rsync(reservation)
+
+
+class ToldEndings:
+    """Jobs end when the test says so."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+        self.waiting = asyncio.Event()
+
+    async def wait(self, job_id: str, timeout_s: float) -> bool:
+        event = self._events.setdefault(job_id, asyncio.Event())
+        self.waiting.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            return False
+        event.clear()
+        return True
+
+    def tell(self, job_id: str) -> None:
+        self._events.setdefault(job_id, asyncio.Event()).set()
+
+
+class PaperBench:
+    """Runs nothing: a body that says `syntax error` has one, and a run echoes its payload."""
+
+    def __init__(self) -> None:
+        self.retired: list[tuple[str, Handler]] = []
+
+    async def check(self, jobtype: str, handler: Handler) -> None:
+        if "syntax error" in handler.body:
+            raise HandlerSyntaxError("body", "invalid syntax", line=3, column=7)
+
+    async def invoke(self, jobtype: str, handler: Handler, payload: bytes) -> Stopped:
+        new_jobs = (NewJob("mail", b"\xff"),)
+        return Stopped("", "ok", 200, b"echo " + payload, b"printed\n", 1.5, new_jobs, Level.L2)
+
+    async def retire(self, jobtype: str, handler: Handler) -> None:
+        self.retired.append((jobtype, handler))
+
+
+class PaperControl:
+    """A daemon that does nothing and remembers what it was told."""
+
+    def __init__(self, sysid: str = "a7") -> None:
+        self.sysid = sysid
+        self.is_paused = False
+        self.has_quit = False
+        self.wakes = 0
+        self.problems: dict[str, str] = {}
+        self.runs = frozenset({"python", "sh"})
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def quit(self) -> None:
+        self.has_quit = True
+
+    def health(self) -> Health:
+        return Health(is_live=True, is_ready=not self.problems, isolation="L2", problems=self.problems)
+
+    def gauges(self) -> dict[str, float]:
+        return {"contexts_warm": 3, "loop_lag_seconds": 0.25}
+
+    def languages(self) -> frozenset[str]:
+        return self.runs
+
+    def wake(self) -> None:
+        self.wakes += 1

@@ -1,0 +1,158 @@
+"""A whole service on a free port: real store, real journal, real listener; the seams are small ones of our own."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from functory.operations.keys import create_key
+from functory.operations.service import OperationSettings, Service
+from functory.operations.tenants import create_tenant
+from functory.web.app import make_app
+from functory.web.listen import Listener
+from functory.web.settings import WebSettings
+from functory.wire.admin import TenantLimits
+from journal import Journal
+from store.base import Archive, Code, Outcome, Store
+from store.url import open_store
+from tests.support.clocks import FakeClock
+from tests.support.seams import LineIntake, PaperBench, PaperControl, ToldEndings
+
+SYSID = "a7"
+T0 = 1_800_000_000_000
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Any
+    body: bytes
+    json: Any
+
+    @property
+    def code(self) -> str:
+        code: str = self.json["error"]["code"]
+        return code
+
+
+class Site:
+    """The running service, its parts, and a caller with three keys: acme's, other's and the operator's."""
+
+    def __init__(self, service: Service, listener: Listener, session: aiohttp.ClientSession, clock: FakeClock) -> None:
+        self.service = service
+        self.listener = listener
+        self.session = session
+        self.clock = clock
+        self.keys: dict[str, str] = {}
+
+    @property
+    def store(self) -> Store:
+        return self.service.store
+
+    @property
+    def control(self) -> PaperControl:
+        assert isinstance(self.service.control, PaperControl)
+        return self.service.control
+
+    @property
+    def intake(self) -> LineIntake:
+        assert isinstance(self.service.intake, LineIntake)
+        return self.service.intake
+
+    @property
+    def endings(self) -> ToldEndings:
+        assert isinstance(self.service.endings, ToldEndings)
+        return self.service.endings
+
+    @property
+    def bench(self) -> PaperBench:
+        assert isinstance(self.service.bench, PaperBench)
+        return self.service.bench
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.port}"
+
+    async def call(self, method: str, path: str, *, key: str | None = "acme", **more: Any) -> Answer:
+        """One request; `key` is the name of one of ours, a whole key, or None."""
+        headers = dict(more.pop("headers", {}))
+        if isinstance(more.get("data"), bytes):
+            more["data"] = io.BytesIO(more["data"])  # large bytes at once would be a warning
+        if key is not None:
+            headers["Authorization"] = f"Bearer {self.keys.get(key, key)}"
+        async with self.session.request(method, self.url + path, headers=headers, **more) as response:
+            body = await response.read()
+            is_json = response.content_type == "application/json"
+            return Answer(response.status, response.headers, body, await response.json() if is_json else None)
+
+    async def get(self, path: str, **more: Any) -> Answer:
+        return await self.call("GET", path, **more)
+
+    async def post(self, path: str, **more: Any) -> Answer:
+        return await self.call("POST", path, **more)
+
+    async def add(self, *payloads: str, path: str = "/acme/job/thumb/add", **more: Any) -> list[str]:
+        answer = await self.post(path, data="\n".join(payloads).encode(), **more)
+        assert answer.status == 200, answer.body
+        ids: list[str] = answer.json["ids"]
+        return ids
+
+    async def run(self, count: int = 100, code: Code = Code.OK, jobtype: str = "acme-thumb", **more: Any) -> list[str]:
+        """Do what daemons do: claim and archive; the ids that ended."""
+        await self.intake.flush()
+        now_ms = self.clock.now_ms()
+        jobs = await self.store.get_waiting_jobs(jobtype, count, owner=SYSID, lease_ms=30_000, now_ms=now_ms)
+        exitcode = 200 if code is Code.OK else 400
+        outcome = Outcome(code, exitcode, now_ms, 1500, b"done", b"a log line\n", 1, "L2")._replace(**more)
+        await self.store.release_jobs(SYSID, [Archive(it.id, it.token, outcome) for it in jobs], now_ms=now_ms)
+        return [job.id for job in jobs]
+
+    async def raw(self, data: bytes, *, read: int = 65536) -> bytes:
+        """Bytes to the port and all that comes back until the server closes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+        try:
+            writer.write(data)
+            await writer.drain()
+            return await reader.read(read)
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def open_site(
+    folder: Path,
+    *,
+    settings: WebSettings | None = None,
+    operations: OperationSettings | None = None,
+    clock: FakeClock | None = None,
+) -> AsyncIterator[Site]:
+    clock = clock or FakeClock(T0)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(f"sqlite://{folder}/store.db"))
+        journal = await stack.enter_async_context(Journal(folder / "journal", SYSID, clock=clock))
+        service = Service(
+            store=store,
+            journal=journal,
+            intake=LineIntake(journal, store, clock.now_ms),
+            endings=ToldEndings(),
+            bench=PaperBench(),
+            control=PaperControl(SYSID),
+            now_ms=clock.now_ms,
+            settings=operations or OperationSettings(),
+        )
+        web_settings = settings or WebSettings(port=0, shutdown_s=1.0)
+        listener = Listener(make_app(service, web_settings))
+        await listener.start()
+        stack.push_async_callback(listener.stop)
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        site = Site(service, listener, session, clock)
+        for tenant in ("acme", "other"):
+            await create_tenant(service, "test", tenant, 1, TenantLimits())
+            _, site.keys[tenant] = await create_key(service, "test", tenant)
+        _, site.keys["operator"] = await create_key(service, "test", "")
+        yield site
