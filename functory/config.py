@@ -79,6 +79,7 @@ class Settings:
     port: int = _setting("8484", count, "port to listen on; 0 takes a free one")
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
+    share_port: bool = _setting("false", switch, "let other daemons listen on the same port")
 
     slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
     policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")

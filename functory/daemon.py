@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -161,8 +161,12 @@ class Daemon:
 
         self._stack.push_async_callback(release)
 
-    async def run(self) -> None:
-        """Until `quit`. Raises DaemonFailed when a part ended that must not."""
+    async def close(self) -> None:
+        """Undo `open`, for a daemon that was never run."""
+        await self._stack.aclose()
+
+    async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Until `quit`. Raises DaemonFailed when a part ended that must not. `before_stop` ends the intake."""
         await self._refresh_tenants()
         self._start_loop("ingest", self.intake.run())
         self._start_loop("outbox", self._outbox.run())
@@ -175,6 +179,9 @@ class Daemon:
         finally:
             stop.cancel()
         failed = [task for task in done if task is not stop]
+        self._is_stopping = True
+        if before_stop is not None:
+            await before_stop()
         await self._wind_down(orderly=not failed)
         for task in failed:
             raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
@@ -182,11 +189,10 @@ class Daemon:
     async def _refresh_tenants(self) -> None:
         self._policy.set_tenants(await self.tenants.refresh())
 
-    def _start_loop(self, name: str, loop: Any) -> None:
+    def _start_loop(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(loop, name=name))
 
     async def _wind_down(self, *, orderly: bool) -> None:
-        self._is_stopping = True
         log.info("daemon.stopping", extra={"sysid": self.sysid})
         if orderly:
             await self._unless_hurried(self.execute.stop(self.settings.grace_s))
@@ -205,7 +211,7 @@ class Daemon:
                 await self._outbox.empty()
                 await self.intake.flush()
 
-    async def _unless_hurried(self, step: Any) -> None:
+    async def _unless_hurried(self, step: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(step)
         hurry = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait([task, hurry], return_when=asyncio.FIRST_COMPLETED)

@@ -14,6 +14,11 @@ log = logging.getLogger("functory.processes")
 _RESTART_PAUSE_S: Final = 1.0
 
 
+def own_arguments(index: int) -> list[str]:
+    """What makes one daemon of several different from the others; the last word on a command line counts."""
+    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}"]
+
+
 async def run_processes(count: int, arguments: Sequence[str]) -> int:
     """Run `functory serve` so many times until asked to stop; 0 when all ended well."""
     stop = asyncio.Event()
