@@ -144,18 +144,19 @@ class Execute:
             await asyncio.wait(list(self._slots))
 
     async def _fill_slots(self) -> None:
-        if self._is_stopping or self.is_paused or self.free_slots <= 0:
+        if not self._may_start():
             return
         await self._outbox.room()
         await self._look()
-        if self._is_stopping:
-            return
-        while pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes()):
+        while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
             task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
             self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
             task.add_done_callback(self._slot_done)
+
+    def _may_start(self) -> bool:
+        return not self._is_stopping and not self.is_paused and self.free_slots > 0
 
     async def _look(self) -> None:
         """What waits and could run here, for the scheduler."""

@@ -72,7 +72,7 @@ class Server:
             await asyncio.to_thread(_write_private, self._settings.data_dir / OPERATOR_KEY_FILE, key + "\n")
 
     def _sockets(self) -> list[socket.socket] | None:
-        """One of several daemons on a port has a listening socket of its own there; the kernel deals connections out."""
+        """One of several daemons on a port has a listening socket of its own there; the kernel deals them out."""
         if not self._settings.share_port:
             return None
         listening = socket.socket(socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET)

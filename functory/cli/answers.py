@@ -2,6 +2,7 @@
 
 import json
 
+from functory.logs import format_time
 from runner.outcome import Stopped
 
 
@@ -11,6 +12,11 @@ def inert(data: bytes) -> str:
     return "".join(
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def moment(time_ms: int | None) -> str:
+    """A time for people, in UTC to the second; a dash for none."""
+    return "-" if not time_ms else format_time(time_ms)[:19].replace("T", " ")
 
 
 def print_stopped(stopped: Stopped, *, as_json: bool) -> None:

@@ -13,7 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import functory
-from functory.cli import doctor, invoke, journal, serve, settings
+from functory.cli import (
+    completion,
+    doctor,
+    handlers,
+    invoke,
+    jobs,
+    journal,
+    scoreboard,
+    serve,
+    settings,
+    tenants,
+)
 from functory.errors import FunctoryError
 from functory.statuses import exit_code_of
 from handlers.errors import HandlerError
@@ -24,7 +35,7 @@ from store.errors import StoreError
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
 
-_GROUPS = (serve, invoke, doctor, settings, journal)
+_GROUPS = (serve, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,218 @@
+"""A small asynchronous client with the verbs of the HTTP interface.
+
+    async with Client("http://127.0.0.1:8484", key, "acme") as acme:
+        await acme.put_handler("double", "python", "return {'twice': int(payload) * 2}")
+        added = await acme.add_jobs("double", ["21", "4"])
+        job = await acme.get_job(added.ids[0], wait_s=10)
+
+Answers are the same types that the server renders (`functory.wire`). What the server refuses is raised as ClientError
+with its code, message and status; a connection that fails is ServerUnreachable.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+from aiohttp import ClientError as TransportError
+from aiohttp import ClientSession, ClientTimeout
+
+from functory.errors import FunctoryError
+from functory.wire import admin, handlers, jobs
+from functory.wire.scoreboard import FailureList, Scoreboard
+
+_T = TypeVar("_T")
+
+
+class ServerUnreachable(FunctoryError):
+    code = "server_unreachable"
+
+
+class ClientError(FunctoryError):
+    """An answer that is an error. `status` is the HTTP status, `error_code` the server's word for it."""
+
+    code = "client_error"
+
+    def __init__(self, status: int, error_code: str, message: str, detail: Mapping[str, object]) -> None:
+        super().__init__(f"{message} ({error_code})", detail=detail)
+        self.status = status
+        self.error_code = error_code
+
+
+class Client:
+    """One connection pool for one key. `tenant` may be left out for the operator's calls."""
+
+    def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
+        self._url = url.rstrip("/")
+        self._tenant = tenant
+        self._session = ClientSession(
+            headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=ClientTimeout(total=timeout_s)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    # Jobs
+
+    async def add_jobs(self, job_type: str, payloads: Sequence[str | bytes], **options: object) -> jobs.Added:
+        """One job for each payload, all with the same options (`delay_s`, `priority`, `idempotency_key`, ...).
+
+        Payloads that a body of lines cannot carry travel as JSON instead.
+        """
+        lines = [payload.encode() if isinstance(payload, str) else payload for payload in payloads]
+        path = self._path("job", job_type, "add")
+        if all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines):
+            return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
+        request: dict[str, object] = {
+            name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
+        }
+        rows = [{**options, "payload_base64": b64encode(line).decode()} for line in lines]
+        return await self._call("POST", path, jobs.Added, query=request, body=rows)
+
+    async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
+        """With `wait_s`, answers as soon as the job has ended, or when the time is up."""
+        return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
+
+    async def get_result(self, job_id: str) -> bytes:
+        """The whole result as it is, up to 16 MB."""
+        return await self._fetch("GET", self._path("job", job_id, "result"), {}, None, None)
+
+    async def why(self, job_id: str) -> jobs.Why:
+        return await self._call("GET", self._path("job", job_id, "why"), jobs.Why)
+
+    async def cancel_job(self, job_id: str) -> jobs.Job:
+        return await self._call("POST", self._path("job", job_id, "cancel"), jobs.Job)
+
+    async def retry_job(self, job_id: str, *, delay_s: float = 0.0) -> jobs.Job:
+        return await self._call("POST", self._path("job", job_id, "retry"), jobs.Job, body={"delay_s": delay_s})
+
+    async def results(self, **filters: object) -> jobs.Page:
+        return await self._call("GET", self._path("results"), jobs.Page, query=filters)
+
+    async def replay(self, **request: object) -> jobs.Replayed:
+        return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
+
+    async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:
+        query = {"window_s": window_s}
+        return await self._call("GET", self._path("scoreboard"), Scoreboard, query=query)
+
+    async def failures(self, **filters: object) -> FailureList:
+        return await self._call("GET", self._path("failures"), FailureList, query=filters)
+
+    # Handlers
+
+    async def put_handler(self, job_type: str, lang: str, body: str, **fields: object) -> handlers.Handler:
+        document = {"lang": lang, "body": body, **fields}
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, body=document)
+
+    async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
+        query = {} if version is None else {"version": version}
+        return await self._call("GET", self._path("handler", job_type), handlers.Handler, query=query)
+
+    async def list_handlers(self) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler"), handlers.HandlerList)
+
+    async def list_versions(self, job_type: str) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler", job_type, "versions"), handlers.HandlerList)
+
+    async def roll_back(self, job_type: str, version: int) -> handlers.Handler:
+        path = self._path("handler", job_type, "rollback")
+        return await self._call("POST", path, handlers.Handler, body={"version": version})
+
+    async def delete_handler(self, job_type: str) -> None:
+        await self._fetch("DELETE", self._path("handler", job_type), {}, None, None)
+
+    async def invoke(self, job_type: str, payload: object = "", *, handler: object = None) -> handlers.Invoked:
+        body = {"payload": payload, **({} if handler is None else {"handler": handler})}
+        return await self._call("POST", self._path("handler", job_type, "invoke"), handlers.Invoked, body=body)
+
+    # The operator's
+
+    async def create_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("POST", "/admin/tenants", admin.Tenant, body={"name": name, **fields})
+
+    async def list_tenants(self) -> admin.TenantList:
+        return await self._call("GET", "/admin/tenants", admin.TenantList)
+
+    async def change_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("PATCH", f"/admin/tenants/{name}", admin.Tenant, body=fields)
+
+    async def delete_tenant(self, name: str) -> int:
+        """Remove the tenant and all its data; how many records that were."""
+        removed = 0
+        more = True
+        while more:
+            step = await self._call("DELETE", f"/admin/tenants/{name}", admin.Deleted)
+            removed, more = removed + step.removed, step.more
+        return removed
+
+    async def create_key(self, tenant: str, **fields: object) -> admin.KeyWithSecret:
+        """Its text is in the answer, and nowhere else."""
+        return await self._call("POST", f"/admin/tenants/{tenant}/keys", admin.KeyWithSecret, body=fields)
+
+    async def list_keys(self, tenant: str) -> admin.KeyList:
+        return await self._call("GET", f"/admin/tenants/{tenant}/keys", admin.KeyList)
+
+    async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
+        path = f"/admin/tenants/{tenant}/keys/{key_id}/rotate"
+        return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
+
+    async def revoke_key(self, tenant: str, key_id: str) -> None:
+        await self._fetch("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}", {}, None, None)
+
+    async def list_daemons(self) -> admin.DaemonList:
+        return await self._call("GET", "/admin/daemons", admin.DaemonList)
+
+    async def openapi(self) -> dict[str, Any]:
+        return await self._call("GET", "/openapi.json", dict[str, Any])
+
+    # One request
+
+    def _path(self, *parts: str) -> str:
+        return "/" + "/".join((self._tenant, *parts))
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        answer: type[_T],
+        *,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+        data: bytes | None = None,
+    ) -> _T:
+        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data), type=answer)
+
+    async def _fetch(
+        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
+    ) -> bytes:
+        content = data if body is None else msgspec.json.encode(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        parameters = {name: str(value) for name, value in query.items() if value is not None}
+        try:
+            async with self._session.request(
+                method, self._url + path, params=parameters, data=content, headers=headers
+            ) as response:
+                text = await response.read()
+        except (TransportError, TimeoutError) as error:
+            raise ServerUnreachable(f"{self._url}: {str(error) or 'no answer in time'}") from error
+        if response.status >= 400:
+            raise _problem(response.status, text)
+        return text
+
+
+def _problem(status: int, text: bytes) -> ClientError:
+    try:
+        error = msgspec.json.decode(text)["error"]
+        return ClientError(status, error["code"], error["message"], error.get("detail", {}))
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return ClientError(status, "unreadable", f"the server answered {status} with something else than JSON", {})
