@@ -46,6 +46,12 @@ test: setup system ## all tests
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
 
+demo: setup system ## the whole service at work: tenants, handlers, thousands of jobs, their results
+	@$(BIN)/functory demo
+
+serve: setup system ## a daemon that stays up, on http://127.0.0.1:8484 with its data in functory-data/
+	@$(BIN)/functory serve
+
 bench: setup ## all benchmarks, each beside its limit in the same run
 	$(BIN)/python -m bench
 

@@ -96,6 +96,8 @@ class Daemon:
         await self._runner.start()
         self._stack.push_async_callback(self._runner.close)
         self._wire(reader)
+        await self._refresh_tenants()
+        await self._upkeep.renew_sysid()  # so that the others see from the start what this one is
 
     def _wire(self, reader: str) -> None:
         settings, store, journal, clock = self.settings, self.store, self.journal, self.clock
@@ -167,7 +169,6 @@ class Daemon:
 
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Until `quit`. Raises DaemonFailed when a part ended that must not. `before_stop` ends the intake."""
-        await self._refresh_tenants()
         self._start_loop("ingest", self.intake.run())
         self._start_loop("outbox", self._outbox.run())
         self._start_loop("upkeep", self._upkeep.run())

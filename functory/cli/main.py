@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import functory
 from functory.cli import (
     completion,
+    demo,
     doctor,
     handlers,
     invoke,
@@ -35,7 +36,7 @@ from store.errors import StoreError
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
 
-_GROUPS = (serve, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
+_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
