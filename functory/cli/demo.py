@@ -155,7 +155,7 @@ async def _server(folder: Path, flags: list[str]) -> AsyncIterator[str]:
     )
     assert process.stderr is not None
     try:
-        url = await _address(process.stderr)
+        url = await _address(process)
         drain = asyncio.create_task(process.stderr.read())
         yield url
     finally:
@@ -166,15 +166,17 @@ async def _server(folder: Path, flags: list[str]) -> AsyncIterator[str]:
     print(f"\nThe daemon was asked to stop and ended with status {status}.")
 
 
-async def _address(log: asyncio.StreamReader) -> str:
+async def _address(process: asyncio.subprocess.Process) -> str:
     """Where it listens, which its log says."""
+    assert process.stderr is not None
     lines: list[bytes] = []
     async with asyncio.timeout(_START_TIMEOUT_S):
-        while line := await log.readline():
+        while line := await process.stderr.readline():
             lines.append(line)
             if match := _LISTENS.search(line):
                 return match[1].decode()
-    raise DaemonFailed("the daemon did not start:\n" + b"".join(lines).decode(errors="replace"))
+        status = await process.wait()
+    raise DaemonFailed(f"the daemon ended with status {status}:\n" + b"".join(lines).decode(errors="replace"))
 
 
 async def _register(clients: dict[str, Client], types: list[DemoType]) -> None:
