@@ -26,8 +26,9 @@ from functory.cli import (
     settings,
     tenants,
 )
+from functory.client import ClientError
 from functory.errors import FunctoryError
-from functory.statuses import exit_code_of
+from functory.statuses import exit_code_of, exit_code_of_status
 from handlers.errors import HandlerError
 from journal import JournalError
 from runner.errors import RunnerError
@@ -36,6 +37,7 @@ from store.errors import StoreError
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
 
+_NO_FILE = 8
 _GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
@@ -50,9 +52,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError, OSError) as error:
-        print(f"functory: {error}", file=sys.stderr)
-        return exit_code_of(error)
+    except ClientError as error:
+        return _fail(error, exit_code_of_status(error.status))
+    except OSError as error:
+        return _fail(error, _NO_FILE)
+    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError) as error:
+        return _fail(error, exit_code_of(error))
+
+
+def _fail(error: Exception, exit_code: int) -> int:
+    print(f"functory: {error}", file=sys.stderr)
+    return exit_code
 
 
 def make_parser() -> argparse.ArgumentParser:
