@@ -1,7 +1,7 @@
 """Random steps on every back end and on a plain model: all must answer alike and be in the same state.
 
-After every step the whole of each store is read back and compared: every job with its disposition and outcome,
-all counters, the waiting types, the usage. The clock only moves when a rule moves it.
+After every step the whole of each store is read back and compared: every job with its disposition and
+outcome, all counters, the waiting types, the usage. The clock only moves when a rule moves it.
 """
 
 import asyncio
@@ -119,9 +119,7 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
     def claim(self, jobtype: str, limit: int, owner: str) -> None:
-        jobs = self.both(
-            "get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms
-        )
+        jobs = self.both("get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
         self.delivered += [(owner, job) for job in jobs]
 
     @rule(data=st.data())
@@ -207,7 +205,7 @@ class StoreAgreement(RuleBasedStateMachine):
         self.both("update_job", tenant, job_id(number), now_ms=self.now_ms, **changes)
 
     @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
-    def pause(self, jobtype: str, paused: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+    def pause(self, jobtype: str, paused: bool) -> None:
         self.both("set_type_paused", jobtype.partition("-")[0], jobtype, paused=paused)
 
     @rule(burst=st.integers(1, 4), rate_per_s=st.sampled_from([8.0, 32.0]))
