@@ -1,0 +1,148 @@
+"""The store's protocol: what every back end does, in the words of the domain.
+
+For all verbs:
+- Asynchronous; no verb blocks the event loop. Any number may be under way at once on one object.
+- Time comes in as now_ms (UTC milliseconds). A back end never reads a clock to decide anything.
+- A verb that writes returns when the change is durable (a power cut does not undo it), and reads made after
+  that see it, from this object. Other processes on the same database see it, too, at their next call.
+- Cancelling the caller does not undo a write that was handed to the database: it happens, or it does not.
+- Raises StoreClosed outside open and close, StoreUnavailable when the database cannot be reached (retryable:
+  the change may or may not have happened; verbs marked idempotent may simply be repeated), StoreCorrupt, and
+  InvalidValue, before anything is changed, for arguments outside the protocol.
+- Names and values are hostile: any bytes in data and results, any text in options, info, details and labels
+  that is not a lone surrogate, including NUL, quotes, '$' and '.'.
+- Verbs with a tenant touch that tenant's data only; a jobtype must belong to it (InvalidValue).
+
+Policy (which type, when to retry, when to repeat, how many attempts) is the callers'; the store makes the
+change of state atomic and keeps the counts. docs/store.md explains the model; tests/contract/store is its
+proof.
+"""
+
+import abc
+from types import TracebackType
+from typing import Self
+
+from store.protocol.daemons import DaemonRegister
+from store.protocol.handlers import HandlerShelf
+from store.protocol.jobs import JobDesk
+from store.protocol.queue import JobQueue
+from store.protocol.scoreboard import Scoreboard
+from store.protocol.tenants import TenantRegister
+from store.values.histogram import Histogram
+from store.values.jobs import (
+    FINAL_CODES,
+    AddReport,
+    Archive,
+    Code,
+    CreateReport,
+    ExpireReport,
+    IndexState,
+    Job,
+    JobFilter,
+    JobPage,
+    JobRecord,
+    JobState,
+    JournalPosition,
+    Lease,
+    NewJob,
+    Outcome,
+    Rearm,
+    Release,
+    ReleaseReport,
+    RenewReport,
+    Retry,
+    Unget,
+    WaitingType,
+    state_of,
+)
+from store.values.records import (
+    ApiKey,
+    AuditEvent,
+    AuditPage,
+    Daemon,
+    DeleteReport,
+    Handler,
+    HandlerSummary,
+    RateDomain,
+    RateState,
+    Tenant,
+)
+from store.values.scoreboard import RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+
+__all__ = [
+    "FINAL_CODES",
+    "RESOLUTIONS",
+    "AddReport",
+    "ApiKey",
+    "Archive",
+    "AuditEvent",
+    "AuditPage",
+    "Bucket",
+    "Code",
+    "CreateReport",
+    "Daemon",
+    "DeleteReport",
+    "ExpireReport",
+    "FailureGroup",
+    "Handler",
+    "HandlerSummary",
+    "Histogram",
+    "IndexState",
+    "Job",
+    "JobFilter",
+    "JobPage",
+    "JobRecord",
+    "JobState",
+    "JournalPosition",
+    "Lease",
+    "NewJob",
+    "Outcome",
+    "RateDomain",
+    "RateState",
+    "Rearm",
+    "Release",
+    "ReleaseReport",
+    "RenewReport",
+    "Retry",
+    "Store",
+    "Tenant",
+    "TypeCounters",
+    "Unget",
+    "Usage",
+    "WaitingType",
+    "state_of",
+]
+
+
+class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, DaemonRegister, TenantRegister, abc.ABC):
+    """All roles of the store on one database, and its life: `async with open_store(url) as store: ...`."""
+
+    @abc.abstractmethod
+    async def open(self) -> None:
+        """Connect, check versions, create or migrate what is missing. Opening an open store changes nothing.
+
+        Raises SchemaTooNew, UnsupportedStore, StoreUnavailable, StoreCorrupt; the object can then be closed
+        or opened again.
+        """
+
+    @abc.abstractmethod
+    async def close(self) -> None:
+        """Let writes that were accepted finish, then let go of everything. Idempotent, and legal before
+        open."""
+
+    @abc.abstractmethod
+    async def ping(self) -> None:
+        """Return if the database answers a trivial question now; raises as any verb does."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

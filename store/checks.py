@@ -1,0 +1,168 @@
+"""Checks of arguments that all back ends share, so that they refuse the same things with the same words.
+
+Every function raises InvalidValue or returns; none changes anything. Back ends call them before they write.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from store.errors import InvalidValue
+from store.names import (
+    MAX_DATA_BYTES,
+    MAX_HANDLER_BYTES,
+    MAX_LOG_BYTES,
+    MAX_OPTIONS_CHARS,
+    MAX_RESULT_BYTES,
+    PRIORITIES,
+    check_batch,
+    check_job_id,
+    check_label,
+    check_tenant,
+    tenant_of,
+)
+from store.values.jobs import FINAL_CODES, Archive, Code, NewJob, Outcome, Rearm, Release, Retry
+from store.values.records import RateDomain, Tenant
+
+MAX_TIME_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: later times have no text form."""
+
+MAX_ONCE_BYTES: Final = 1024 * 1024
+MAX_TEXT_CHARS: Final = 64 * 1024
+MAX_MESSAGE_CHARS: Final = 1000
+MAX_PAGE: Final = 1000
+
+
+def check_time(what: str, time_ms: int) -> int:
+    if not 0 <= time_ms <= MAX_TIME_MS:
+        raise InvalidValue(f"{what} {time_ms} is not a time in milliseconds since 1970, up to the year 9999")
+    return time_ms
+
+
+def check_range(what: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise InvalidValue(f"{what} is {value}, and must be from {low} to {high}")
+
+
+def check_text(what: str, text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Any text that can be encoded, NUL included, up to a length."""
+    if len(text) > max_chars:
+        raise InvalidValue(f"{what} has {len(text)} characters, at most {max_chars}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(f"{what} holds a lone surrogate, which is not text") from None
+    return text
+
+
+def check_data(data: bytes) -> None:
+    if len(data) > MAX_DATA_BYTES:
+        raise InvalidValue(f"payload of {len(data)} bytes, at most {MAX_DATA_BYTES}")
+
+
+def check_priority(priority: int) -> None:
+    if priority not in PRIORITIES:
+        raise InvalidValue(f"priority {priority} is not one of {PRIORITIES}")
+
+
+def check_new_job(job: NewJob) -> None:
+    check_job_id(job.id)
+    tenant_of(job.jobtype)
+    check_priority(job.priority)
+    check_time("dt_ms", job.dt_ms)
+    check_time("create_ms", job.create_ms)
+    check_data(job.data)
+    if job.domain:
+        check_label("rate domain", job.domain)
+    if job.options:
+        check_text("options", job.options, MAX_OPTIONS_CHARS)
+    if job.repeat:
+        check_text("repeat", job.repeat, MAX_OPTIONS_CHARS)
+    if job.retry_after_ms is not None and not 1 <= job.retry_after_ms <= MAX_TIME_MS:
+        raise InvalidValue(f"retry_after_ms is {job.retry_after_ms}, and must be at least 1")
+    if job.unique:
+        check_label("unique name", job.unique)
+    if job.parent:
+        check_job_id(job.parent)
+
+
+def check_new_jobs(jobs: Sequence[NewJob]) -> None:
+    check_batch("add_jobs", len(jobs))
+    for job in jobs:
+        check_new_job(job)
+        if job.unique or job.parent:
+            raise InvalidValue(f"job {job.id} has a unique name or a parent: create_job adds such a job")
+
+
+def check_claim(limit: int, lease_ms: int, max_bytes: int, ahead: int | None) -> None:
+    check_range("limit", limit, 1, 10_000)
+    check_range("lease_ms", lease_ms, 1, MAX_TIME_MS)
+    check_range("max_bytes", max_bytes, 0, MAX_TIME_MS)
+    if ahead is not None:
+        check_range("ahead", ahead, 1, 1_000_000)
+
+
+def _check_outcome(outcome: Outcome, job_id: str) -> None:
+    if outcome.result is not None and len(outcome.result) > MAX_RESULT_BYTES:
+        raise InvalidValue(f"result of job {job_id}: {len(outcome.result)} bytes, at most {MAX_RESULT_BYTES}")
+    if len(outcome.log) > MAX_LOG_BYTES:
+        raise InvalidValue(f"log of job {job_id}: {len(outcome.log)} bytes, at most {MAX_LOG_BYTES}")
+    if not 0 <= outcome.exitcode <= 999:
+        raise InvalidValue(f"exitcode {outcome.exitcode} of job {job_id} is not in 0..999")
+    if outcome.duration_us < 0:
+        raise InvalidValue(f"duration_us {outcome.duration_us} of job {job_id} is negative")
+    check_time("started_ms", outcome.started_ms)
+    if outcome.isolation:
+        check_text("isolation", outcome.isolation, 32)
+    if outcome.fingerprint:
+        check_label("fingerprint", outcome.fingerprint)
+        check_text("message", outcome.message, MAX_MESSAGE_CHARS)
+
+
+def check_releases(releases: Sequence[Release]) -> None:
+    check_batch("release_jobs", len(releases))
+    if len({release.id for release in releases}) != len(releases):
+        raise InvalidValue("release_jobs: the same job id twice in one batch")
+    for release in releases:
+        if isinstance(release, Archive):
+            fits = release.outcome.code in FINAL_CODES
+        elif isinstance(release, Retry):
+            fits = release.outcome.code in {Code.RETRY, Code.ERROR}
+        elif isinstance(release, Rearm):
+            fits = release.outcome.code in FINAL_CODES and release.outcome.code != Code.CANCELLED
+        else:
+            continue
+        if not fits:
+            kind = type(release).__name__.lower()
+            raise InvalidValue(
+                f"job {release.id}: code {release.outcome.code} does not fit a release to {kind}"
+            )
+        _check_outcome(release.outcome, release.id)
+        if not isinstance(release, Archive):
+            check_time("dt_ms", release.dt_ms)
+            if release.data is not None:
+                check_data(release.data)
+
+
+def check_page_limit(limit: int) -> None:
+    check_range("limit", limit, 1, MAX_PAGE)
+
+
+def check_handler(lang: str, data: bytes, author: str) -> None:
+    check_label("lang", lang)
+    if len(data) > MAX_HANDLER_BYTES:
+        raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")
+    check_text("author", author, 255)
+
+
+def check_tenant_record(tenant: Tenant) -> None:
+    check_tenant(tenant.name)
+    check_range("weight", tenant.weight, 1, 1000)
+    check_text("limits", tenant.limits)
+
+
+def check_rate_domain(domain: RateDomain) -> None:
+    check_tenant(domain.tenant)
+    check_label("rate domain", domain.domain)
+    if not 0 < domain.rate_per_s <= 1e6:
+        raise InvalidValue(f"rate_per_s is {domain.rate_per_s}, and must be over 0, up to 1,000,000")
+    check_range("burst", domain.burst, 1, 1e6)

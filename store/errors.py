@@ -1,0 +1,63 @@
+"""The errors of the store: one tree, each with a stable `code` that HTTP and the command line map once.
+
+StoreError
+├── StoreUnavailable    the database cannot be reached or is busy beyond patience; the call may be retried
+│   └── StoreFull       the disk or the quota under the database is exhausted
+├── StoreClosed         the store object is not open (never opened, or closed)
+├── StoreCorrupt        the database says that its own content is damaged; nothing retries this away
+├── SchemaTooNew        the database was written by newer code than this
+├── UnsupportedStore    the URL, or the database library found here, is not one that the store can use
+├── InvalidValue        an argument is outside what the protocol allows; nothing was changed
+├── NotFound            the named thing does not exist for that tenant
+└── Conflict            the named thing is in a state in which the verb is not allowed; nothing was changed
+
+Stale leases are not errors: they are reported in the answer, because a batch goes on without them.
+"""
+
+from typing import ClassVar
+
+
+class StoreError(Exception):
+    """Anything that the store raises on purpose."""
+
+    code: ClassVar[str] = "store_error"
+    retryable: ClassVar[bool] = False
+
+
+class StoreUnavailable(StoreError):
+    """The outcome of a write that fails so is unknown; every verb that says "idempotent" may be repeated."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreFull(StoreUnavailable):
+    code = "store_full"
+
+
+class StoreClosed(StoreError):
+    code = "store_closed"
+
+
+class StoreCorrupt(StoreError):
+    code = "store_corrupt"
+
+
+class SchemaTooNew(StoreError):
+    code = "schema_too_new"
+
+
+class UnsupportedStore(StoreError):
+    code = "unsupported_store"
+
+
+class InvalidValue(StoreError, ValueError):
+    code = "invalid_value"
+
+
+class NotFound(StoreError):
+    code = "not_found"
+
+
+class Conflict(StoreError):
+    code = "conflict"

@@ -1,0 +1,91 @@
+"""The names that the store accepts, and the limits of what it keeps.
+
+Owns the grammar of tenants, jobtypes, domains and the like at the boundary of the store: every name that a
+caller passes is checked here before it reaches a database, so a back end never sees a hostile one.
+Never repairs a name: it is right, or `InvalidValue` says what is wrong with it.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from store.errors import InvalidValue
+
+MAX_DATA_BYTES: Final = 16 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
+MAX_LOG_BYTES: Final = 64 * 1024
+MAX_OPTIONS_CHARS: Final = 16 * 1024
+MAX_HANDLER_BYTES: Final = 8 * 1024 * 1024
+MAX_BATCH: Final = 10_000
+"""Most jobs in one call of add, claim, renew or release: it bounds the time that one call can hold a
+writer."""
+
+PRIORITIES: Final = (1000, 500, 0)
+"""The priorities there are, first to run first."""
+
+DONE_LOCK: Final = "__done"
+PAUSED_LOCK: Final = "__paused"
+"""Lock values that no daemon can have: a sysid is letters and digits."""
+
+DONE_OFFSET_MS: Final = 31_556_952_000_000
+"""A thousand years: what is added to the time of the end in the `dt` of an archived job."""
+
+_TENANT = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
+_JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
+_SYSID = re.compile(r"[a-z0-9]{1,8}")
+_LABEL = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+
+
+def check_tenant(tenant: str) -> str:
+    if _TENANT.fullmatch(tenant) is None:
+        raise InvalidValue(f"{tenant!r:.80} is not a tenant name: [a-z0-9] then up to 31 of [a-z0-9_]")
+    return tenant
+
+
+@lru_cache(maxsize=8192)
+def tenant_of(jobtype: str) -> str:
+    """The tenant of a `tenant-type` jobtype, which is checked on the way. The first '-' ends the tenant."""
+    tenant, dash, kind = jobtype.partition("-")
+    if not dash or _TENANT.fullmatch(tenant) is None or _TYPE.fullmatch(kind) is None:
+        raise InvalidValue(
+            f"{jobtype!r:.200} is not a jobtype: it reads tenant-type, both of plain characters"
+        )
+    return tenant
+
+
+def check_jobtype(tenant: str, jobtype: str) -> str:
+    """The jobtype, if it belongs to the tenant. Ensures: no verb reaches another tenant's type by its
+    name."""
+    if tenant_of(jobtype) != check_tenant(tenant):
+        raise InvalidValue(f"jobtype {jobtype!r} does not belong to tenant {tenant!r}")
+    return jobtype
+
+
+def check_job_id(job_id: str) -> str:
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise InvalidValue(f"{job_id!r:.120} is not a job id: 1 to 64 letters, digits, '-' and '_'")
+    return job_id
+
+
+def check_owner(owner: str) -> str:
+    if _SYSID.fullmatch(owner) is None:
+        raise InvalidValue(f"{owner!r:.80} is not a sysid: 1 to 8 of [a-z0-9]")
+    return owner
+
+
+def check_label(what: str, label: str) -> str:
+    """A free name (rate domain, unique name, key id, journal reader): 1 to 255 printable characters."""
+    if _LABEL.fullmatch(label) is None:
+        raise InvalidValue(f"{what} {label!r:.80} must be 1 to 255 characters without control characters")
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(f"{what} {label!r:.80} holds a lone surrogate, which is not text") from None
+    return label
+
+
+def check_batch(what: str, count: int) -> int:
+    if count > MAX_BATCH:
+        raise InvalidValue(f"{what}: {count} in one call, at most {MAX_BATCH}; split the batch")
+    return count

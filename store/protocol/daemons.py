@@ -1,0 +1,33 @@
+"""Verbs on daemons: their sysids, their leases on them, and what each says about itself."""
+
+import abc
+
+from store.values.records import Daemon
+
+
+class DaemonRegister(abc.ABC):
+    """Sysids are short base-36 numbers from a counter that only grows: none is ever given twice by a
+    store."""
+
+    @abc.abstractmethod
+    async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
+        """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number)."""
+
+    @abc.abstractmethod
+    async def renew_sysid(self, sysid: str, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
+        """Hold it until now + lease_ms and replace the info. Idempotent.
+
+        Raises NotFound when it lapsed or was released: the daemon must stop using it and reserve another.
+        """
+
+    @abc.abstractmethod
+    async def release_sysid(self, sysid: str) -> None:
+        """Give it back; releasing what is not held changes nothing. It is not given out again."""
+
+    @abc.abstractmethod
+    async def list_daemons(self, *, now_ms: int) -> list[Daemon]:
+        """The daemons whose lease holds at now_ms, oldest first."""
+
+    @abc.abstractmethod
+    async def set_daemon_paused(self, sysid: str, *, paused: bool) -> None:
+        """The daemon learns of it at its next renewal. Idempotent. Raises NotFound."""

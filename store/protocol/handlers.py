@@ -1,0 +1,50 @@
+"""Verbs on handlers: what a tenant registered for a jobtype, with its versions."""
+
+import abc
+
+from store.values.records import Handler, HandlerSummary
+
+
+class HandlerShelf(abc.ABC):
+    """Handlers by jobtype, newest in force. Every version is immutable."""
+
+    @abc.abstractmethod
+    async def set_handler(
+        self,
+        tenant: str,
+        jobtype: str,
+        *,
+        lang: str,
+        data: bytes,
+        now_ms: int,
+        author: str = "",
+        keep: int = 50,
+    ) -> Handler:
+        """Put a new version in force, and answer it. Atomic.
+
+        The same lang and data as the version in force make no new version: that one is answered (idempotent).
+        Of the versions of this jobtype the newest keep stay, older ones are removed.
+        Raises InvalidValue: data over MAX_HANDLER_BYTES, keep < 1, malformed names.
+        """
+
+    @abc.abstractmethod
+    async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
+        """The version in force, or that version (also of a deleted handler), or None."""
+
+    @abc.abstractmethod
+    async def delete_handler(self, tenant: str, jobtype: str) -> bool:
+        """Put none in force; versions are kept and can be rolled back to. False if none was in force."""
+
+    @abc.abstractmethod
+    async def roll_back_handler(
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
+    ) -> Handler:
+        """Put a copy of an older version in force, as a new version with restored_from. Raises NotFound."""
+
+    @abc.abstractmethod
+    async def list_handlers(self, tenant: str) -> list[HandlerSummary]:
+        """The versions in force, in order of jobtype."""
+
+    @abc.abstractmethod
+    async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
+        """All kept versions of one jobtype, newest first."""

@@ -1,0 +1,135 @@
+"""Verbs on single jobs of a tenant: create, read, list, update, cancel, replay; indexed queues; rate
+domains."""
+
+import abc
+from collections.abc import Sequence
+
+from store.values.jobs import CreateReport, IndexState, JobFilter, JobPage, JobRecord, JobState, NewJob
+from store.values.records import RateDomain, RateState
+
+
+class JobDesk(abc.ABC):
+    """What tenants do with their jobs. Every verb takes the tenant; a foreign id is as good as no id."""
+
+    @abc.abstractmethod
+    async def create_job(self, job: NewJob, *, now_ms: int) -> CreateReport:
+        """Add one job, which may have a unique name or a parent.
+
+        unique: when a job of that jobtype with that name exists and is not archived, no job is added: its
+        data, repeat and priority become those of the argument, and its id is answered with created False.
+        When the id itself is in the store (a repeated call), nothing changes and created is False. Atomic;
+        idempotent by id.
+        parent: must be of the same tenant and running (lapsed included) or paused. The child of a running
+        parent is held, in the state paused, until the parent is archived with ok (see release_jobs), and no
+        end of its own children wakes it before; the child of a paused parent is eligible as its dt_ms says.
+        Raises NotFound (no such parent), Conflict (the parent is neither running nor paused), InvalidValue.
+        """
+
+    @abc.abstractmethod
+    async def get_job(self, tenant: str, job_id: str, *, now_ms: int) -> JobRecord | None:
+        """The whole record with data, result and log, or None. Sees every write that has returned."""
+
+    @abc.abstractmethod
+    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
+        """The job of an indexed queue at that seq, as get_job, or None."""
+
+    @abc.abstractmethod
+    async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
+        """The states of those jobs that exist, at most MAX_BATCH, without reading payloads."""
+
+    @abc.abstractmethod
+    async def list_jobs(
+        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        """A page of the tenant's jobs in one state, without payloads and results.
+
+        Order: archived by the time they ended, newest first; running, lapsed and paused by dt; waiting and
+        deferred by due time, soonest first. Ties come in an order of the back end's own, always the same.
+        The cursor is opaque and stable: jobs that come and go between pages make no other job appear twice or
+        be left out. Raises InvalidValue for a cursor that is not one of this listing, or limit not in
+        1..1000. Cost: limit, plus one seek per type of the tenant (and per code); not on the number of jobs.
+        """
+
+    @abc.abstractmethod
+    async def list_children(
+        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        """The children of a job in order of id, as list_jobs. No such parent: an empty page."""
+
+    @abc.abstractmethod
+    async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
+        """How many jobs of its type are claimed before this one, counted to cap; None unless it is
+        waiting."""
+
+    @abc.abstractmethod
+    async def update_job(
+        self,
+        tenant: str,
+        job_id: str,
+        *,
+        now_ms: int,
+        token: int | None = None,
+        data: bytes | None = None,
+        repeat: str | None = None,
+        priority: int | None = None,
+        dt_ms: int | None = None,
+    ) -> JobState:
+        """Change what is given of a job that is not archived, and answer its state. Atomic, idempotent.
+
+        priority and dt_ms move it in the queue; dt_ms is refused while it runs. With token, only that
+        delivery may do it. Raises NotFound, Conflict (archived; running and dt_ms; token is not the current
+        one), InvalidValue.
+        """
+
+    @abc.abstractmethod
+    async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int) -> None:
+        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in
+        release_jobs.
+
+        Cancelling what is cancelled already changes nothing. Raises NotFound, Conflict (running, or ended
+        otherwise).
+        """
+
+    @abc.abstractmethod
+    async def replay_jobs(
+        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int
+    ) -> tuple[str, ...]:
+        """Queue archived jobs again for dt_ms, with attempts 0 and a token that goes on growing.
+
+        The last outcome stays readable until the next one, but the kept result is dropped. Answers the ids
+        that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
+        unique name another live job holds is left out too. Atomic per job; repeating it replays nothing
+        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again.
+        """
+
+    @abc.abstractmethod
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+        """Remove all trace of jobs that are archived, and answer how many. Others are left as they are."""
+
+    @abc.abstractmethod
+    async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
+        """Of an indexed queue; all zero when it has had no indexed job."""
+
+    @abc.abstractmethod
+    async def advance_index(
+        self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000
+    ) -> IndexState:
+        """Move processed over the jobs that follow it without a gap and are terminal, at most limit of them.
+
+        Stops at a job that is not terminal; with skip_failed False also at one that is failed, abandoned or
+        cancelled, and names it in blocked_by. A purged or deleted job counts as terminal and ok. Idempotent.
+        """
+
+    @abc.abstractmethod
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
+        """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its
+        tokens up to the new burst. Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6.
+        Idempotent."""
+
+    @abc.abstractmethod
+    async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
+        """Lift a limit; False if there was none."""
+
+    @abc.abstractmethod
+    async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
+        """The tenant's limits in order of domain, each with its tokens at now_ms."""

@@ -1,0 +1,139 @@
+"""The queue's verbs: add, claim, renew, release, expire. What daemons do all day, in batches."""
+
+import abc
+from collections.abc import Sequence
+
+from store.names import MAX_DATA_BYTES
+from store.values.jobs import (
+    AddReport,
+    ExpireReport,
+    Job,
+    JournalPosition,
+    Lease,
+    NewJob,
+    Release,
+    ReleaseReport,
+    RenewReport,
+    WaitingType,
+)
+
+
+class JobQueue(abc.ABC):
+    """Verbs on batches of jobs, by daemons. Tenants never reach these: they are not scoped by tenant."""
+
+    @abc.abstractmethod
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
+    ) -> AddReport:
+        """Add a batch, and move the journal's read position with it.
+
+        Idempotent by id: a job whose id is in the store, in any state, is left as it is and counted as a
+        duplicate (also when it occurs twice in the batch: the first stands). jobs may be empty, to move only
+        the position. Atomic on back ends with transactions: all jobs and the position, or nothing. On others
+        the position is written after all jobs are durable, so a crash between repeats lines and never loses
+        one. A job with dt_ms <= now_ms is waiting, otherwise deferred. Indexed jobs get the next seqs of
+        their type in the order of the batch. A paused type or a suspended tenant still takes jobs.
+        Raises InvalidValue (nothing is added): a malformed name or priority, more than MAX_BATCH, data over
+        MAX_DATA_BYTES, or unique or parent set: those go through `create_job`.
+        Cost: one write per job and one per (type, domain, priority) in the batch; not on the backlog.
+        """
+
+    @abc.abstractmethod
+    async def get_journal_position(self, reader: str) -> JournalPosition | None:
+        """The last position committed for that reader, or None. Sees every add_jobs that has returned."""
+
+    @abc.abstractmethod
+    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[WaitingType]:
+        """The jobtypes that have something to claim at now_ms, in order of their names.
+
+        Leaves out paused types and suspended tenants; takes no notice of rate domains. No type with a waiting
+        job is left out, and none is listed without one. waiting is exact at rest; while other calls run it is
+        representative, and where very many deferred jobs (over 10,000 of one type) came due since the last
+        expire_locks it may be smaller than the truth, never 0.
+        Cost: on the number of types with jobs, not of jobs.
+        """
+
+    @abc.abstractmethod
+    async def get_waiting_jobs(
+        self,
+        jobtype: str,
+        limit: int,
+        *,
+        owner: str,
+        lease_ms: int,
+        now_ms: int,
+        max_bytes: int = MAX_DATA_BYTES,
+        ahead: int | None = None,
+    ) -> list[Job]:
+        """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
+
+        In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
+        and the next eligible one is taken; each job taken from a limited domain takes one token of its
+        bucket. With ahead, only indexed jobs are claimed, with processed < seq <= processed + ahead, in order
+        of seq. Empty for a paused type, a suspended tenant, an unknown type.
+        The lease of a job with retry_after_ms lasts that long instead of lease_ms.
+        Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
+        Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.
+        Cost: limit, plus the number of domains of that type; not on the backlog.
+        """
+
+    @abc.abstractmethod
+    async def renew_locks(
+        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
+    ) -> RenewReport:
+        """Extend leases to now + lease_ms, each on condition of (id, lock = owner, token). Idempotent.
+
+        A lease that lapsed and was not yet expired is renewed too: nobody else has got it.
+        """
+
+    @abc.abstractmethod
+    async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
+        """End a batch of deliveries, with different outcomes, each on condition of (id, lock = owner, token).
+
+        Archive: outcome and result kept, counters and buckets counted, done_ms = now_ms. The code must be one
+          of FINAL_CODES (abandoned is how a retry window or attempt limit ends). A parent with pending
+          children and code ok is not archived: it is paused (lock "__paused", dt = now_ms), the outcome is
+          kept as the last one and counted nowhere, its paused children become eligible, and when the last
+          child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
+          and its paused children are cancelled.
+        Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome, without its result.
+        Unget: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
+        Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0;
+          for a parent it is not terminal.
+        Retry, Unget and Rearm do not touch children. A child that becomes terminal, with whatever code, is
+        one pending child less for its parent.
+        Atomic per job; as a whole where there are transactions. Where there are none, what follows for
+        relatives comes in later steps, each idempotent, which expire_locks repeats if a crash interrupts
+        them. Repeating a call that was applied reports its jobs as stale and changes nothing.
+        Raises InvalidValue (nothing is released): a code that does not fit, result over MAX_RESULT_BYTES, log
+        over MAX_LOG_BYTES, the same id twice.
+        Cost: one write per job, a few per type in the batch, and the children of parents that end.
+        """
+
+    @abc.abstractmethod
+    async def expire_locks(self, *, now_ms: int, limit: int = 1000) -> int:
+        """Upkeep: make jobs with a lapsed lease (dt <= now, lock a sysid) waiting again, with their old due
+        time.
+
+        Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
+        next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
+        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due).
+        """
+
+    @abc.abstractmethod
+    async def expire_jobs(
+        self,
+        *,
+        now_ms: int,
+        done_before_ms: int,
+        waiting_before_ms: int,
+        tenant: str | None = None,
+        limit: int = 1000,
+    ) -> ExpireReport:
+        """Upkeep: purge archived jobs that ended before done_before_ms (result and payload with them);
+        abandon waiting jobs that have been due since before waiting_before_ms (no handler ever came).
+
+        At most limit jobs in one step, so that nothing waits for it; call again while more is True.
+        Idempotent. Abandoning archives with Code.ABANDONED, exitcode 504 and counts; relatives are served as
+        in release_jobs. A purged parent leaves its children as they are.
+        """

@@ -1,0 +1,49 @@
+"""Verbs on the scoreboard: counters and buckets, never scans; pause of a type."""
+
+import abc
+
+from store.values.scoreboard import Bucket, FailureGroup, TypeCounters, Usage
+
+
+class Scoreboard(abc.ABC):
+    """Counts that are kept as jobs change state, so that reading them costs nothing per job."""
+
+    @abc.abstractmethod
+    async def get_counters(self, tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
+        """The counters of a tenant's jobtypes (None: of all tenants), in order of jobtype.
+
+        Every jobtype that has or had a job, or is paused, until its tenant is deleted. Exact at rest; for
+        deferred jobs that have just come due as in get_waiting_jobtypes. Cost: on the number of types.
+        """
+
+    @abc.abstractmethod
+    async def get_buckets(
+        self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int, jobtype: str | None = None
+    ) -> list[Bucket]:
+        """The non-empty buckets whose start lies in [since_ms, until_ms), in order of (start, jobtype).
+
+        width_ms must be one of RESOLUTIONS, else InvalidValue. A run counts in the bucket of the now_ms of
+        its release. Cost: on the buckets answered.
+        """
+
+    @abc.abstractmethod
+    async def list_failure_groups(
+        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+    ) -> list[FailureGroup]:
+        """Groups with last_ms >= since_ms, most recent first. At most 1,000 groups a jobtype are kept:
+        further new fingerprints count under the fingerprint "other"."""
+
+    @abc.abstractmethod
+    async def get_usage(self, tenant: str) -> Usage:
+        """What the tenant has stored; zero for an unknown tenant."""
+
+    @abc.abstractmethod
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+        """Stop or resume handing out jobs of a type, which need not have jobs yet. Running ones go on.
+        Idempotent."""
+
+    @abc.abstractmethod
+    async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
+        """Upkeep: remove old buckets (see RESOLUTIONS), failure groups not seen for 60 days, audit events
+        before audit_before_ms, lapsed once-values and lapsed daemons. Returns how many, at most limit;
+        idempotent."""

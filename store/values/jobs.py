@@ -1,0 +1,272 @@
+"""Jobs as values: what is added, what is delivered, how it is released, what a reader sees.
+
+Named tuples, because tens of thousands are made a second and a tuple is the cheapest frozen thing there is.
+The persistent form is each back end's own business.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from store.names import DONE_LOCK, PAUSED_LOCK
+
+
+class Code(StrEnum):
+    """Why a job stopped. Retry and error are of one attempt; the other four are final."""
+
+    RETRY = "retry"
+    OK = "ok"
+    FAILED = "failed"
+    ERROR = "error"
+    ABANDONED = "abandoned"
+    CANCELLED = "cancelled"
+
+
+FINAL_CODES = frozenset({Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED})
+
+
+class JobState(StrEnum):
+    """The disposition of a job, which the pair (dt, lock) encodes; see `state_of`."""
+
+    DEFERRED = "deferred"
+    WAITING = "waiting"
+    RUNNING = "running"
+    LAPSED = "lapsed"
+    PAUSED = "paused"
+    ARCHIVED = "archived"
+
+
+class NewJob(NamedTuple):
+    """A job to be added. `dt_ms` is when it becomes eligible; `jobtype` carries its tenant.
+
+    options is the application's own text (JSON by custom) and comes back as it was given. domain names the
+    rate domain, of the tenant, that the job counts against. With retry_after_ms the lease of every delivery
+    is that long and is not renewed. With indexed the store gives the job the next `seq` of its jobtype.
+    unique and parent are for `create_job` only. repeat is kept as given: the caller does its arithmetic.
+    """
+
+    id: str
+    jobtype: str
+    data: bytes
+    dt_ms: int
+    create_ms: int
+    priority: int = 500
+    domain: str = ""
+    options: str = ""
+    retry_after_ms: int | None = None
+    indexed: bool = False
+    repeat: str = ""
+    unique: str = ""
+    parent: str = ""
+
+
+class Job(NamedTuple):
+    """A job as it is delivered to a worker, or read back.
+
+    dt_ms and lock are the disposition: see `state_of`. due_ms is when it became (or becomes) eligible, and
+    stays through a delivery. token grows with every delivery; attempts counts deliveries since it was added,
+    replayed or re-armed, without those that were given back unused. seq is None unless the job is of an
+    indexed queue.
+    """
+
+    id: str
+    jobtype: str
+    data: bytes
+    dt_ms: int
+    lock: str
+    token: int
+    attempts: int
+    priority: int
+    due_ms: int
+    create_ms: int
+    domain: str = ""
+    options: str = ""
+    retry_after_ms: int | None = None
+    seq: int | None = None
+    repeat: str = ""
+    unique: str = ""
+    parent: str = ""
+
+
+class Outcome(NamedTuple):
+    """How one run of a job ended. For a final outcome result is kept (None: the handler returned nothing).
+
+    log is the tail of what the run printed. fingerprint, when not empty, names the kind of failure, and
+    message is its one-line text: runs with the same fingerprint are counted together.
+    """
+
+    code: Code
+    exitcode: int
+    started_ms: int
+    duration_us: int = 0
+    result: bytes | None = None
+    log: bytes = b""
+    handler_version: int = 0
+    isolation: str = ""
+    fingerprint: str = ""
+    message: str = ""
+
+
+class Archive(NamedTuple):
+    """The job is over: keep it as archived with its final outcome."""
+
+    id: str
+    token: int
+    outcome: Outcome
+
+
+class Retry(NamedTuple):
+    """The run ended with retry or error: eligible again at dt_ms. With data, the payload is replaced."""
+
+    id: str
+    token: int
+    dt_ms: int
+    outcome: Outcome
+    data: bytes | None = None
+
+
+class Unget(NamedTuple):
+    """The job was not started: eligible again at once, at its old place, and the attempt is not counted."""
+
+    id: str
+    token: int
+
+
+class Rearm(NamedTuple):
+    """A repeating job ended one round: its outcome counts, and it is queued again for dt_ms with attempts
+    0."""
+
+    id: str
+    token: int
+    dt_ms: int
+    outcome: Outcome
+    data: bytes | None = None
+
+
+Release = Archive | Retry | Unget | Rearm
+
+
+class Lease(NamedTuple):
+    """What identifies one delivery: the job and its token (the owner is an argument of the verb)."""
+
+    id: str
+    token: int
+
+
+class JobRecord(NamedTuple):
+    """A job as a reader sees it: the job, its state at the time asked for, and its last outcome if it ever
+    ended.
+
+    In listings job.data is b"" and outcome.result is None and outcome.log is b"": the sizes say what there
+    is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
+    terminal.
+    """
+
+    job: Job
+    state: JobState
+    outcome: Outcome | None
+    claimed_ms: int
+    done_ms: int
+    data_bytes: int
+    result_bytes: int
+    children: int
+    pending_children: int
+
+
+class JournalPosition(NamedTuple):
+    """How far a journal's reader has come: everything before this place is in the store."""
+
+    reader: str
+    segment: str
+    offset: int
+    line: int
+
+
+class AddReport(NamedTuple):
+    """added new jobs; duplicates were there already, by id, and were left as they are."""
+
+    added: int
+    duplicates: int
+
+
+class CreateReport(NamedTuple):
+    """id of the job, which is an older one when created is False."""
+
+    id: str
+    created: bool
+    state: JobState
+
+
+class WaitingType(NamedTuple):
+    """A jobtype with something to claim now. handler_version is 0 when it has no handler."""
+
+    jobtype: str
+    waiting: int
+    oldest_due_ms: int
+    handler_version: int
+
+
+class RenewReport(NamedTuple):
+    """renewed leases; fixed are held, but not renewable (retry_after_ms); stale are not the owner's any
+    more."""
+
+    renewed: int
+    fixed: tuple[str, ...]
+    stale: tuple[str, ...]
+
+
+class ReleaseReport(NamedTuple):
+    """applied releases; stale ones changed nothing. paused: parents that now wait for their children."""
+
+    applied: int
+    stale: tuple[str, ...]
+    paused: tuple[str, ...]
+
+
+class ExpireReport(NamedTuple):
+    """What one bounded step did. more: the limit ended it, call again."""
+
+    purged: int
+    abandoned: int
+    more: bool
+
+
+class IndexState(NamedTuple):
+    """An indexed queue: head is the last seq given, processed the last below which there is no gap.
+
+    blocked_by is the seq of the terminal job that keeps processed from moving, or None.
+    """
+
+    head: int
+    processed: int
+    blocked_by: int | None
+
+
+class JobFilter(NamedTuple):
+    """Which jobs of a tenant to list. None means any. A codes filter applies to archived jobs only.
+
+    since_ms and until_ms bound (half open) the time by which the state is ordered: see `list_jobs`.
+    """
+
+    state: JobState
+    jobtype: str | None = None
+    codes: frozenset[Code] | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+class JobPage(NamedTuple):
+    """cursor continues after the last record; None: there was nothing after it when this was read."""
+
+    records: tuple[JobRecord, ...]
+    cursor: str | None
+
+
+def state_of(dt_ms: int, lock: str, now_ms: int) -> JobState:
+    """The state that (dt, lock) encode at a time."""
+    if lock == "":
+        return JobState.DEFERRED if dt_ms > now_ms else JobState.WAITING
+    if lock == DONE_LOCK:
+        return JobState.ARCHIVED
+    if lock == PAUSED_LOCK:
+        return JobState.PAUSED
+    return JobState.RUNNING if dt_ms > now_ms else JobState.LAPSED

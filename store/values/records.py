@@ -1,0 +1,110 @@
+"""Everything that is not a job: handlers, tenants, keys, daemons, rate domains, audit events."""
+
+from typing import NamedTuple
+
+
+class Handler(NamedTuple):
+    """One version of the code for a jobtype. data is the application's own document; the store never reads
+    it.
+
+    version grows by one with every change of that jobtype, also after a delete, and is never used twice.
+    restored_from is the version that a roll-back copied, or 0.
+    """
+
+    jobtype: str
+    version: int
+    created_ms: int
+    lang: str
+    data: bytes
+    author: str = ""
+    restored_from: int = 0
+
+
+class HandlerSummary(NamedTuple):
+    """A handler without its data. current: this is the version in force."""
+
+    jobtype: str
+    version: int
+    created_ms: int
+    lang: str
+    author: str
+    restored_from: int
+    size_bytes: int
+    current: bool
+
+
+class Tenant(NamedTuple):
+    """limits is the application's own text (JSON by custom). deleting: `delete_tenant` has begun."""
+
+    name: str
+    created_ms: int
+    weight: int = 1
+    limits: str = ""
+    suspended: bool = False
+    deleting: bool = False
+
+
+class ApiKey(NamedTuple):
+    """A key by its public id. hash is of the secret, which the store never sees. tenant "" is the
+    operator."""
+
+    key_id: str
+    tenant: str
+    hash: bytes
+    scopes: tuple[str, ...]
+    created_ms: int
+    expires_ms: int | None = None
+    label: str = ""
+
+
+class AuditEvent(NamedTuple):
+    """Something an operator or a key did. detail is the application's own text."""
+
+    at_ms: int
+    actor: str
+    action: str
+    tenant: str = ""
+    detail: str = ""
+
+
+class AuditPage(NamedTuple):
+    events: tuple[AuditEvent, ...]
+    cursor: str | None
+
+
+class Daemon(NamedTuple):
+    """A daemon that holds a sysid until until_ms. info is its own text (JSON by custom), renewed with the
+    lease.
+
+    paused is set by an operator and is how the daemon learns of it: every renewal answers with this record.
+    """
+
+    sysid: str
+    reserved_ms: int
+    until_ms: int
+    info: str
+    paused: bool
+
+
+class RateDomain(NamedTuple):
+    """A token bucket of a tenant, shared by all daemons: rate_per_s jobs a second, at most burst at once."""
+
+    tenant: str
+    domain: str
+    rate_per_s: float
+    burst: int
+
+
+class RateState(NamedTuple):
+    """A bucket at a time. next_ms: when there is a whole token again (now or before: there is one)."""
+
+    domain: RateDomain
+    tokens: float
+    next_ms: int
+
+
+class DeleteReport(NamedTuple):
+    """What one bounded step removed. more: call again."""
+
+    removed: int
+    more: bool
