@@ -39,7 +39,8 @@ class HandlerShelf(abc.ABC):
     async def roll_back_handler(
         self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
-        """Put a copy of an older version in force, as a new version with restored_from. Raises NotFound."""
+        """Put a copy of an older version in force, as a new version with restored_from; if that is
+        what is in force already, nothing changes. Raises NotFound."""
 
     @abc.abstractmethod
     async def list_handlers(self, tenant: str) -> list[HandlerSummary]:

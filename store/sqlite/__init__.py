@@ -1,0 +1,43 @@
+"""The embedded store: one SQLite file, through APSW, which brings its own SQLite.
+
+Owns everything that knows SQL. Several processes may share one file on one machine; never put it on a network
+file system, where WAL does not work. docs/store.md has the layout and how to add a migration.
+"""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from store.base import Store
+from store.errors import UnsupportedStore
+from store.sqlite.roles.daemons import SqliteDaemons
+from store.sqlite.roles.handlers import SqliteHandlers
+from store.sqlite.roles.jobs import SqliteDesk
+from store.sqlite.roles.queue import SqliteQueue
+from store.sqlite.roles.scoreboard import SqliteScoreboard
+from store.sqlite.roles.tenants import SqliteTenants
+
+__all__ = ["SqliteStore", "store_from_url"]
+
+
+class SqliteStore(
+    SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store
+):
+    """All roles on one file."""
+
+
+def store_from_url(url: str) -> Store:
+    """`sqlite:///absolute/path.db`. Raises UnsupportedStore for a host, a query or a missing path."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if (
+        parts.netloc
+        or parts.query
+        or parts.fragment
+        or not path.strip("/")
+        or path.endswith("/")
+        or "\0" in path
+    ):
+        raise UnsupportedStore(
+            "a SQLite store URL reads sqlite:///absolute/path.db and has nothing else in it"
+        )
+    return SqliteStore(Path(path))

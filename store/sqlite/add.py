@@ -1,0 +1,148 @@
+"""Adding jobs: in bulk from a journal, or one with a unique name or a parent."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from store.errors import Conflict, NotFound
+from store.names import tenant_of
+from store.sqlite.moves import change_payload, change_priority, put_in_queue, queued_state
+from store.sqlite.rows import data_key, disposition, write_blob
+from store.sqlite.schema import INLINE_BYTES, State
+from store.sqlite.writer import Tx
+from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+
+_INSERT: Final = (
+    "INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data, options, retry_after, repeat)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+
+
+def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosition | None) -> AddReport:
+    newest = tx.conn.execute("SELECT max(n) FROM jobs").get or 0
+    rows = _rows(tx, jobs, now_ms)
+    changes = tx.conn.total_changes()
+    tx.conn.executemany(_INSERT, rows)
+    added = tx.conn.total_changes() - changes
+    duplicates = len(jobs) - added
+    if duplicates:
+        jobs, rows = _those_added(tx, newest, jobs, rows)
+    _count(tx, rows)
+    for job in jobs:
+        if job.indexed:
+            _give_seq(tx, job)
+        if len(job.data) > INLINE_BYTES:
+            n = tx.conn.execute("SELECT n FROM jobs WHERE id = ?", (job.id,)).get
+            write_blob(tx.conn, data_key(n), job.data)
+    if position is not None:
+        tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
+    return AddReport(added, duplicates)
+
+
+def _rows(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[tuple[Any, ...]]:
+    places: dict[tuple[str, str, int], tuple[int, int]] = {}
+    rows = []
+    for job in jobs:
+        key = (job.jobtype, job.domain, job.priority)
+        place = places.get(key)
+        if place is None:
+            number = tx.catalog.make_type(job.jobtype)
+            place = places[key] = (number, tx.catalog.make_lane(number, job.domain, job.priority))
+        size_bytes = len(job.data)
+        rows.append(
+            (
+                job.id,
+                *place,
+                queued_state(job.dt_ms, now_ms),
+                job.dt_ms,
+                job.create_ms,
+                size_bytes,
+                job.data if size_bytes <= INLINE_BYTES else None,
+                job.options or None,
+                job.retry_after_ms,
+                job.repeat or None,
+            )
+        )
+    return rows
+
+
+def _those_added(
+    tx: Tx, newest: int, jobs: Sequence[NewJob], rows: list[tuple[Any, ...]]
+) -> tuple[list[NewJob], list[tuple[Any, ...]]]:
+    """Of a batch with duplicates, what was inserted: rows get numbers above all that were there before."""
+    inserted = {job_id for (job_id,) in tx.conn.execute("SELECT id FROM jobs WHERE n > ?", (newest,))}
+    kept_jobs, kept_rows = [], []
+    for job, row in zip(jobs, rows, strict=True):
+        if job.id in inserted:
+            inserted.remove(job.id)  # a second one with this id in the batch is a duplicate
+            kept_jobs.append(job)
+            kept_rows.append(row)
+    return kept_jobs, kept_rows
+
+
+def _count(tx: Tx, rows: list[tuple[Any, ...]]) -> None:
+    for (lane, state), count in Counter([(row[2], row[3]) for row in rows]).items():
+        put_in_queue(tx, lane, state, count, stored=count)
+    sizes: Counter[int] = Counter()
+    for row in rows:
+        sizes[row[1]] += row[6]
+    for number, size_bytes in sizes.items():
+        tx.tally.size(number, size_bytes)
+
+
+def _give_seq(tx: Tx, job: NewJob) -> None:
+    number = tx.catalog.make_type(job.jobtype)
+    seq = tx.conn.execute("UPDATE types SET head = head + 1 WHERE type = ? RETURNING head", (number,)).get
+    tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job.id))
+
+
+def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:
+    older = tx.conn.execute("SELECT id FROM jobs WHERE id = ?", (job.id,)).get
+    if older is not None:
+        return _older(tx, job.id, now_ms)
+    if job.unique:
+        number = tx.catalog.make_type(job.jobtype)
+        sql = "SELECT n, id FROM jobs WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state < 5"
+        holder = tx.conn.execute(sql, (number, job.unique)).get
+        if holder is not None:
+            n, holder_id = holder
+            change_payload(tx, n, job.data)
+            change_priority(tx, n, job.priority)
+            tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, n))
+            return _older(tx, holder_id, now_ms)
+    held = _join_parent(tx, job) if job.parent else False
+    plain = job._replace(unique="", parent="")
+    add_jobs(tx, [plain], now_ms, None)
+    tx.conn.execute(
+        "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?", (job.unique or None, job.parent or None, job.id)
+    )
+    if held:
+        _hold(tx, job.id)
+    return CreateReport(job.id, created=True, state=_older(tx, job.id, now_ms).state)
+
+
+def _older(tx: Tx, job_id: str, now_ms: int) -> CreateReport:
+    sql = "SELECT state, due, lease, done, lock FROM jobs WHERE id = ?"
+    state = state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
+    return CreateReport(job_id, created=False, state=state)
+
+
+def _join_parent(tx: Tx, job: NewJob) -> bool:
+    """Count the child with its parent. Answers whether it must wait for the parent to finish."""
+    sql = "SELECT j.n, j.state, t.tenant FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ?"
+    parent = tx.conn.execute(sql, (job.parent,)).get
+    if parent is None or parent[2] != tenant_of(job.jobtype):
+        raise NotFound(f"job {job.parent}, named as the parent of {job.id}, does not exist")
+    n, state, _ = parent
+    if state not in {State.RUNNING, State.HELD, State.BLOCKED}:
+        raise Conflict(f"job {job.parent} is neither running nor paused: it cannot get a child now")
+    tx.conn.execute("UPDATE jobs SET children = children + 1, pending = pending + 1 WHERE n = ?", (n,))
+    return bool(state == State.RUNNING)
+
+
+def _hold(tx: Tx, job_id: str) -> None:
+    sql = "SELECT n, type, lane, state FROM jobs WHERE id = ?"
+    n, number, lane, state = tx.conn.execute(sql, (job_id,)).get
+    tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (State.HELD, n))
+    put_in_queue(tx, lane, state, -1)
+    tx.tally.blocked(number, 1)

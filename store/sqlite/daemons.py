@@ -1,0 +1,56 @@
+"""Daemons and their sysids. AUTOINCREMENT never gives a number twice, also when its row is gone."""
+
+import apsw
+
+from store.errors import NotFound
+from store.sqlite.writer import Tx
+from store.values.records import Daemon
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_COLUMNS = "sysid, reserved, until, info, paused"
+
+
+def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
+    sql = "INSERT INTO daemons (sysid, reserved, until, info) VALUES ('', ?, ?, ?)"
+    tx.conn.execute(sql, (now_ms, now_ms + lease_ms, info))
+    number = tx.conn.last_insert_rowid()
+    sysid = _base36(number)
+    tx.conn.execute("UPDATE daemons SET sysid = ? WHERE number = ?", (sysid, number))
+    return Daemon(sysid, now_ms, now_ms + lease_ms, info, paused=False)
+
+
+def renew_sysid(tx: Tx, sysid: str, info: str, lease_ms: int, now_ms: int) -> Daemon:
+    row = tx.conn.execute(
+        f"UPDATE daemons SET until = ?1 + ?2, info = ?3 WHERE sysid = ?4 AND until > ?1 RETURNING {_COLUMNS}",
+        (now_ms, lease_ms, info, sysid),
+    ).get
+    if row is None:
+        raise NotFound(f"sysid {sysid} is not held any more: stop using it and reserve another")
+    return _daemon(row)
+
+
+def release_sysid(tx: Tx, sysid: str) -> None:
+    tx.conn.execute("DELETE FROM daemons WHERE sysid = ?", (sysid,))
+
+
+def list_daemons(conn: apsw.Connection, now_ms: int) -> list[Daemon]:
+    sql = f"SELECT {_COLUMNS} FROM daemons WHERE until > ? ORDER BY number"
+    return [_daemon(row) for row in conn.execute(sql, (now_ms,))]
+
+
+def set_daemon_paused(tx: Tx, sysid: str, *, paused: bool) -> None:
+    sql = "UPDATE daemons SET paused = ? WHERE sysid = ? RETURNING 1"
+    if tx.conn.execute(sql, (paused, sysid)).get is None:
+        raise NotFound(f"no daemon has the sysid {sysid}")
+
+
+def _daemon(row: tuple[str, int, int, str, int]) -> Daemon:
+    return Daemon(*row[:-1], paused=bool(row[-1]))
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits

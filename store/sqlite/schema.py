@@ -1,0 +1,213 @@
+"""The tables of the SQLite store, as numbered migrations.
+
+To change the schema: append one script to MIGRATIONS, never edit an older one, and change docs/store.md in
+the same commit. `PRAGMA user_version` is the number of scripts that a file has had; a file that has had more
+than this code knows is refused. Each script runs in the transaction that also moves the number.
+
+What a job's row means:
+- type and lane are the integers of `types` and `lanes`. A lane is one (type, domain, priority): the unit that
+is
+  claimed from in due order and that keeps the counts of its live jobs.
+- state is the stored disposition (see State). WAITING and DEFERRED are both "queued": the claim looks only at
+  `due`, so a deferred job needs no promotion to be claimed. The difference is which counter holds it.
+- types and lanes are never renumbered (AUTOINCREMENT): counts of a transaction are written by number at its
+end,
+  and must not reach a newer type that took the number of a deleted one.
+- data and result over INLINE_BYTES are in `blobs` under 2*n and 2*n+1, so that a change of state rewrites a
+  short row and not the payload.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import apsw
+
+from store.errors import SchemaTooNew, UnsupportedStore
+
+APPLICATION_ID: Final = 0x46756E63  # "Func": `file` and other programs can tell whose database this is
+INLINE_BYTES: Final = 2048
+
+
+class State(IntEnum):
+    WAITING = 0
+    DEFERRED = 1
+    RUNNING = 2
+    HELD = 3  # a child that waits for its running parent to finish
+    BLOCKED = 4  # a parent that waits for its children
+    ARCHIVED = 5
+
+
+_FIRST: Final = """
+CREATE TABLE types (
+    type INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    jobtype TEXT NOT NULL UNIQUE,
+    paused INTEGER NOT NULL DEFAULT 0,
+    blocked INTEGER NOT NULL DEFAULT 0,
+    ok INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    retry INTEGER NOT NULL DEFAULT 0,
+    error INTEGER NOT NULL DEFAULT 0,
+    abandoned INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    size_bytes INTEGER NOT NULL DEFAULT 0,
+    head INTEGER NOT NULL DEFAULT 0,
+    processed INTEGER NOT NULL DEFAULT 0,
+    handler INTEGER NOT NULL DEFAULT 0,
+    last_handler INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX types_of_tenant ON types (tenant, jobtype);
+
+CREATE TABLE lanes (
+    lane INTEGER PRIMARY KEY AUTOINCREMENT,
+    type INTEGER NOT NULL,
+    domain TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    deferred INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    stored INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (type, domain, priority)
+) STRICT;
+
+CREATE TABLE jobs (
+    n INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    type INTEGER NOT NULL,
+    lane INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    token INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
+    lock TEXT,
+    lease INTEGER,
+    claimed INTEGER NOT NULL DEFAULT 0,
+    code INTEGER,
+    done INTEGER NOT NULL DEFAULT 0,
+    exitcode INTEGER,
+    started INTEGER,
+    duration INTEGER,
+    version INTEGER,
+    isolation TEXT,
+    data_bytes INTEGER NOT NULL,
+    result_bytes INTEGER NOT NULL DEFAULT 0,
+    log_bytes INTEGER NOT NULL DEFAULT 0,
+    retry_after INTEGER,
+    seq INTEGER,
+    uniq TEXT,
+    parent TEXT,
+    settled INTEGER NOT NULL DEFAULT 0,
+    children INTEGER NOT NULL DEFAULT 0,
+    pending INTEGER NOT NULL DEFAULT 0,
+    options TEXT,
+    repeat TEXT,
+    fingerprint TEXT,
+    message TEXT,
+    data BLOB,
+    result BLOB,
+    log BLOB
+) STRICT;
+CREATE INDEX jobs_queued ON jobs (lane, due, id) WHERE state <= 1;
+CREATE INDEX jobs_deferred ON jobs (lane, due) WHERE state = 1;
+CREATE INDEX jobs_leased ON jobs (lease) WHERE state = 2;
+CREATE INDEX jobs_paused ON jobs (type, due) WHERE state IN (3, 4);
+CREATE INDEX jobs_archived ON jobs (type, code, done) WHERE state = 5;
+CREATE INDEX jobs_children ON jobs (parent, id) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX jobs_seq ON jobs (type, seq) WHERE seq IS NOT NULL;
+CREATE UNIQUE INDEX jobs_unique ON jobs (type, uniq) WHERE uniq IS NOT NULL AND state < 5;
+
+CREATE TABLE blobs (key INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+
+CREATE TABLE positions (
+    reader TEXT PRIMARY KEY, segment TEXT NOT NULL, offset INTEGER NOT NULL, line INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rates (
+    tenant TEXT NOT NULL, domain TEXT NOT NULL, rate REAL NOT NULL, burst INTEGER NOT NULL,
+    tokens REAL NOT NULL, updated INTEGER NOT NULL, PRIMARY KEY (tenant, domain)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE buckets (
+    type INTEGER NOT NULL, width INTEGER NOT NULL, start INTEGER NOT NULL,
+    ok INTEGER NOT NULL, failed INTEGER NOT NULL, retry INTEGER NOT NULL, error INTEGER NOT NULL,
+    abandoned INTEGER NOT NULL, cancelled INTEGER NOT NULL,
+    runner INTEGER NOT NULL, duration TEXT NOT NULL, wait TEXT NOT NULL,
+    PRIMARY KEY (width, start, type)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE failures (
+    type INTEGER NOT NULL, fingerprint TEXT NOT NULL, message TEXT NOT NULL, runs INTEGER NOT NULL,
+    first INTEGER NOT NULL, last INTEGER NOT NULL, example TEXT NOT NULL, PRIMARY KEY (type, fingerprint)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE handlers (
+    type INTEGER NOT NULL, version INTEGER NOT NULL, created INTEGER NOT NULL, lang TEXT NOT NULL,
+    author TEXT NOT NULL, restored_from INTEGER NOT NULL, data BLOB NOT NULL, UNIQUE (type, version)
+) STRICT;
+
+CREATE TABLE daemons (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, sysid TEXT NOT NULL UNIQUE,
+    reserved INTEGER NOT NULL, until INTEGER NOT NULL, info TEXT NOT NULL, paused INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE tenants (
+    name TEXT PRIMARY KEY, created INTEGER NOT NULL, weight INTEGER NOT NULL, limits TEXT NOT NULL,
+    suspended INTEGER NOT NULL, deleting INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE keys (
+    key_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, hash BLOB NOT NULL, scopes TEXT NOT NULL,
+    created INTEGER NOT NULL, expires INTEGER, label TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX keys_of_tenant ON keys (tenant, created);
+
+CREATE TABLE audit (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL,
+    tenant TEXT NOT NULL, detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_of_tenant ON audit (tenant, n);
+CREATE INDEX audit_by_age ON audit (at);
+
+CREATE TABLE once (
+    tenant TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, expires INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX once_by_age ON once (expires);
+"""
+
+MIGRATIONS: Final = (_FIRST,)
+
+
+def migrate(conn: apsw.Connection, path: str) -> None:
+    """Bring a file to the newest schema. Ensures: on return it has exactly MIGRATIONS; safe against a second
+    process that does the same, because the number is read again inside the transaction that holds the
+    lock."""
+    if _version(conn, path) == len(MIGRATIONS):
+        return
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        for number, script in enumerate(MIGRATIONS[_version(conn, path) :], _version(conn, path) + 1):
+            conn.execute(script)
+            conn.execute(f"PRAGMA user_version = {number}")
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute("COMMIT")
+    except BaseException:
+        conn.execute("ROLLBACK")
+        raise
+
+
+def _version(conn: apsw.Connection, path: str) -> int:
+    version = int(conn.execute("PRAGMA user_version").get)
+    owner = int(conn.execute("PRAGMA application_id").get)
+    tables = int(conn.execute("SELECT count(*) FROM sqlite_schema").get)
+    if owner != APPLICATION_ID and (owner or version or tables):
+        raise UnsupportedStore(
+            f"{path} is a database of another program; name a file of its own for the store"
+        )
+    if version > len(MIGRATIONS):
+        raise SchemaTooNew(
+            f"{path} has schema {version} and this version knows {len(MIGRATIONS)}: "
+            "run the newer version of Functory, or restore a backup made before it"
+        )
+    return version

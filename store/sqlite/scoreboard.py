@@ -1,0 +1,129 @@
+"""Reading counters and buckets, and removing old ones. Nothing here looks at jobs, but for those just come
+due."""
+
+from collections import defaultdict
+from typing import Final
+
+import apsw
+
+from store.sqlite.connection import fetch
+from store.sqlite.writer import Tx
+from store.values.histogram import Histogram
+from store.values.jobs import WaitingType
+from store.values.scoreboard import DAY_MS, RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+
+DUE_CAP: Final = 10_000
+"""Deferred jobs that came due are counted one by one until expire_locks has moved them; no more than this."""
+FAILURES_KEPT_MS: Final = 60 * DAY_MS
+
+_DUE: Final = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 1 AND lane = ? AND due <= ? LIMIT ?)"
+
+
+def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int) -> list[WaitingType]:
+    lanes = fetch(
+        conn,
+        "SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane,"
+        " (SELECT due FROM jobs WHERE state <= 1 AND lane = l.lane ORDER BY due LIMIT 1)"
+        " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
+        " WHERE l.waiting + l.deferred > 0 AND NOT t.paused AND NOT coalesce(o.suspended, 0)",
+    )
+    types: dict[str, WaitingType] = {}
+    for jobtype, handler, waiting, deferred, lane, oldest in lanes:
+        if oldest is None or oldest > now_ms:
+            continue
+        if deferred:
+            waiting += conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get  # noqa: PLW2901 - the true count
+        known = types.get(jobtype)
+        if known is not None:
+            waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
+        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler)
+    return [types[jobtype] for jobtype in sorted(types)]
+
+
+def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:
+    live: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    lanes = fetch(
+        conn,
+        "SELECT l.type, l.lane, l.waiting, l.deferred, l.running FROM lanes l JOIN types t ON t.type = l.type"
+        " WHERE ?1 IS NULL OR t.tenant = ?1",
+        (tenant,),
+    )
+    for number, lane, waiting, deferred, running in lanes:
+        due = conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get if deferred else 0
+        counts = live[number]
+        counts[0] += waiting + due
+        counts[1] += deferred - due
+        counts[2] += running
+    types = fetch(
+        conn,
+        "SELECT type, jobtype, blocked, ok, failed, retry, error, abandoned, cancelled, paused FROM types"
+        " WHERE ?1 IS NULL OR tenant = ?1 ORDER BY jobtype",
+        (tenant,),
+    )
+    rows = [(jobtype, *live[number], *events, bool(paused)) for number, jobtype, *events, paused in types]
+    return [TypeCounters(*row) for row in rows if any(row[1:])]
+
+
+def get_buckets(
+    conn: apsw.Connection,
+    tenant: str | None,
+    jobtype: str | None,
+    width_ms: int,
+    since_ms: int,
+    until_ms: int,
+) -> list[Bucket]:
+    rows = fetch(
+        conn,
+        "SELECT t.jobtype, b.start, b.width, b.ok, b.failed, b.retry, b.error, b.abandoned, b.cancelled,"
+        " b.runner, b.duration, b.wait FROM buckets b JOIN types t ON t.type = b.type"
+        " WHERE b.width = ?1 AND b.start >= ?2 AND b.start < ?3 AND (?4 IS NULL OR t.tenant = ?4)"
+        " AND (?5 IS NULL OR t.jobtype = ?5) ORDER BY b.start, t.jobtype",
+        (width_ms, since_ms, until_ms, tenant, jobtype),
+    )
+    return [Bucket._make((*row[:10], Histogram.decode(row[10]), Histogram.decode(row[11]))) for row in rows]
+
+
+def list_failure_groups(
+    conn: apsw.Connection, tenant: str, jobtype: str | None, since_ms: int, limit: int
+) -> list[FailureGroup]:
+    rows = fetch(
+        conn,
+        "SELECT t.jobtype, f.fingerprint, f.message, f.runs, f.first, f.last, f.example"
+        " FROM types t JOIN failures f ON f.type = t.type WHERE t.tenant = ?1"
+        " AND (?2 IS NULL OR t.jobtype = ?2) AND f.last >= ?3"
+        " ORDER BY f.last DESC, t.jobtype, f.fingerprint LIMIT ?4",
+        (tenant, jobtype, since_ms, limit),
+    )
+    return [FailureGroup(*row) for row in rows]
+
+
+def get_usage(conn: apsw.Connection, tenant: str) -> Usage:
+    jobs = conn.execute(
+        "SELECT coalesce(sum(l.stored), 0) FROM lanes l JOIN types t ON t.type = l.type WHERE t.tenant = ?",
+        (tenant,),
+    ).get
+    sql = "SELECT coalesce(sum(size_bytes), 0), coalesce(sum(handler <> 0), 0) FROM types WHERE tenant = ?"
+    size_bytes, handlers = conn.execute(sql, (tenant,)).get
+    return Usage(jobs, size_bytes, handlers)
+
+
+def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int:
+    """Every table in turn, until the limit is used up."""
+    removed = 0
+    in_turn = [
+        *(
+            ("buckets", "width = ? AND start < ?", "width, start, type", (width, now_ms - age))
+            for width, age in RESOLUTIONS.items()
+        ),
+        ("failures", "last < ?", "type, fingerprint", (now_ms - FAILURES_KEPT_MS,)),
+        ("audit", "at < ?", "n", (audit_before_ms,)),
+        ("once", "expires <= ?", "tenant, key", (now_ms,)),
+        ("daemons", "until <= ?", "number", (now_ms,)),
+    ]
+    for table, condition, key, values in in_turn:
+        found = f"SELECT {key} FROM {table} WHERE {condition} LIMIT ?"
+        sql = f"DELETE FROM {table} WHERE ({key}) IN ({found})"
+        changes = tx.conn.total_changes()
+        tx.conn.execute(sql, (*values, limit - removed))
+        removed += tx.conn.total_changes() - changes
+    return removed

@@ -1,0 +1,160 @@
+"""The counts that a transaction changes, gathered in memory and written once, just before it commits.
+
+Ensures: counters, buckets and failure groups change in the same transaction as the jobs that they count, at
+the price of one row per lane and type in the transaction, not one per job.
+"""
+
+from collections import defaultdict
+from typing import Final
+
+import apsw
+
+from store.values.histogram import Histogram
+from store.values.jobs import Code, Outcome
+from store.values.scoreboard import RESOLUTIONS
+
+CODES: Final = (Code.OK, Code.FAILED, Code.RETRY, Code.ERROR, Code.ABANDONED, Code.CANCELLED)
+"""In the order of the columns, and their numbers in `jobs.code`."""
+CODE_NUMBER: Final = {code: number for number, code in enumerate(CODES)}
+
+MAX_FAILURE_GROUPS: Final = 1000
+OTHER_FAILURES: Final = "other"
+
+_BLOCKED: Final = len(CODES)
+_BYTES: Final = _BLOCKED + 1
+
+
+class _Runs:
+    """What ended of one type in one minute."""
+
+    __slots__ = ("codes", "duration", "runner_us", "wait")
+
+    def __init__(self) -> None:
+        self.codes = [0] * len(CODES)
+        self.runner_us = 0
+        self.duration = Histogram()
+        self.wait = Histogram()
+
+    def add(self, other: "_Runs") -> None:
+        self.codes = [a + b for a, b in zip(self.codes, other.codes, strict=True)]
+        self.runner_us += other.runner_us
+        self.duration.merge(other.duration)
+        self.wait.merge(other.wait)
+
+
+class Tally:
+    """Lane counts are [waiting, deferred, running, stored]; type counts are the codes, blocked, bytes."""
+
+    def __init__(self) -> None:
+        self.lanes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
+        self.types: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (_BYTES + 1))
+        self.runs: defaultdict[tuple[int, int], _Runs] = defaultdict(_Runs)
+        self.failures: dict[tuple[int, str], tuple[int, str, int, int, str]] = {}
+
+    def lane(
+        self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0
+    ) -> None:
+        counts = self.lanes[lane]
+        counts[0] += waiting
+        counts[1] += deferred
+        counts[2] += running
+        counts[3] += stored
+
+    def blocked(self, number: int, change: int) -> None:
+        self.types[number][_BLOCKED] += change
+
+    def size(self, number: int, change_bytes: int) -> None:
+        self.types[number][_BYTES] += change_bytes
+
+    def ended(self, number: int, code: Code, count: int, now_ms: int) -> None:
+        index = CODE_NUMBER[code]
+        self.types[number][index] += count
+        self.runs[number, now_ms].codes[index] += count
+
+    def ran(self, number: int, durations_us: list[int], waits_us: list[int], now_ms: int) -> None:
+        runs = self.runs[number, now_ms]
+        runs.runner_us += sum(durations_us)
+        runs.duration.record(durations_us)
+        runs.wait.record(waits_us)
+
+    def failed(self, number: int, outcome: Outcome, job_id: str, now_ms: int) -> None:
+        key = (number, outcome.fingerprint)
+        seen = self.failures.get(key)
+        count, first = (seen[0], seen[2]) if seen else (0, now_ms)
+        self.failures[key] = (count + 1, outcome.message, first, now_ms, job_id)
+
+    def absorb(self, other: "Tally") -> None:
+        """Take over the counts of one operation of the transaction."""
+        for lane, counts in other.lanes.items():
+            self.lanes[lane] = [a + b for a, b in zip(self.lanes[lane], counts, strict=True)]
+        for number, counts in other.types.items():
+            self.types[number] = [a + b for a, b in zip(self.types[number], counts, strict=True)]
+        for when, runs in other.runs.items():
+            self.runs[when].add(runs)
+        for key, group in other.failures.items():
+            older = self.failures.get(key)
+            if older is not None:
+                group = (older[0] + group[0], group[1], older[2], *group[3:])  # noqa: PLW2901 - the merged group
+            self.failures[key] = group
+
+    def write(self, conn: apsw.Connection) -> bool:
+        """Write all counts. Answers whether lanes were removed because their last job is gone."""
+        conn.executemany(
+            "UPDATE lanes SET waiting = waiting + ?, deferred = deferred + ?, running = running + ?,"
+            " stored = stored + ? WHERE lane = ?",
+            [(*counts, lane) for lane, counts in self.lanes.items() if any(counts)],
+        )
+        conn.executemany(
+            "UPDATE types SET ok = ok + ?, failed = failed + ?, retry = retry + ?, error = error + ?,"
+            " abandoned = abandoned + ?, cancelled = cancelled + ?, blocked = blocked + ?,"
+            " size_bytes = size_bytes + ? WHERE type = ?",
+            [(*counts, number) for number, counts in self.types.items() if any(counts)],
+        )
+        self._write_buckets(conn)
+        for (number, fingerprint), group in self.failures.items():
+            _write_failures(conn, number, fingerprint, group)
+        emptied = [(lane,) for lane, counts in self.lanes.items() if counts[3] < 0]
+        changes = conn.total_changes()
+        conn.executemany("DELETE FROM lanes WHERE lane = ? AND stored = 0", emptied)
+        return conn.total_changes() != changes
+
+    def _write_buckets(self, conn: apsw.Connection) -> None:
+        buckets: defaultdict[tuple[int, int, int], _Runs] = defaultdict(_Runs)
+        for (number, now_ms), runs in self.runs.items():
+            for width in RESOLUTIONS:
+                buckets[width, now_ms - now_ms % width, number].add(runs)
+        for key, runs in buckets.items():
+            old = conn.execute(
+                "SELECT runner, duration, wait, ok, failed, retry, error, abandoned, cancelled FROM buckets"
+                " WHERE width = ? AND start = ? AND type = ?",
+                key,
+            ).get
+            if old is not None:
+                runs.runner_us += old[0]
+                runs.duration.merge(Histogram.decode(old[1]))
+                runs.wait.merge(Histogram.decode(old[2]))
+                runs.codes = [a + b for a, b in zip(runs.codes, old[3:], strict=True)]
+            conn.execute(
+                "INSERT OR REPLACE INTO buckets (width, start, type, runner, duration, wait, ok, failed,"
+                " retry, error, abandoned, cancelled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key, runs.runner_us, runs.duration.encode(), runs.wait.encode(), *runs.codes),
+            )
+
+
+def _write_failures(
+    conn: apsw.Connection, number: int, fingerprint: str, group: tuple[int, str, int, int, str]
+) -> None:
+    known = conn.execute(
+        "SELECT 1 FROM failures WHERE type = ? AND fingerprint = ?", (number, fingerprint)
+    ).get
+    if known is None:
+        groups = conn.execute("SELECT count(*) FROM failures WHERE type = ?", (number,)).get
+        if groups >= MAX_FAILURE_GROUPS - 1:  # the last place is for "other"
+            fingerprint = OTHER_FAILURES
+    count, message, first, last, example = group
+    conn.execute(
+        "INSERT INTO failures (type, fingerprint, message, runs, first, last, example)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET message = excluded.message,"
+        " runs = runs + excluded.runs, last = excluded.last, example = excluded.example",
+        (number, fingerprint, message, count, first, last, example),
+    )

@@ -1,0 +1,185 @@
+"""The one writing connection, on a thread of its own, with group commit.
+
+The thread takes all operations that are queued, runs each in a savepoint of one transaction, commits once,
+and only then tells the callers: many small writes share one sync, and nobody hears of a write that is not
+durable. An operation that fails undoes its own savepoint and nobody else's; a failed commit fails all of
+them. Never runs two transactions at once, never leaves one open between groups.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import apsw
+
+from store.errors import StoreClosed
+from store.sqlite.catalog import Catalog
+from store.sqlite.connection import as_store_error, check_library, connect_writer
+from store.sqlite.schema import migrate
+from store.sqlite.tally import Tally
+
+MAX_GROUP: Final = 256
+MAX_GROUP_S: Final = 0.02
+"""A group takes no further operation after this long, so that no caller waits for an endless one."""
+
+T = TypeVar("T")
+
+
+class Tx(NamedTuple):
+    """What an operation works with: the connection inside its transaction, names, and counts to be
+    written."""
+
+    conn: apsw.Connection
+    catalog: Catalog
+    tally: Tally
+
+
+class _Operation(NamedTuple):
+    work: Callable[[Tx], Any]
+    future: "asyncio.Future[Any]"
+
+
+class _Ended(NamedTuple):
+    future: "asyncio.Future[Any]"
+    result: Any
+    error: Exception | None
+
+
+class Writer:
+    """Start, stop and `call` belong to coroutines of one event loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    async def start(self) -> None:
+        """Open the file and bring its schema up to date; raises what `Store.open` raises."""
+        conn = await asyncio.to_thread(self._open)
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, args=(conn,), name="store-writer", daemon=True)
+        await asyncio.to_thread(self._thread.start)
+
+    async def stop(self) -> None:
+        """Finish what was accepted, close the file, end the thread. Idempotent."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(thread.join)
+
+    async def call(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a write transaction; return its result when that is committed.
+
+        A caller that is cancelled stops waiting; the operation is committed, or fails, without it.
+        """
+        if self._thread is None or self._loop is None:
+            raise StoreClosed(f"the store {self._path} is not open")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Operation(work, future))
+        return await future
+
+    def _open(self) -> apsw.Connection:
+        check_library()
+        try:
+            conn = connect_writer(self._path)
+        except apsw.Error as error:
+            raise as_store_error(error, self._path) from error
+        try:
+            migrate(conn, str(self._path))
+        except apsw.Error as error:
+            conn.close()
+            raise as_store_error(error, self._path) from error
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+    def _run(self, conn: apsw.Connection) -> None:
+        catalog = Catalog(conn)
+        stopping = False
+        while not stopping:
+            first = self._queue.get()
+            if first is None:
+                break
+            ended, stopping = self._run_group(conn, catalog, first)
+            self._tell(ended)
+        conn.close()
+
+    def _run_group(
+        self, conn: apsw.Connection, catalog: Catalog, first: _Operation
+    ) -> tuple[list[_Ended], bool]:
+        """One transaction. Ensures: afterwards none is open, and every operation taken has an end."""
+        taken = [first]
+        ended: list[_Ended] = []
+        stopping = False
+        try:
+            conn.execute("BEGIN IMMEDIATE")
+            catalog.revalidate()
+            counts = Tally()
+            deadline = time.monotonic() + MAX_GROUP_S
+            following: _Operation | None = first
+            while following is not None:
+                ended.append(self._run_one(conn, catalog, counts, following))
+                following = None
+                if len(taken) < MAX_GROUP and time.monotonic() < deadline:
+                    with contextlib.suppress(queue.Empty):
+                        following = self._queue.get_nowait()
+                        stopping = following is None
+                if following is not None:
+                    taken.append(following)
+            if counts.write(conn):
+                catalog.clear()
+            conn.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whatever it is, every caller of the group must hear of it
+            catalog.clear()
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+            ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
+        return ended, stopping
+
+    def _run_one(
+        self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation
+    ) -> _Ended:
+        tally = Tally()
+        conn.execute("SAVEPOINT operation")
+        try:
+            result = operation.work(Tx(conn, catalog, tally))
+        except Exception as error:
+            catalog.clear()
+            if not conn.in_transaction:
+                raise  # SQLite rolled back everything (disk full, I/O error): the whole group fails
+            conn.execute("ROLLBACK TO operation")
+            conn.execute("RELEASE operation")
+            return _Ended(operation.future, None, self._named(error))
+        conn.execute("RELEASE operation")
+        counts.absorb(tally)
+        return _Ended(operation.future, result, None)
+
+    def _named(self, error: Exception) -> Exception:
+        if not isinstance(error, apsw.Error):
+            return error
+        try:
+            return as_store_error(error, self._path)
+        except apsw.Error as unnamed:
+            return unnamed
+
+    def _tell(self, ended: list[_Ended]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who would listen
+                self._loop.call_soon_threadsafe(_deliver, ended)
+
+
+def _deliver(ended: list[_Ended]) -> None:
+    for future, result, error in ended:
+        if future.done():  # its caller was cancelled
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

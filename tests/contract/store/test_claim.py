@@ -1,0 +1,134 @@
+"""Listing waiting types and claiming: order, leases, tokens, limits, concurrency."""
+
+import asyncio
+import random
+
+import pytest
+
+from store.base import JobState, Store, Tenant, WaitingType
+from store.errors import InvalidValue
+from tests.support.jobs import (
+    JOBTYPE,
+    LEASE_MS,
+    OWNER,
+    T0,
+    TENANT,
+    archive,
+    claim,
+    claim_one,
+    ids,
+    job_id,
+    new_job,
+    new_jobs,
+)
+
+
+async def test_a_claim_locks_and_counts(store: Store) -> None:
+    await store.add_jobs([new_job(1, dt_ms=T0 - 100)], now_ms=T0)
+    job = await claim_one(store, now_ms=T0 + 7)
+    assert (job.lock, job.dt_ms, job.due_ms) == (OWNER, T0 + 7 + LEASE_MS, T0 - 100)
+    assert (job.token, job.attempts, job.data) == (1, 1, b"payload 1")
+    assert await claim(store) == []
+    record = await store.get_job(TENANT, job.id, now_ms=T0 + 7)
+    assert record is not None
+    assert (record.job, record.state, record.claimed_ms) == (job, JobState.RUNNING, T0 + 7)
+
+
+async def test_order_is_priority_then_due_time_then_id(store: Store) -> None:
+    dice = random.Random(7)
+    jobs = [
+        new_job(n, priority=dice.choice((0, 500, 1000)), dt_ms=T0 - dice.randrange(5)) for n in range(100)
+    ]
+    shuffled = jobs[:]
+    dice.shuffle(shuffled)
+    await store.add_jobs(shuffled, now_ms=T0)
+    expected = sorted(jobs, key=lambda job: (-job.priority, job.dt_ms, job.id))
+    claimed = [*await claim(store, 30), *await claim(store, 30), *await claim(store, 100)]
+    assert ids(claimed) == ids(expected)
+
+
+async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) -> None:
+    await store.add_jobs([new_job(1, dt_ms=T0 + 50), new_job(2, dt_ms=T0 + 60)], now_ms=T0)
+    await store.add_jobs([new_job(3, dt_ms=T0 + 55)], now_ms=T0 + 55)
+    assert await claim(store, now_ms=T0 + 49) == []
+    assert await store.get_waiting_jobtypes(now_ms=T0 + 49) == []
+    assert [w.waiting for w in await store.get_waiting_jobtypes(now_ms=T0 + 57)] == [2]
+    assert ids(await claim(store, now_ms=T0 + 57)) == [job_id(1), job_id(3)]
+    assert ids(await claim(store, now_ms=T0 + 60)) == [job_id(2)]
+
+
+async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
+    await store.add_jobs(
+        [new_job(1), new_job(2, dt_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0
+    )
+    assert await store.get_waiting_jobtypes(now_ms=T0) == [WaitingType(JOBTYPE, 2, T0 - 9, 0)]
+    handler = await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == [WaitingType(JOBTYPE, 3, T0 - 9, handler.version)]
+    await claim(store, now_ms=T0 + 99)
+    assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == []
+
+
+async def test_a_claim_is_of_its_type_only(store: Store) -> None:
+    await store.add_jobs(
+        [new_job(1, jobtype="acme-a"), new_job(2, jobtype="acme-a-b"), new_job(3, jobtype="other-a")], now_ms=T0
+    )
+    assert ids(await claim(store, jobtype="acme-a")) == [job_id(1)]
+    assert await claim(store, jobtype="acme-unknown") == []
+
+
+async def test_paused_types_and_suspended_tenants_hand_out_nothing(store: Store) -> None:
+    await store.create_tenant(Tenant(TENANT, T0))
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    await store.set_type_paused(TENANT, JOBTYPE, paused=True)
+    assert (await store.get_waiting_jobtypes(now_ms=T0), await claim(store)) == ([], [])
+    await store.add_jobs(new_jobs(1, start=2), now_ms=T0)
+    await store.set_type_paused(TENANT, JOBTYPE, paused=False)
+    assert len(await claim(store, 1)) == 1
+    await store.update_tenant(TENANT, suspended=True)
+    assert (await store.get_waiting_jobtypes(now_ms=T0), await claim(store)) == ([], [])
+    await store.update_tenant(TENANT, suspended=False)
+    assert len(await claim(store)) == 2
+
+
+async def test_a_batch_ends_before_it_gets_too_big(store: Store) -> None:
+    await store.add_jobs([new_job(n, data=b"x" * 1000 * n) for n in range(1, 5)], now_ms=T0)
+    assert ids(await claim(store, max_bytes=3000)) == [job_id(1), job_id(2)]
+    assert ids(await claim(store, max_bytes=0)) == [job_id(3)]
+    assert ids(await claim(store)) == [job_id(4)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"limit": 0},
+        {"limit": 10_001},
+        {"lease_ms": 0},
+        {"owner": "__done"},
+        {"owner": ""},
+        {"owner": "UP"},
+        {"jobtype": "acme"},
+        {"ahead": 0},
+        {"max_bytes": -1},
+    ],
+    ids=str,
+)
+async def test_malformed_claims_are_refused(store: Store, call: dict[str, object]) -> None:
+    arguments: dict[str, object] = {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0}
+    with pytest.raises(InvalidValue):
+        await store.get_waiting_jobs(**(arguments | call))  # type: ignore[arg-type]  # wrong on purpose
+
+
+async def test_many_claimers_get_no_job_twice(store: Store) -> None:
+    await store.add_jobs(new_jobs(500), now_ms=T0)
+
+    async def claimer(number: int) -> list[str]:
+        taken: list[str] = []
+        while batch := await claim(store, 7, owner=f"c{number}"):
+            taken += ids(batch)
+            await store.release_jobs(f"c{number}", [archive(job) for job in batch], now_ms=T0)
+        return taken
+
+    taken = sum(await asyncio.gather(*(claimer(n) for n in range(12))), [])
+    assert sorted(taken) == ids(new_jobs(500))
+    (counters,) = await store.get_counters(TENANT, now_ms=T0)
+    assert (counters.waiting, counters.running, counters.ok) == (0, 0, 500)
