@@ -6,15 +6,16 @@ dies with this process, however that ends. Without any of the three the tests ar
 fail when CI is set.
 """
 
+import atexit
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ ENGINE_SH = ROOT / "tests" / "servers" / "mongo" / "engine.sh"
 START_TIMEOUT_S = 120.0
 
 # "Die with the parent" means the thread that started the process, so one thread that lives as long as this
-# process starts them all: a server restarted from a test's worker thread would otherwise end with that thread.
+# process starts them all: a server restarted by a worker thread of a test would otherwise end with it.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mongo-server")
 
 
@@ -127,18 +128,20 @@ class FerretDB(MongoServer):
         return ["sh", str(ENGINE_SH), str(self._built), str(self._data)]
 
 
-@contextmanager
-def mongo_server() -> Iterator[MongoServer]:
-    """The server that this machine can offer, running; skips or fails the test if it can offer none."""
-    server = _choose()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.close()
+@cache
+def shared_server() -> MongoServer:
+    """One server for the whole test session, started by the first test that asks and closed at the end.
+
+    Not to be killed: other tests are on it. Without a server the test is skipped, or fails in CI.
+    """
+    server = find_server()
+    server.start()
+    atexit.register(server.close)
+    return server
 
 
-def _choose() -> MongoServer:
+def find_server() -> MongoServer:
+    """A server of one's own, not started yet. Skips the test, or fails it in CI, if this machine has none."""
     if url := os.environ.get("FUNCTORY_TEST_MONGODB_URL"):
         return MongoServer(url)
     if mongod := shutil.which("mongod"):
