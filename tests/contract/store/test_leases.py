@@ -1,0 +1,103 @@
+"""Leases: renewed by their owner, lapsing by the clock that is passed in, recovered by anyone."""
+
+import pytest
+
+from store.base import JobState, Lease, Retry, Store
+from store.errors import InvalidValue
+from tests.support.jobs import (
+    LEASE_MS,
+    OWNER,
+    T0,
+    TENANT,
+    archive,
+    claim,
+    claim_one,
+    ids,
+    new_job,
+    new_jobs,
+    outcome,
+)
+
+
+async def state_of_job(store: Store, job_id: str, now_ms: int) -> JobState:
+    states = await store.get_states(TENANT, [job_id], now_ms=now_ms)
+    return states[job_id]
+
+
+async def test_a_renewed_lease_lasts_longer(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    kept, lost = await claim(store)
+    report = await store.renew_locks(OWNER, [Lease(kept.id, kept.token)], lease_ms=LEASE_MS, now_ms=T0 + 20_000)
+    assert (report.renewed, report.fixed, report.stale) == (1, (), ())
+    later = T0 + LEASE_MS
+    assert await state_of_job(store, kept.id, later) == JobState.RUNNING
+    assert await state_of_job(store, lost.id, later) == JobState.LAPSED
+    assert await store.expire_locks(now_ms=later) == 1
+    assert await state_of_job(store, lost.id, later) == JobState.WAITING
+    assert await store.expire_locks(now_ms=T0 + 20_000 + LEASE_MS - 1) == 0
+    assert await store.expire_locks(now_ms=T0 + 20_000 + LEASE_MS) == 1
+
+
+async def test_all_lapsed_leases_are_recovered_in_steps(store: Store) -> None:
+    await store.add_jobs(new_jobs(25), now_ms=T0)
+    claimed = await claim(store)
+    later = T0 + LEASE_MS
+    steps = [await store.expire_locks(now_ms=later, limit=10) for _ in range(4)]
+    assert steps == [10, 10, 5, 0]
+    again = await claim(store, now_ms=later, owner="b2")
+    assert ids(again) == ids(claimed)
+    assert {(job.token, job.attempts, job.due_ms) for job in again} == {(2, 2, T0)}
+
+
+async def test_whoever_lost_a_lease_changes_nothing_and_is_told(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    old = await claim_one(store)
+    later = T0 + LEASE_MS
+    await store.expire_locks(now_ms=later)
+    lease = Lease(old.id, old.token)
+    assert (await store.renew_locks(OWNER, [lease], lease_ms=1, now_ms=later)).stale == (old.id,)
+    report = await store.release_jobs(OWNER, [archive(old, result=b"late")], now_ms=later)
+    assert (report.applied, report.stale) == (0, (old.id,))
+    new = await claim_one(store, now_ms=later, owner=OWNER)  # the same owner, another delivery
+    before = await store.get_job(TENANT, old.id, now_ms=later)
+    for late in (archive(old), Retry(old.id, old.token, T0, outcome(code=outcome().code.RETRY))):
+        assert (await store.release_jobs(OWNER, [late], now_ms=later)).stale == (old.id,)
+    assert (await store.release_jobs("zz", [archive(new)], now_ms=later)).stale == (old.id,)
+    assert await store.get_job(TENANT, old.id, now_ms=later) == before
+    assert (await store.release_jobs(OWNER, [archive(new)], now_ms=later)).applied == 1
+
+
+async def test_a_lapsed_lease_that_nobody_took_is_still_its_owners(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    one, two = await claim(store)
+    later = T0 + 10 * LEASE_MS
+    assert (await store.renew_locks(OWNER, [Lease(one.id, 1)], lease_ms=LEASE_MS, now_ms=later)).renewed == 1
+    assert (await store.release_jobs(OWNER, [archive(two)], now_ms=later)).applied == 1
+    assert await store.expire_locks(now_ms=later) == 0
+
+
+async def test_a_fixed_visibility_timeout_is_not_renewed(store: Store) -> None:
+    await store.add_jobs([new_job(1, retry_after_ms=5_000), new_job(2)], now_ms=T0)
+    fixed, plain = await claim(store)
+    assert (fixed.dt_ms, plain.dt_ms) == (T0 + 5_000, T0 + LEASE_MS)
+    leases = [Lease(fixed.id, fixed.token), Lease(plain.id, plain.token), Lease("unknown", 1)]
+    report = await store.renew_locks(OWNER, leases, lease_ms=LEASE_MS, now_ms=T0 + 1_000)
+    assert (report.renewed, report.fixed, report.stale) == (1, (fixed.id,), ("unknown",))
+    assert await store.expire_locks(now_ms=T0 + 5_000) == 1
+
+
+async def test_only_one_of_two_late_reports_counts(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    job = await claim_one(store)
+    report = await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    again = await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    assert ((report.applied, report.stale), (again.applied, again.stale)) == ((1, ()), (0, (job.id,)))
+    (counters,) = await store.get_counters(TENANT, now_ms=T0)
+    assert counters.ok == 1
+
+
+async def test_malformed_renewals_are_refused(store: Store) -> None:
+    with pytest.raises(InvalidValue):
+        await store.renew_locks(OWNER, [], lease_ms=0, now_ms=T0)
+    with pytest.raises(InvalidValue):
+        await store.renew_locks("NOT A SYSID", [], lease_ms=1, now_ms=T0)

@@ -1,0 +1,177 @@
+"""Parents and children: who waits for whom, who wakes whom."""
+
+import pytest
+
+from store.base import Code, JobState, Store
+from store.errors import Conflict, NotFound
+from tests.support.jobs import (
+    LEASE_MS,
+    OWNER,
+    T0,
+    TENANT,
+    archive,
+    claim,
+    claim_one,
+    ids,
+    job_id,
+    new_job,
+    new_jobs,
+    retry,
+)
+
+CHILD = "acme-child"
+
+
+async def parent_with_children(store: Store, count: int) -> str:
+    """A running parent with held children 1..count."""
+    await store.add_jobs([new_job(0)], now_ms=T0)
+    parent = await claim_one(store)
+    for number in range(1, count + 1):
+        child = new_job(number, jobtype=CHILD, parent=parent.id)
+        report = await store.create_job(child, now_ms=T0)
+        assert (report.created, report.state) == (True, JobState.PAUSED)
+    return parent.id
+
+
+async def states(store: Store, *numbers: int, now_ms: int = T0) -> list[JobState]:
+    found = await store.get_states(TENANT, [job_id(n) for n in numbers], now_ms=now_ms)
+    return [found[job_id(n)] for n in numbers]
+
+
+async def end(store: Store, jobtype: str, code: Code = Code.OK, now_ms: int = T0) -> str:
+    job = await claim_one(store, jobtype=jobtype, now_ms=now_ms)
+    await store.release_jobs(OWNER, [archive(job, code)], now_ms=now_ms)
+    return job.id
+
+
+async def running(store: Store, jobtype: str) -> int:
+    counters = {c.jobtype: c for c in await store.get_counters(TENANT, now_ms=T0)}
+    return counters[jobtype].running
+
+
+async def test_children_run_after_their_parent_and_wake_it(store: Store) -> None:
+    parent_id = await parent_with_children(store, 2)
+    assert await claim(store, jobtype=CHILD) == []
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    assert (record.children, record.pending_children) == (2, 2)
+    report = await store.release_jobs(OWNER, [archive(record.job)], now_ms=T0)
+    assert (report.applied, report.paused) == (1, (parent_id,))
+    assert await states(store, 0, 1, 2) == [JobState.PAUSED, JobState.WAITING, JobState.WAITING]
+    assert {c.jobtype: c.ok for c in await store.get_counters(TENANT, now_ms=T0)} == {"acme-thumb": 0, CHILD: 0}
+    await end(store, CHILD)
+    assert await states(store, 0) == [JobState.PAUSED]
+    await end(store, CHILD, Code.FAILED, now_ms=T0 + 5)
+    assert await states(store, 0, now_ms=T0 + 5) == [JobState.WAITING]
+    parent = await claim_one(store, now_ms=T0 + 5)
+    assert (parent.attempts, parent.token, parent.due_ms) == (1, 2, T0 + 5)
+    await store.release_jobs(OWNER, [archive(parent)], now_ms=T0 + 6)
+    assert await states(store, 0) == [JobState.ARCHIVED]
+    counters = {c.jobtype: c for c in await store.get_counters(TENANT, now_ms=T0)}
+    assert (counters[CHILD].ok, counters[CHILD].failed, counters["acme-thumb"].ok) == (1, 1, 1)
+    assert {c.blocked for c in counters.values()} == {0}
+
+
+async def test_a_parent_that_failed_takes_its_held_children_along(store: Store) -> None:
+    parent_id = await parent_with_children(store, 2)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    await store.release_jobs(OWNER, [archive(record.job, Code.FAILED)], now_ms=T0)
+    assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
+    counters = {c.jobtype: c for c in await store.get_counters(TENANT, now_ms=T0)}
+    assert (counters[CHILD].cancelled, counters[CHILD].blocked) == (2, 0)
+    child = await store.get_job(TENANT, job_id(1), now_ms=T0)
+    assert child is not None
+    assert child.outcome is not None
+    assert (child.outcome.code, child.outcome.exitcode) == (Code.CANCELLED, 499)
+
+
+async def test_cancelling_the_last_child_wakes_the_parent(store: Store) -> None:
+    parent_id = await parent_with_children(store, 1)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    await store.release_jobs(OWNER, [archive(record.job)], now_ms=T0)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0 + 1)
+    assert await states(store, 0, 1, now_ms=T0 + 1) == [JobState.WAITING, JobState.ARCHIVED]
+
+
+async def test_a_parent_whose_children_are_gone_before_it_ends_is_archived(store: Store) -> None:
+    parent_id = await parent_with_children(store, 1)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    assert (record.children, record.pending_children) == (1, 0)
+    report = await store.release_jobs(OWNER, [archive(record.job)], now_ms=T0)
+    assert report.paused == ()
+    assert await states(store, 0) == [JobState.ARCHIVED]
+
+
+async def test_children_stay_held_while_their_parent_is_retried(store: Store) -> None:
+    parent_id = await parent_with_children(store, 1)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    await store.release_jobs(OWNER, [retry(record.job, T0)], now_ms=T0)
+    assert await states(store, 0, 1) == [JobState.WAITING, JobState.PAUSED]
+    await claim_one(store)
+    await store.expire_locks(now_ms=T0 + LEASE_MS)
+    assert await states(store, 0, 1, now_ms=T0 + LEASE_MS) == [JobState.WAITING, JobState.PAUSED]
+
+
+async def test_a_child_can_add_siblings_for_its_paused_parent(store: Store) -> None:
+    parent_id = await parent_with_children(store, 1)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    await store.release_jobs(OWNER, [archive(record.job)], now_ms=T0)
+    sibling = new_job(2, jobtype=CHILD, parent=parent_id)
+    assert (await store.create_job(sibling, now_ms=T0)).state == JobState.WAITING
+    await end(store, CHILD)
+    assert await states(store, 0) == [JobState.PAUSED]
+    await end(store, CHILD)
+    assert await states(store, 0) == [JobState.WAITING]
+
+
+async def test_a_held_child_is_not_woken_by_its_own_child(store: Store) -> None:
+    await parent_with_children(store, 1)
+    grandchild = new_job(2, jobtype="acme-grand", parent=job_id(1))
+    assert (await store.create_job(grandchild, now_ms=T0)).state == JobState.WAITING
+    await end(store, "acme-grand")
+    assert await states(store, 0, 1, 2) == [JobState.RUNNING, JobState.PAUSED, JobState.ARCHIVED]
+
+
+async def test_a_replayed_child_does_not_count_twice(store: Store) -> None:
+    parent_id = await parent_with_children(store, 2)
+    record = await store.get_job(TENANT, parent_id, now_ms=T0)
+    assert record is not None
+    await store.release_jobs(OWNER, [archive(record.job)], now_ms=T0)
+    first = await end(store, CHILD)
+    assert await store.replay_jobs(TENANT, [first], dt_ms=T0 - 10, now_ms=T0) == (first,)
+    assert await end(store, CHILD) == first
+    assert await states(store, 0) == [JobState.PAUSED]
+    await end(store, CHILD)
+    assert await states(store, 0) == [JobState.WAITING]
+
+
+async def test_who_cannot_be_a_parent(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    with pytest.raises(NotFound):
+        await store.create_job(new_job(9, parent="nobody"), now_ms=T0)
+    with pytest.raises(Conflict):
+        await store.create_job(new_job(9, parent=job_id(0)), now_ms=T0)
+    job = await claim_one(store)
+    with pytest.raises(NotFound):
+        await store.create_job(new_job(9, jobtype="other-child", parent=job.id), now_ms=T0)
+    await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    with pytest.raises(Conflict):
+        await store.create_job(new_job(9, parent=job.id), now_ms=T0)
+    assert await store.get_job(TENANT, job_id(9), now_ms=T0) is None
+
+
+async def test_children_are_listed_in_order_in_pages(store: Store) -> None:
+    parent_id = await parent_with_children(store, 5)
+    first = await store.list_children(TENANT, parent_id, now_ms=T0, limit=3)
+    assert first.cursor is not None
+    rest = await store.list_children(TENANT, parent_id, now_ms=T0, limit=3, cursor=first.cursor)
+    assert ids([r.job for r in (*first.records, *rest.records)]) == [job_id(n) for n in range(1, 6)]
+    assert rest.cursor is None
+    assert {r.job.parent for r in first.records} == {parent_id}
+    assert (await store.list_children("other", parent_id, now_ms=T0)).records == ()
