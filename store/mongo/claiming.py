@@ -200,7 +200,9 @@ class Claiming(Rates):
             for document in group:
                 document |= {"s": RUNNING, "at": lease_end, "lock": claim.owner, "token": token + 1}
                 document["attempts"] += 1
-        return [document for document in chosen if document["_id"] in ours]
+        taken = [document for document in chosen if document["_id"] in ours]
+        self.deliveries.remember(taken)
+        return taken
 
 
 class _Gate:

@@ -14,6 +14,7 @@ from pymongo.monitoring import CommandListener
 
 from store.errors import StoreClosed
 from store.mongo.blobs import Blobs
+from store.mongo.deliveries import Deliveries
 from store.mongo.driver import Client, connect, disconnect, retried, translated
 from store.mongo.ledger import Ledger
 from store.mongo.schema import Collections, prepare
@@ -32,6 +33,7 @@ class Core:
         self._client: Client | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self._known_failures: set[tuple[str, str]] = set()
+        self.deliveries = Deliveries()
         self.collections: Collections
         self.ledger: Ledger
         self.blobs: Blobs

@@ -43,8 +43,8 @@ Bucket = _Bucket
 T = TypeVar("T")
 
 DEFAULT_DATABASE: Final = "functory"
-SELECTION_TIMEOUT_MS: Final = 5_000
-SOCKET_TIMEOUT_MS: Final = 60_000
+DEFAULTS_MS: Final = {"serverSelectionTimeoutMS": 5_000, "socketTimeoutMS": 60_000}
+"""Unless the URL says otherwise."""
 RETRIES: Final = 4
 RETRY_BASE_S: Final = 0.05
 
@@ -69,16 +69,16 @@ def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client
 
     Raises UnsupportedStore for a URL that the driver refuses; the message never repeats the URL.
     """
+    defaults: dict[str, Any] = {k: v for k, v in DEFAULTS_MS.items() if k.lower() not in url.lower()}
     try:
         client: Client = _Client(
             url,
             w="majority",
             journal=True,
             readPreference="primary",
-            serverSelectionTimeoutMS=SELECTION_TIMEOUT_MS,
-            socketTimeoutMS=SOCKET_TIMEOUT_MS,
             appname="functory",
             event_listeners=list(listeners),
+            **defaults,
         )
         options: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
         database = client.get_default_database(DEFAULT_DATABASE, codec_options=options)

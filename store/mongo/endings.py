@@ -164,7 +164,7 @@ def _queue_again(
     if release.data is not None:
         update["$set"] |= data_fields(data or b"", len(release.data))
         size_bytes += len(release.data) - document["size"]
-        condition = condition | {"size": document["size"]}
+        condition = condition | {"size": document["size"], "rev": document.get("rev")}
     change = int(deferred) - int(document.get("d", False))
     effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=size_bytes)
     effect = of_run(effect, release.outcome, document["due"])

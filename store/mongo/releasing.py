@@ -1,7 +1,8 @@
 """Ending deliveries: renew and release, each on condition of its owner and token.
 
-One read, one plan, one bulk write and one count for the whole batch, whatever the outcomes. Jobs that have a
-parent or children take a second path after it (relatives.py); most have neither.
+One plan, one bulk write and one count for the whole batch, whatever the outcomes, and one read before for
+what this object did not claim itself. Jobs that have a parent or children take a second path after it
+(relatives.py); most have neither.
 """
 
 from collections.abc import Sequence
@@ -81,8 +82,9 @@ class Releasing(Relatives):
         left = {release.id: release for release in releases}
         paused: list[str] = []
         stale: set[str] = set()
+        held = self.deliveries.recall(owner, {release.id: release.token for release in releases})
         while left:
-            held = await self._held(owner, {job_id: release.token for job_id, release in left.items()})
+            held |= await self._held(owner, {i: left[i].token for i in left if i not in held})
             stale |= left.keys() - held.keys()
             endings = [await self._keep_bytes(left[job_id], document) for job_id, document in held.items()]
             done = await self._end_plain(owner, endings, now_ms)
@@ -100,6 +102,7 @@ class Releasing(Relatives):
             for ending in endings:
                 await self._drop_bytes(ending, applied=ending.release.id in done)
             left = {job_id: left[job_id] for job_id in held if job_id not in done}
+            held = {}  # what was not as remembered, or not as read, is read again
         return ReleaseReport(
             applied=len(releases) - len(stale),
             stale=tuple(release.id for release in releases if release.id in stale),
