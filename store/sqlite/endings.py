@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from store.sqlite.moves import leave, put_in_queue
-from store.sqlite.rows import inline, result_key, write_blob
+from store.sqlite.rows import result_key, write_blob
 from store.sqlite.schema import INLINE_BYTES, State
 from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
@@ -15,7 +15,8 @@ CANCELLED_EXITCODE: Final = 499
 ABANDONED_EXITCODE: Final = 504
 
 COLUMNS: Final = (
-    "j.n, j.id, j.type, j.lane, j.state, j.due, j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending"
+    "j.n, j.id, j.type, j.lane, j.state, j.due, j.token, j.attempts, j.retry_after, j.code,"
+    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending"
 )
 
 
@@ -28,6 +29,10 @@ class Row(NamedTuple):
     lane: int
     state: int
     due: int
+    token: int
+    attempts: int
+    retry_after_ms: int | None
+    code: int | None
     result_bytes: int
     log_bytes: int
     parent: str | None
@@ -84,59 +89,58 @@ def held_children(tx: Tx, parent: str) -> list[Row]:
 def write_outcomes(
     tx: Tx, sql: str, endings: Sequence[Ending], now_ms: int, then: Sequence[tuple[Any, ...]] | None = None
 ) -> None:
-    """Run ARCHIVE, QUEUE or the like for every ending; `then` has the further values of each, before the
-    number."""
-    further: Iterable[tuple[Any, ...]] = then if then is not None else [()] * len(endings)
-    tx.conn.executemany(
-        sql,
-        [(*_values(e.outcome, now_ms), *more, e.row.n) for e, more in zip(endings, further, strict=True)],
-    )
-    sizes: Counter[int] = Counter()
-    for row, outcome, _ in endings:
-        result_bytes = 0 if outcome.result is None else len(outcome.result)
-        sizes[row.type] += result_bytes + len(outcome.log) - row.result_bytes - row.log_bytes
-        if outcome.result is not None and result_bytes > INLINE_BYTES:
-            write_blob(tx.conn, result_key(row.n), outcome.result)
+    """Run ARCHIVE, QUEUE or the like for every ending; `then` has the further values of each, if it takes any."""
+    parameters = []
+    changes_bytes: defaultdict[int, int] = defaultdict(int)
+    for index, (row, outcome, _) in enumerate(endings):
+        code, exitcode, started_ms, duration_us, result, log, version, isolation, fingerprint, message = (
+            outcome
+        )
+        result_bytes = len(result) if result else 0
+        if result_bytes > INLINE_BYTES:
+            write_blob(tx.conn, result_key(row.n), result or b"")
+            result = None
         elif row.result_bytes > INLINE_BYTES:
             tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(row.n),))
-    for number, change_bytes in sizes.items():
+        log_bytes = len(log)
+        changes_bytes[row.type] += result_bytes + log_bytes - row.result_bytes - row.log_bytes
+        parameters.append(
+            (
+                CODE_NUMBER[code],
+                exitcode,
+                started_ms,
+                duration_us,
+                now_ms,
+                version,
+                isolation or None,
+                fingerprint or None,
+                message or None,
+                result,
+                result_bytes,
+                log or None,
+                log_bytes,
+                *(then[index] if then else ()),
+                row.n,
+            )
+        )
+    tx.conn.executemany(sql, parameters)
+    for number, change_bytes in changes_bytes.items():
         tx.tally.size(number, change_bytes)
 
 
-def _values(outcome: Outcome, now_ms: int) -> tuple[Any, ...]:
-    result = outcome.result
-    return (
-        CODE_NUMBER[outcome.code],
-        outcome.exitcode,
-        outcome.started_ms,
-        outcome.duration_us,
-        now_ms,
-        outcome.handler_version,
-        outcome.isolation or None,
-        outcome.fingerprint or None,
-        outcome.message or None,
-        inline(result),
-        0 if result is None else len(result),
-        outcome.log or None,
-        len(outcome.log),
-    )
-
-
 def count_endings(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
-    durations: defaultdict[int, list[int]] = defaultdict(list)
-    waits: defaultdict[int, list[int]] = defaultdict(list)
-    codes: Counter[tuple[int, Code]] = Counter()
-    for row, outcome, ran in endings:
-        codes[row.type, outcome.code] += 1
-        if ran:
-            durations[row.type].append(outcome.duration_us)
-            waits[row.type].append((outcome.started_ms - row.due) * 1000)
-        if outcome.fingerprint:
-            tx.tally.failed(row.type, outcome, row.id, now_ms)
-    for (number, code), count in codes.items():
-        tx.tally.ended(number, code, count, now_ms)
-    for number, values in durations.items():
-        tx.tally.ran(number, values, waits[number], now_ms)
+    for number in {ending.row.type for ending in endings}:
+        mine = [ending for ending in endings if ending.row.type == number]
+        for code, count in Counter([ending.outcome.code for ending in mine]).items():
+            tx.tally.ended(number, code, count, now_ms)
+        runs = [(row.due, outcome.started_ms, outcome.duration_us) for row, outcome, ran in mine if ran]
+        if runs:
+            durations_us = [duration_us for _, _, duration_us in runs]
+            waits_us = [(started_ms - due) * 1000 for due, started_ms, _ in runs]
+            tx.tally.ran(number, durations_us, waits_us, now_ms)
+        for row, outcome, _ in mine:
+            if outcome.fingerprint:
+                tx.tally.failed(number, outcome, row.id, now_ms)
 
 
 def _settle_parents(tx: Tx, parents: Iterable[str | None], now_ms: int) -> None:

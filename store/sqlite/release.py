@@ -7,7 +7,7 @@ by row number.
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from store.sqlite.endings import (
     COLUMNS,
@@ -24,36 +24,23 @@ from store.sqlite.schema import State
 from store.sqlite.writer import Tx
 from store.values.jobs import Archive, Code, Lease, Rearm, Release, ReleaseReport, RenewReport, Retry
 
-_OWNED: Final = (
-    f"SELECT j.token, j.attempts, j.retry_after, {COLUMNS} FROM json_each(?) AS e"
-    " CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
+OWNED: Final = (
+    f"SELECT {COLUMNS} FROM json_each(?) AS e CROSS JOIN jobs j ON j.id = e.value"
+    " WHERE j.state = 2 AND j.lock = ?"
 )
 
 
-class _Owned(NamedTuple):
-    """A delivery that is still its owner's, if the token is."""
-
-    token: int
-    attempts: int
-    retry_after_ms: int | None
-    row: Row
-
-
-def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, _Owned]:
+def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, Row]:
     """The current deliveries among those named, by id."""
     tokens = {lease.id: lease.token for lease in leases}
-    found = tx.conn.execute(_OWNED, (json.dumps(list(tokens)), owner))
-    return {
-        row[4]: _Owned(row[0], row[1], row[2], Row._make(row[3:]))
-        for row in found
-        if tokens[row[4]] == row[0]
-    }
+    found = [Row._make(row) for row in tx.conn.execute(OWNED, (json.dumps(list(tokens)), owner))]
+    return {row.id: row for row in found if tokens[row.id] == row.token}
 
 
 def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_ms: int) -> RenewReport:
     owned = _owned(tx, owner, leases)
-    fixed = tuple(job_id for job_id, held in owned.items() if held.retry_after_ms is not None)
-    renewed = [held.row.n for held in owned.values() if held.retry_after_ms is None]
+    fixed = tuple(row.id for row in owned.values() if row.retry_after_ms is not None)
+    renewed = [row.n for row in owned.values() if row.retry_after_ms is None]
     tx.conn.executemany("UPDATE jobs SET lease = ? WHERE n = ?", [(now_ms + lease_ms, n) for n in renewed])
     stale = tuple(lease.id for lease in leases if lease.id not in owned)
     return RenewReport(len(renewed), fixed, stale)
@@ -62,28 +49,27 @@ def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_
 def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -> ReleaseReport:
     owned = _owned(tx, owner, releases)
     archived: list[Ending] = []
+    blocked: list[Ending] = []
     queued: list[Ending] = []
     places: list[tuple[int, int, int]] = []
-    given_back: list[_Owned] = []
-    blocked: list[Ending] = []
+    given_back: list[Row] = []
     for release in releases:
-        held = owned.get(release.id)
-        if held is None:
+        row = owned.get(release.id)
+        if row is None:
             continue
         if isinstance(release, Archive):
-            ending = Ending(held.row, release.outcome)
-            waits_for_children = held.row.pending and release.outcome.code == Code.OK
-            (blocked if waits_for_children else archived).append(ending)
+            waits_for_children = row.pending and release.outcome.code == Code.OK
+            (blocked if waits_for_children else archived).append(Ending(row, release.outcome))
         elif isinstance(release, Retry | Rearm):
             rearmed = isinstance(release, Rearm)
             outcome = release.outcome if rearmed else release.outcome._replace(result=None)
-            queued.append(Ending(held.row, outcome))
+            queued.append(Ending(row, outcome))
             state = queued_state(release.dt_ms, now_ms)
-            places.append((state, release.dt_ms, 0 if rearmed else held.attempts))
+            places.append((state, release.dt_ms, 0 if rearmed else row.attempts))
             if release.data is not None:
-                change_payload(tx, held.row.n, release.data)
+                change_payload(tx, row.n, release.data)
         else:
-            given_back.append(held)
+            given_back.append(row)
     _queue_again(tx, queued, places, now_ms)
     _give_back(tx, given_back, now_ms)
     for ending in blocked:
@@ -91,8 +77,8 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     end_jobs(tx, archived, now_ms)
     return ReleaseReport(
         applied=len(owned),
-        stale=tuple(release.id for release in releases if release.id not in owned),
-        paused=tuple(ending.row.id for ending in blocked),
+        stale=tuple([release.id for release in releases if release.id not in owned]),
+        paused=tuple([ending.row.id for ending in blocked]),
     )
 
 
@@ -104,8 +90,7 @@ def _queue_again(tx: Tx, endings: list[Ending], places: list[tuple[int, int, int
         put_in_queue(tx, ending.row.lane, state)
 
 
-def _give_back(tx: Tx, given_back: list[_Owned], now_ms: int) -> None:
-    rows = [held.row for held in given_back]
+def _give_back(tx: Tx, rows: list[Row], now_ms: int) -> None:
     requeue(tx, rows, now_ms)
     undo = "UPDATE jobs SET attempts = attempts - 1 WHERE n = ?"
     tx.conn.executemany(undo, [(row.n,) for row in rows])
