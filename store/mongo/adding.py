@@ -1,7 +1,6 @@
 """Adding jobs in bulk, and the numbers of indexed queues."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
@@ -10,13 +9,11 @@ from store.checks import check_new_jobs, check_time
 from store.errors import StoreUnavailable
 from store.mongo.core import Core, reads, writes
 from store.mongo.documents import job_document
-from store.mongo.driver import Document, retried
+from store.mongo.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.schema import QUEUED
 from store.mongo.tally import Effect
 from store.names import check_label
 from store.values.jobs import AddReport, JournalPosition, NewJob
-
-_DUPLICATE_KEY: Final = 11000
 
 
 class Adding(Core):
@@ -33,9 +30,8 @@ class Adding(Core):
         added = await self.insert_jobs(first, now_ms) if first else 0
         if position is not None:
             place = {"segment": position.segment, "offset": position.offset, "line": position.line}
-            await retried(
-                lambda: self.collections.positions.replace_one({"_id": position.reader}, place, upsert=True)
-            )
+            positions = self.collections.positions
+            await retried(lambda: upserted(lambda: positions.replace_one({"_id": position.reader}, place, upsert=True)))
         return AddReport(added, len(jobs) - added)
 
     @reads
@@ -78,12 +74,10 @@ class Adding(Core):
             await self.collections.jobs.insert_many(documents, ordered=False)
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
-            if any(problem["code"] != _DUPLICATE_KEY for problem in problems):
+            if any(problem["code"] != DUPLICATE_KEY for problem in problems):
                 raise
             if error.details.get("writeConcernErrors"):
-                raise StoreUnavailable(
-                    "add_jobs: the write was not confirmed by a majority in time"
-                ) from error
+                raise StoreUnavailable("add_jobs: the write was not confirmed by a majority in time") from error
             return {problem["index"] for problem in problems}
         return set()
 
@@ -100,7 +94,8 @@ class Adding(Core):
             for jobtype in {job.jobtype for job in jobs if job.domain}
         ]
         if marks:
-            await retried(lambda: self.collections.types.bulk_write(marks, ordered=False))
+            types = self.collections.types
+            await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
 
     async def give_seqs(self, jobs: Sequence[NewJob], now_ms: int) -> dict[str, int]:
         """The next numbers of their types for the indexed ones, by id, in the order of the batch.
@@ -120,6 +115,7 @@ class Adding(Core):
     async def _open_range(self, jobtype: str, count: int, now_ms: int) -> int:
         """Moves the head of the queue by count. Answers where it was."""
         types = self.collections.types
+        made = {"$setOnInsert": {"head": 0}}
         while True:
             found = await types.find_one({"_id": jobtype}, {"head": 1})
             head: int = (found or {}).get("head", 0)
@@ -128,7 +124,7 @@ class Adding(Core):
                 "$push": {"open": {"first": head + 1, "at": now_ms}},
             }
             if found is None:
-                await types.update_one({"_id": jobtype}, {"$setOnInsert": {"head": 0}}, upsert=True)
+                await upserted(lambda: types.update_one({"_id": jobtype}, made, upsert=True))
             same = {"_id": jobtype, "head": head} if head else {"_id": jobtype, "head": {"$in": [0, None]}}
             if (await types.update_one(same, moved)).modified_count == 1:
                 return head
@@ -144,6 +140,4 @@ class Adding(Core):
 
 
 def add_effect(job: NewJob, now_ms: int) -> Effect:
-    return Effect(
-        job.jobtype, job.id, live=1, deferred=int(job.dt_ms > now_ms), jobs=1, size_bytes=len(job.data)
-    )
+    return Effect(job.jobtype, job.id, live=1, deferred=int(job.dt_ms > now_ms), jobs=1, size_bytes=len(job.data))

@@ -125,14 +125,10 @@ class Claiming(Rates):
         chosen = _fitting(candidates, claim)
         wanted = Counter(document["dom"] for document in chosen if document["dom"] in buckets)
         given = await self.take_tokens(buckets, wanted, mark=mark, now_ms=claim.now_ms)
-        allowed = [
-            document for document in chosen if document["dom"] not in wanted or document["dom"] in given
-        ]
+        allowed = [document for document in chosen if document["dom"] not in wanted or document["dom"] in given]
         taken = await self._lock(allowed, claim, mark)
         used = Counter(document["dom"] for document in taken)
-        unused = Counter(
-            {domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]}
-        )
+        unused = Counter({domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]})
         await self.give_tokens_back(tenant, unused)
         return taken, bool(chosen)
 
@@ -148,17 +144,13 @@ class Claiming(Rates):
         )
         return {group["_id"] for group in groups}
 
-    async def _read_domains(
-        self, claim: _Claim, domains: Iterable[str], tokens: Mapping[str, int]
-    ) -> list[Document]:
+    async def _read_domains(self, claim: _Claim, domains: Iterable[str], tokens: Mapping[str, int]) -> list[Document]:
         """The first jobs in the order of the queue, of each domain no more than it has tokens."""
         open_domains = sorted(domain for domain in domains if tokens.get(domain, 1) > 0)
         limited = [domain for domain in open_domains if domain in tokens]
         free = [domain for domain in open_domains if domain not in tokens]
         reads = [self._read_queue(claim, [domain], min(tokens[domain], claim.limit)) for domain in limited]
-        reads += [
-            self._read_queue(claim, free[i : i + _SEEKS], claim.limit) for i in range(0, len(free), _SEEKS)
-        ]
+        reads += [self._read_queue(claim, free[i : i + _SEEKS], claim.limit) for i in range(0, len(free), _SEEKS)]
         found = [document for part in await asyncio.gather(*reads) for document in part]
         found.sort(key=lambda document: (-document["prio"], document["at"], document["_id"]))
         return found[: claim.limit]

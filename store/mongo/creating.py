@@ -37,9 +37,7 @@ class Creating(Adding, Relatives):
             report = await self._create(job, now_ms)
             if report is not None:
                 return report
-        raise StoreUnavailable(
-            f"create_job {job.id}: others keep changing the same name or parent; try again"
-        )
+        raise StoreUnavailable(f"create_job {job.id}: others keep changing the same name or parent; try again")
 
     async def _create(self, job: NewJob, now_ms: int) -> CreateReport | None:
         """None: somebody else was quicker somewhere, look again."""

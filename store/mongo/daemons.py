@@ -51,9 +51,7 @@ class Daemons(Core):
 
     @reads
     async def set_daemon_paused(self, sysid: str, *, paused: bool) -> None:
-        done = await self.collections.daemons.update_one(
-            {"_id": check_owner(sysid)}, {"$set": {"paused": paused}}
-        )
+        done = await self.collections.daemons.update_one({"_id": check_owner(sysid)}, {"$set": {"paused": paused}})
         if done.matched_count == 0:
             raise NotFound(f"no daemon has the sysid {sysid}")
 

@@ -41,9 +41,7 @@ class Desk(Upkeep):
         while True:
             job = await self._find(tenant, job_id)
             _check_update(job, token, dt_ms)
-            if await self.change(
-                job, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms
-            ):
+            if await self.change(job, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms):
                 return job_state(job if dt_ms is None else job | {"at": dt_ms}, now_ms)
 
     @writes
@@ -57,21 +55,15 @@ class Desk(Upkeep):
                 what = "is running" if job["s"] == schema.RUNNING else "has ended"
                 raise Conflict(f"job {job_id} {what}: only a job that has not started can be cancelled")
             if job["kin"]:
-                ended = (
-                    await self.end_with_relatives(job, CANCELLED, None, owner=None, now_ms=now_ms) is not None
-                )
+                ended = await self.end_with_relatives(job, CANCELLED, None, owner=None, now_ms=now_ms) is not None
             else:
-                ended = bool(
-                    await self.apply([archive_step(job, CANCELLED, None, now_ms=now_ms, ran=False)], now_ms)
-                )
+                ended = bool(await self.apply([archive_step(job, CANCELLED, None, now_ms=now_ms, ran=False)], now_ms))
             if ended:
                 await self.blobs.remove([job.get("out", {}).get("blob")])
                 return
 
     @writes
-    async def replay_jobs(
-        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int
-    ) -> tuple[str, ...]:
+    async def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
         check_time("dt_ms", dt_ms)
         check_time("now_ms", now_ms)
         archived = await self._archived(tenant, job_ids)
@@ -97,9 +89,7 @@ class Desk(Upkeep):
         return IndexState(found.get("head", 0), processed, processed + 1 if _ended_badly(after) else None)
 
     @writes
-    async def advance_index(
-        self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000
-    ) -> IndexState:
+    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
         check_jobtype(tenant, jobtype)
         check_range("limit", limit, 1, 10_000)
         found = await self.collections.types.find_one({"_id": jobtype}) or {}

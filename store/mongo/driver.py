@@ -46,6 +46,7 @@ DEFAULT_DATABASE: Final = "functory"
 DEFAULTS_MS: Final = {"serverSelectionTimeoutMS": 5_000, "socketTimeoutMS": 60_000}
 """Unless the URL says otherwise."""
 RETRIES: Final = 4
+DUPLICATE_KEY: Final = 11000
 RETRY_BASE_S: Final = 0.05
 
 # What a server says when it is on its way down or up, or another node has become primary, or gave up on a
@@ -102,6 +103,23 @@ async def aggregate(collection: Collection, pipeline: Sequence[Mapping[str, Any]
     return await cursor.to_list(None)
 
 
+async def upserted(call: Callable[[], Awaitable[T]]) -> T:
+    """What a call with upsert answers. Two callers may both find nothing and both insert: the server refuses
+    the second, which has to look again, and then finds what the first inserted."""
+    for _ in range(RETRIES):
+        try:
+            return await call()
+        except (driver_errors.DuplicateKeyError, driver_errors.BulkWriteError) as error:
+            if not _only_duplicates(error):
+                raise
+    return await call()
+
+
+def _only_duplicates(error: driver_errors.OperationFailure) -> bool:
+    problems = (error.details or {}).get("writeErrors", ())
+    return all(problem["code"] == DUPLICATE_KEY for problem in problems)
+
+
 async def find_and_update(
     collection: Collection,
     which: Mapping[str, Any],
@@ -111,10 +129,13 @@ async def find_and_update(
     fields: Mapping[str, Any] | None = None,
 ) -> Document | None:
     """The document after the update, or None where the condition matched nothing (the stubs say never)."""
-    found: Document | None = await collection.find_one_and_update(
-        which, update, projection=fields, upsert=upsert, return_document=ReturnDocument.AFTER
-    )
-    return found
+
+    async def call() -> Document | None:
+        return await collection.find_one_and_update(
+            which, update, projection=fields, upsert=upsert, return_document=ReturnDocument.AFTER
+        )
+
+    return await upserted(call)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -144,9 +165,7 @@ def translated(what: str) -> Iterator[None]:
         if isinstance(error, driver_errors.OperationFailure) and error.code in _FULL_CODES:
             raise StoreFull(f"{what}: the server's disk is full") from error
         if is_transient(error):
-            raise StoreUnavailable(
-                f"{what}: MongoDB cannot be reached or is changing: {error!s:.300}"
-            ) from error
+            raise StoreUnavailable(f"{what}: MongoDB cannot be reached or is changing: {error!s:.300}") from error
         raise StoreError(f"{what}: MongoDB refused: {error!s:.500}") from error
 
 

@@ -80,9 +80,7 @@ def release_step(
     return Step(condition, update, Effect(document["type"], document["_id"]))
 
 
-def archive_step(
-    document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool
-) -> Step:
+def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:
     """The end of a job, from any state that it was in."""
     kept = outcome_document(outcome, result)
     effect = Effect(

@@ -9,7 +9,7 @@ from store.checks import check_handler, check_range
 from store.errors import NotFound
 from store.mongo import schema
 from store.mongo.core import Core, reads, writes
-from store.mongo.driver import Document
+from store.mongo.driver import Document, find_and_update
 from store.names import check_jobtype, check_tenant
 from store.values.records import Handler, HandlerSummary
 
@@ -63,11 +63,7 @@ class Handlers(Core):
         which = {"_id": schema.types_of(check_tenant(tenant)), "current": {"$gt": 0}}
         shelf = await self.collections.shelf.find(which).sort("_id", 1).to_list(None)
         keys = [_key(row["_id"], row["current"]) for row in shelf]
-        rows = (
-            await self.collections.versions.find({"_id": {"$in": keys}}, {"data": 0})
-            .sort("type", 1)
-            .to_list(None)
-        )
+        rows = await self.collections.versions.find({"_id": {"$in": keys}}, {"data": 0}).sort("type", 1).to_list(None)
         return [_summary(row, row["version"]) for row in rows]
 
     @reads
@@ -98,13 +94,10 @@ class Handlers(Core):
         if current is not None and (current.lang, current.data) == (new.lang, new.data):
             return current
         shelf = self.collections.shelf
-        numbered = await shelf.find_one_and_update(
-            {"_id": new.jobtype},
-            {"$inc": {"last": 1}, "$setOnInsert": {"current": 0}},
-            upsert=True,
-            return_document=True,
+        numbered = await find_and_update(
+            shelf, {"_id": new.jobtype}, {"$inc": {"last": 1}, "$setOnInsert": {"current": 0}}, upsert=True
         )
-        new = new._replace(version=numbered["last"])
+        new = new._replace(version=(numbered or {})["last"])
         await self.collections.versions.insert_one(
             {
                 "_id": _key(new.jobtype, new.version),

@@ -33,7 +33,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.errors import StoreUnavailable
-from store.mongo.driver import Document, find_and_update, retried
+from store.mongo.driver import DUPLICATE_KEY, Document, find_and_update, retried
 from store.mongo.schema import Collections, next_number
 from store.mongo.tally import Effect, updates_of
 
@@ -42,7 +42,6 @@ MAX_WRITERS: Final = 16
 REMEMBERED: Final = 4
 """Numbers that a job document keeps. One is lost only if the job changes so often before it is counted."""
 
-_DUPLICATE_KEY: Final = 11000
 _NUMBER_BITS: Final = 40
 
 
@@ -163,9 +162,7 @@ class Ledger:
 
     async def marked(self, job_ids: Collection[str], mark: int) -> set[str]:
         """Which of the jobs a change with that mark has reached."""
-        rows = await self._collections.jobs.find(
-            {"_id": {"$in": list(job_ids)}, "ops": mark}, {"_id": 1}
-        ).to_list(None)
+        rows = await self._collections.jobs.find({"_id": {"$in": list(job_ids)}, "ops": mark}, {"_id": 1}).to_list(None)
         return {row["_id"] for row in rows}
 
     async def _count(self, writer: int, number: int, effects: Sequence[Effect], now_ms: int) -> None:
@@ -183,7 +180,7 @@ class Ledger:
             )
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
-            if any(problem["code"] != _DUPLICATE_KEY for problem in problems):
+            if any(problem["code"] != DUPLICATE_KEY for problem in problems):
                 raise
             # There already: it has seen this number, or another writer made it in this moment. Without upsert
             # the condition tells the two apart.

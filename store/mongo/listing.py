@@ -88,9 +88,7 @@ class Listing(Core):
                 "at": window,
             }
             page = self.collections.jobs.find(which | after, WITHOUT_BYTES)
-            found.append(
-                await page.sort([("at", direction), ("_id", direction)]).limit(limit + 1).to_list(limit + 1)
-            )
+            found.append(await page.sort([("at", direction), ("_id", direction)]).limit(limit + 1).to_list(limit + 1))
         merged = list(heapq.merge(*found, key=_place, reverse=newest_first))
         rows = merged[:limit]
         more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None

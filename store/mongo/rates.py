@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from pymongo import UpdateOne
+from pymongo.errors import DuplicateKeyError
 
 from store.checks import check_rate_domain
 from store.mongo.core import Core, reads, writes
@@ -29,10 +30,11 @@ class Rates(Core):
             old = await rates.find_one({"_id": key})
             if old is None:
                 fresh = {**limit, "tokens": float(domain.burst), "updated": now_ms, "version": 0}
-                done = await rates.update_one({"_id": key}, {"$setOnInsert": fresh}, upsert=True)
-                if done.upserted_id is not None:
-                    return
-                continue
+                try:
+                    await rates.insert_one({"_id": key, **fresh})
+                except DuplicateKeyError:
+                    continue
+                return
             tokens = min(float(domain.burst), _tokens(old, now_ms))
             changed = {**limit, "tokens": tokens, "updated": max(now_ms, old["updated"])}
             same = {"_id": key, "version": old["version"]}
@@ -105,9 +107,7 @@ def _key(tenant: str, domain: str) -> str:
 
 
 def _tokens(bucket: Document, now_ms: int) -> float:
-    return refill(
-        bucket["tokens"], bucket["updated"], rate_per_s=bucket["rate"], burst=bucket["burst"], now_ms=now_ms
-    )
+    return refill(bucket["tokens"], bucket["updated"], rate_per_s=bucket["rate"], burst=bucket["burst"], now_ms=now_ms)
 
 
 def whole_tokens(bucket: Document, now_ms: int) -> int:

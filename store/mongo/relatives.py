@@ -53,12 +53,7 @@ class Relatives(Changing):
         self, document: Document, outcome: Outcome, result: Kept | None, owner: str | None, now_ms: int
     ) -> Step:
         kids = document.get("kids")
-        if (
-            owner is not None
-            and kids
-            and outcome.code == Code.OK
-            and await self._is_waited_for(document["_id"])
-        ):
+        if owner is not None and kids and outcome.code == Code.OK and await self._is_waited_for(document["_id"]):
             step = pause_step(document, outcome, result, owner=owner, now_ms=now_ms)
             return _with_todo(step, [FREE])
         step = archive_step(document, outcome, result, now_ms=now_ms, ran=owner is not None)
@@ -104,9 +99,7 @@ class Relatives(Changing):
 
     async def _free_children(self, parent_id: str, now_ms: int) -> None:
         while children := await self._held_children(parent_id):
-            await self.apply(
-                [queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms
-            )
+            await self.apply([queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms)
 
     async def _cancel_children(self, parent_id: str, now_ms: int) -> None:
         while children := await self._held_children(parent_id):
@@ -128,9 +121,7 @@ class Relatives(Changing):
 
     async def _is_waited_for(self, parent_id: str) -> bool:
         """Whether the parent has a child that is not terminal."""
-        return (
-            await self.collections.jobs.find_one({"parent": parent_id, "pend": True}, {"_id": 1}) is not None
-        )
+        return await self.collections.jobs.find_one({"parent": parent_id, "pend": True}, {"_id": 1}) is not None
 
 
 def _with_todo(step: Step, todo: list[str]) -> Step:

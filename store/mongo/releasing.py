@@ -42,9 +42,7 @@ class _Ending(NamedTuple):
 
 class Releasing(Relatives):
     @reads
-    async def renew_locks(
-        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
-    ) -> RenewReport:
+    async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         check_owner(owner)
         check_batch("renew_locks", len(leases))
         check_range("lease_ms", lease_ms, 1, MAX_TIME_MS)
@@ -119,9 +117,7 @@ class Releasing(Relatives):
 
     async def _end_plain(self, owner: str, endings: Sequence[_Ending], now_ms: int) -> set[str]:
         steps = [
-            release_step(
-                ending.document, ending.release, ending.result, ending.data, owner=owner, now_ms=now_ms
-            )
+            release_step(ending.document, ending.release, ending.result, ending.data, owner=owner, now_ms=now_ms)
             for ending in endings
             if _end_of_kin(ending) is None
         ]

@@ -57,16 +57,12 @@ JOB_INDEXES: Final = (
         partialFilterExpression={"s": QUEUED},
     ),
     # listings, the oldest waiting job of every type, running jobs by type
-    IndexModel(
-        [("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name="listing"
-    ),
+    IndexModel([("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name="listing"),
     # upkeep over all types: lapsed leases, purge, jobs that wait too long
     IndexModel([("s", ASCENDING), ("at", ASCENDING)], name="upkeep"),
     # deferred jobs that came due and are still counted as deferred
     IndexModel([("due", ASCENDING)], name="deferred", partialFilterExpression={"d": True}),
-    IndexModel(
-        [("type", ASCENDING), ("seq", ASCENDING)], name="seq", partialFilterExpression={"seq": {"$gte": 0}}
-    ),
+    IndexModel([("type", ASCENDING), ("seq", ASCENDING)], name="seq", partialFilterExpression={"seq": {"$gte": 0}}),
     IndexModel(
         [("parent", ASCENDING), ("pend", ASCENDING), ("_id", ASCENDING)],
         name="children",
@@ -83,9 +79,7 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
         IndexModel([("k", ASCENDING), ("last", ASCENDING)], name="by_last"),
     ),
     "versions": (IndexModel([("type", ASCENDING), ("version", DESCENDING)], name="by_type"),),
-    "keys": (
-        IndexModel([("tenant", ASCENDING), ("created", ASCENDING), ("_id", ASCENDING)], name="by_tenant"),
-    ),
+    "keys": (IndexModel([("tenant", ASCENDING), ("created", ASCENDING), ("_id", ASCENDING)], name="by_tenant"),),
     "audit": (
         IndexModel([("tenant", ASCENDING), ("_id", DESCENDING)], name="by_tenant"),
         IndexModel([("at", ASCENDING)], name="by_time"),

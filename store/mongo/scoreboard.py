@@ -12,7 +12,7 @@ from store.checks import check_range, check_time
 from store.errors import InvalidValue
 from store.mongo import schema
 from store.mongo.core import Core, reads, writes
-from store.mongo.driver import Collection, Document, aggregate
+from store.mongo.driver import Collection, Document, aggregate, upserted
 from store.names import check_jobtype, check_tenant, tenant_of
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
@@ -117,11 +117,7 @@ class Scores(Core):
             tenant_of(jobtype) if tenant is None else check_jobtype(tenant, jobtype)
         elif tenant is not None:
             which["type"] = schema.types_of(check_tenant(tenant))
-        rows = (
-            await self.collections.counters.find(which, {"seen": 0})
-            .sort([("start", 1), ("type", 1)])
-            .to_list(None)
-        )
+        rows = await self.collections.counters.find(which, {"seen": 0}).sort([("start", 1), ("type", 1)]).to_list(None)
         return [
             Bucket._make(
                 (
@@ -166,9 +162,7 @@ class Scores(Core):
         await self.ledger.settle()
         of_types = schema.types_of(check_tenant(tenant))
         rows, handlers = await asyncio.gather(
-            self.collections.counters.find(
-                {"k": "t", "type": of_types}, {"jobs": 1, "size_bytes": 1}
-            ).to_list(None),
+            self.collections.counters.find({"k": "t", "type": of_types}, {"jobs": 1, "size_bytes": 1}).to_list(None),
             self.collections.shelf.count_documents({"_id": of_types, "current": {"$gt": 0}}),
         )
         jobs = sum(row.get("jobs", 0) for row in rows)
@@ -177,7 +171,9 @@ class Scores(Core):
     @writes
     async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
         check_jobtype(tenant, jobtype)
-        await self.collections.types.update_one({"_id": jobtype}, {"$set": {"paused": paused}}, upsert=True)
+        types = self.collections.types
+        change = {"$set": {"paused": paused}}
+        await upserted(lambda: types.update_one({"_id": jobtype}, change, upsert=True))
 
     @writes
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:

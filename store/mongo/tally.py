@@ -80,9 +80,7 @@ def updates_of(effects: Iterable[Effect], now_ms: int) -> dict[str, dict[str, di
     return updates
 
 
-def _opened(
-    updates: dict[str, dict[str, dict[str, Any]]], key: str, made: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
+def _opened(updates: dict[str, dict[str, dict[str, Any]]], key: str, made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     update = updates.get(key)
     if update is None:
         update = updates[key] = {"$inc": {}, "$setOnInsert": made}

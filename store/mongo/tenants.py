@@ -87,11 +87,7 @@ class Tenants(Core):
         await everything.tenants.update_one({"_id": name}, {"$set": {"suspended": True, "deleting": True}})
         await everything.keys.delete_many({"tenant": name})
         of_types = schema.types_of(name)
-        rows = (
-            await everything.jobs.find({"type": of_types}, {"blob": 1, "out.blob": 1})
-            .limit(limit)
-            .to_list(limit)
-        )
+        rows = await everything.jobs.find({"type": of_types}, {"blob": 1, "out.blob": 1}).limit(limit).to_list(limit)
         await self.blobs.remove(file_id for row in rows for file_id in kept_by(row))
         if rows:
             await everything.jobs.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
@@ -170,9 +166,7 @@ class Tenants(Core):
         await self.collections.audit.insert_one(document)
 
     @reads
-    async def list_audit(
-        self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100
-    ) -> AuditPage:
+    async def list_audit(self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100) -> AuditPage:
         check_page_limit(limit)
         which: Document = {} if tenant is None else {"tenant": tenant}
         if cursor is not None:
@@ -181,8 +175,7 @@ class Tenants(Core):
             which["_id"] = {"$lt": int(cursor)}
         rows = await self.collections.audit.find(which).sort("_id", -1).limit(limit + 1).to_list(limit + 1)
         events = tuple(
-            AuditEvent(row["at"], row["actor"], row["action"], row["tenant"], row["detail"])
-            for row in rows[:limit]
+            AuditEvent(row["at"], row["actor"], row["action"], row["tenant"], row["detail"]) for row in rows[:limit]
         )
         return AuditPage(events, str(rows[limit - 1]["_id"]) if len(rows) > limit else None)
 

@@ -78,9 +78,7 @@ class Upkeep(Creating):
         abandoned = await self._abandon(waiting, now_ms)
         return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
 
-    async def _oldest(
-        self, where: Document, states: Sequence[str], before_ms: int, limit: int
-    ) -> list[Document]:
+    async def _oldest(self, where: Document, states: Sequence[str], before_ms: int, limit: int) -> list[Document]:
         if limit <= 0:
             return []
         old = where | {"s": {"$in": list(states)}, "at": {"$lt": before_ms}}

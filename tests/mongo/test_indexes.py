@@ -16,7 +16,15 @@ from tests.support.mongo_commands import CommandLog
 
 pytestmark = pytest.mark.slow
 
-NOT_PART_OF_A_QUERY = {"lsid", "$db", "writeConcern", "$clusterTime", "txnNumber", "ordered", "$readPreference"}
+NOT_PART_OF_A_QUERY = {
+    "lsid",
+    "$db",
+    "writeConcern",
+    "$clusterTime",
+    "txnNumber",
+    "ordered",
+    "$readPreference",
+}
 
 
 async def explain(store: MongoStore, command: Mapping[str, Any]) -> dict[str, Any]:

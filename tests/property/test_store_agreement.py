@@ -207,7 +207,7 @@ class StoreAgreement(RuleBasedStateMachine):
         self.both("update_job", tenant, job_id(number), now_ms=self.now_ms, **changes)
 
     @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
-    def pause(self, jobtype: str, paused: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+    def pause(self, jobtype: str, paused: bool) -> None:
         self.both("set_type_paused", jobtype.partition("-")[0], jobtype, paused=paused)
 
     @rule(burst=st.integers(1, 4), rate_per_s=st.sampled_from([8.0, 32.0]))

@@ -21,7 +21,11 @@ class CutProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.commands = 0
-        self.cut = False
+        self._dead = asyncio.Event()
+
+    @property
+    def cut(self) -> bool:
+        return self._dead.is_set()
 
     @property
     def port(self) -> int:
@@ -37,9 +41,7 @@ class CutProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._die()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks)  # they end by themselves: both of their sides are closed
 
     def _die(self) -> None:
         assert self._server is not None
@@ -81,7 +83,8 @@ class CutProxy:
     def _count(self, request: bytes) -> None:
         if not any(name in request[:200] for name in _NOT_COUNTED):
             self.commands += 1
-            self.cut |= self.commands == self._cut_at
+            if self.commands == self._cut_at:
+                self._dead.set()
 
 
 async def _message(stream: asyncio.StreamReader) -> bytes:

@@ -132,9 +132,7 @@ class StoreModel:
         limit, tokens, updated = self.rates[key]
         return min(float(limit.burst), tokens + max(now_ms - updated, 0) * limit.rate_per_s / 1000.0)
 
-    def get_waiting_jobs(
-        self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int
-    ) -> list[Job]:
+    def get_waiting_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
         if jobtype in self.paused:
             return []
         due = [e for e in self.entries.values() if e.queued and e.job.jobtype == jobtype and e.job.due_ms <= now_ms]
@@ -161,9 +159,7 @@ class StoreModel:
             return None
         return entry
 
-    def renew_locks(
-        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
-    ) -> RenewReport:
+    def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         renewed, fixed, stale = 0, [], []
         for lease in leases:
             entry = self._owned(owner, lease)
@@ -261,9 +257,7 @@ class StoreModel:
             raise Conflict(job_id)
         self._end(entry, Outcome(Code.CANCELLED, 499, 0), now_ms)
 
-    def replay_jobs(
-        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int
-    ) -> tuple[str, ...]:
+    def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
         replayed = []
         for job_id in job_ids:
             entry = self.entries.get(job_id)
@@ -315,7 +309,9 @@ class StoreModel:
     def get_counters(self, *, now_ms: int) -> list[TypeCounters]:
         counters = []
         for jobtype, events in sorted(self.events.items()):
-            mine = [state_of(e.job.dt_ms, e.job.lock, now_ms) for e in self.entries.values() if e.job.jobtype == jobtype]
+            mine = [
+                state_of(e.job.dt_ms, e.job.lock, now_ms) for e in self.entries.values() if e.job.jobtype == jobtype
+            ]
             count: Callable[[JobState], int] = mine.count
             row = TypeCounters(
                 jobtype,
