@@ -125,17 +125,13 @@ async def find_and_update(
     which: Mapping[str, Any],
     update: Mapping[str, Any],
     *,
-    upsert: bool = False,
     fields: Mapping[str, Any] | None = None,
 ) -> Document | None:
     """The document after the update, or None where the condition matched nothing (the stubs say never)."""
-
-    async def call() -> Document | None:
-        return await collection.find_one_and_update(
-            which, update, projection=fields, upsert=upsert, return_document=ReturnDocument.AFTER
-        )
-
-    return await upserted(call)
+    found: Document | None = await collection.find_one_and_update(
+        which, update, projection=fields, return_document=ReturnDocument.AFTER
+    )
+    return found
 
 
 def is_transient(error: BaseException) -> bool:

@@ -6,10 +6,10 @@ whole version or the one before it.
 """
 
 from store.checks import check_handler, check_range
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 from store.mongo import schema
 from store.mongo.core import Core, reads, writes
-from store.mongo.driver import Document, find_and_update
+from store.mongo.driver import Document, find_and_update, upserted
 from store.names import check_jobtype, check_tenant
 from store.values.records import Handler, HandlerSummary
 
@@ -94,10 +94,12 @@ class Handlers(Core):
         if current is not None and (current.lang, current.data) == (new.lang, new.data):
             return current
         shelf = self.collections.shelf
-        numbered = await find_and_update(
-            shelf, {"_id": new.jobtype}, {"$inc": {"last": 1}, "$setOnInsert": {"current": 0}}, upsert=True
-        )
-        new = new._replace(version=(numbered or {})["last"])
+        made = {"$setOnInsert": {"last": 0, "current": 0}}
+        await upserted(lambda: shelf.update_one({"_id": new.jobtype}, made, upsert=True))
+        numbered = await find_and_update(shelf, {"_id": new.jobtype}, {"$inc": {"last": 1}})
+        if numbered is None:
+            raise Conflict(f"the tenant of {new.jobtype} is being deleted")
+        new = new._replace(version=numbered["last"])
         await self.collections.versions.insert_one(
             {
                 "_id": _key(new.jobtype, new.version),

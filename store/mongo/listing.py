@@ -101,6 +101,7 @@ class Listing(Core):
         check_job_id(parent_id)
         check_page_limit(limit)
         which: Document = {"parent": parent_id, "type": schema.types_of(check_tenant(tenant))} | _visible()
+        which["pend"] = {"$in": [True, False]}  # all of them: two ranges of the index, merged in order of id
         which["_id"] = {"$gt": "" if cursor is None else check_job_id(cursor)}
         page = self.collections.jobs.find(which, WITHOUT_BYTES).sort("_id", 1).limit(limit + 1)
         rows = await page.to_list(limit + 1)

@@ -19,13 +19,17 @@ by a seek per priority. docs/mongodb.md has the table and the shard key.
 
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
-from store.errors import SchemaTooNew
-from store.mongo.driver import Collection, Database, find_and_update
+from store.errors import SchemaTooNew, StoreCorrupt
+from store.mongo.driver import Collection, Database, Document, find_and_update, upserted
 from store.values.jobs import Code
 
 VERSION: Final = 1
+
+SERIES: Final = ("audit", "sysids", "writers")
+"""Numbers that only grow. They begin when the database is made, not by an upsert at their first use: FerretDB
+answers the same first number to two callers then."""
 
 QUEUED: Final = "q"
 RUNNING: Final = "r"
@@ -42,6 +46,7 @@ ARCHIVED: Final = {
 ARCHIVED_STATES: Final = tuple(ARCHIVED.values())
 LIVE_STATES: Final = (QUEUED, RUNNING, PAUSED, HELD)
 VISIBLE_STATES: Final = (*LIVE_STATES, *ARCHIVED_STATES)
+ALL_STATES: Final = (*VISIBLE_STATES, HIDDEN, PURGED)
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -113,9 +118,10 @@ class Collections:
 
 async def prepare(collections: Collections) -> None:
     """Create what is missing. Safe to run from many daemons at once. Raises SchemaTooNew."""
-    found = await find_and_update(
-        collections.meta, {"_id": "schema"}, {"$setOnInsert": {"version": VERSION}}, upsert=True
-    )
+    made: dict[str, Document] = {"schema": {"version": VERSION}} | {what: {"n": 0} for what in SERIES}
+    steps = [UpdateOne({"_id": key}, {"$setOnInsert": fields}, upsert=True) for key, fields in made.items()]
+    await upserted(lambda: collections.meta.bulk_write(steps, ordered=False))
+    found = await collections.meta.find_one({"_id": "schema"})
     if found is not None and found["version"] > VERSION:
         raise SchemaTooNew(
             f"the database has schema version {found['version']}, this program knows up to {VERSION}: "
@@ -127,9 +133,11 @@ async def prepare(collections: Collections) -> None:
 
 
 async def next_number(collections: Collections, what: str) -> int:
-    """The next of a series that only grows, 1 first."""
-    found = await find_and_update(collections.meta, {"_id": what}, {"$inc": {"n": 1}}, upsert=True)
-    number: int = (found or {})["n"]
+    """The next of one of the SERIES, 1 first."""
+    found = await find_and_update(collections.meta, {"_id": what}, {"$inc": {"n": 1}})
+    if found is None:
+        raise StoreCorrupt(f"the series of {what} is gone from the collection `meta`")
+    number: int = found["n"]
     return number
 
 

@@ -1,5 +1,7 @@
 """Tenants, keys, audit events and values written once."""
 
+from typing import Final
+
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
@@ -15,9 +17,11 @@ from store.errors import Conflict, InvalidValue, NotFound
 from store.mongo import schema
 from store.mongo.blobs import kept_by
 from store.mongo.core import Core, reads, writes
-from store.mongo.driver import Document
+from store.mongo.driver import Collection, Document
 from store.names import check_label, check_tenant
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
+
+_BLOBS: Final = {"blob": 1, "out.blob": 1}
 
 
 class Tenants(Core):
@@ -80,30 +84,37 @@ class Tenants(Core):
 
     @writes
     async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
-        """Jobs first, then what belongs to types, at last the record: a crash between is gone on with."""
         check_tenant(name)
         check_range("limit", limit, 1, 10_000)
-        everything = self.collections
-        await everything.tenants.update_one({"_id": name}, {"$set": {"suspended": True, "deleting": True}})
-        await everything.keys.delete_many({"tenant": name})
-        of_types = schema.types_of(name)
-        rows = await everything.jobs.find({"type": of_types}, {"blob": 1, "out.blob": 1}).limit(limit).to_list(limit)
-        await self.blobs.remove(file_id for row in rows for file_id in kept_by(row))
-        if rows:
-            await everything.jobs.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
-        removed = len(rows)
-        if removed >= limit:
-            return DeleteReport(removed, more=True)
-        removed += (await everything.counters.delete_many({"type": of_types})).deleted_count
-        await everything.versions.delete_many({"type": of_types})
-        await everything.names.delete_many({"type": of_types})
-        for by_type in (everything.shelf, everything.types):
-            removed += (await by_type.delete_many({"_id": of_types})).deleted_count
-        of_tenant = {"_id": {"$gte": f"{name}|", "$lt": f"{name}}}"}}
-        for by_tenant in (everything.rates, everything.once):
-            removed += (await by_tenant.delete_many(of_tenant)).deleted_count
-        removed += (await everything.tenants.delete_one({"_id": name})).deleted_count
+        await self.collections.tenants.update_one({"_id": name}, {"$set": {"suspended": True, "deleting": True}})
+        await self.collections.keys.delete_many({"tenant": name})
+        removed = 0
+        for collection, which in self._belongings(name):
+            rows = await collection.find(which, _BLOBS).limit(limit - removed).to_list(limit - removed)
+            if rows:
+                await self.blobs.remove(file_id for row in rows for file_id in kept_by(row))
+                await collection.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
+            removed += len(rows)
+            if removed >= limit:
+                return DeleteReport(removed, more=True)
         return DeleteReport(removed, more=False)
+
+    def _belongings(self, name: str) -> list[tuple[Collection, Document]]:
+        """All that a tenant has, in the order in which it goes; the record is last."""
+        of_types = schema.types_of(name)
+        by_name = {"_id": {"$gte": f"{name}|", "$lt": f"{name}}}"}}
+        everything = self.collections
+        return [
+            (everything.jobs, {"s": {"$in": list(schema.ALL_STATES)}, "type": of_types}),
+            (everything.counters, {"type": of_types}),
+            (everything.versions, {"type": of_types}),
+            (everything.names, {"type": of_types}),
+            (everything.shelf, {"_id": of_types}),
+            (everything.types, {"_id": of_types}),
+            (everything.rates, by_name),
+            (everything.once, by_name),
+            (everything.tenants, {"_id": name}),
+        ]
 
     @writes
     async def add_key(self, key: ApiKey) -> None:

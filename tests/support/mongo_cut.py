@@ -23,8 +23,7 @@ class CutProxy:
         self.commands = 0
         self._dead = asyncio.Event()
 
-    @property
-    def cut(self) -> bool:
+    def is_cut(self) -> bool:
         return self._dead.is_set()
 
     @property
@@ -54,26 +53,26 @@ class CutProxy:
         assert task is not None
         self._tasks.add(task)
         self._writers.add(to_client)
-        if self.cut:
+        if self.is_cut():
             to_client.close()
             return
         server, to_server = await asyncio.open_connection(*self._upstream)
         self._writers.add(to_server)
         try:
-            while not self.cut:
+            while not self.is_cut():
                 request = await _message(client)
                 self._count(request)
-                if self.cut and not self._after:
+                if self.is_cut() and not self._after:
                     break
                 to_server.write(request)
                 reply = await _message(server)
-                if self.cut:
+                if self.is_cut():
                     break
                 to_client.write(reply)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # one side hung up, which is what this is about
         finally:
-            if self.cut:
+            if self.is_cut():
                 self._die()
             to_client.close()
             to_server.close()
