@@ -1,33 +1,30 @@
-"""Benchmark of the store: add, claim and release beside the limit, and how cost grows with the backlog.
+"""The store beside its limit (the same SQL without our layer), and how its cost grows with the backlog.
 
-    python -m bench.store                     throughput, ours and the limit in turns, in one run
-    python -m bench.store --growth            claim and get_waiting_jobtypes with 10 thousand and 1 million waiting
-    python -m bench.store --growth --waiting 10000 10000000 --types 1 1000
-    python -m bench.store --json              the same figures for machines
+python -m bench.store [--json] [--rounds N] [--waiting N ...] [--types N ...]
 
-On a shared machine single rounds are worth little: ours and the limit take turns, and the best round of
-each counts.
+On a shared machine a single round is worth little: ours and the limit take turns, and the best of each
+counts. Ten million waiting jobs take minutes to write, so they are asked for: `--waiting 10000 10000000`.
 """
 
 import argparse
 import asyncio
-import json
 import resource
-import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.report import Report, parse_arguments, quantile
 from bench.store_limit import NOW_MS, Limit
-from store.base import Archive, Code, NewJob, Outcome, Store
+from store.base import Archive, Code, Job, NewJob, Outcome, Store
 from store.url import open_store
 
 BATCHES: Final = (1, 100, 500, 1000)
 ROUNDS: Final = 5
 OWNER: Final = "a7"
+CLAIM: Final = 10  # jobs of one claim in the growth table: every type has as many even in the smallest backlog
+WARM: Final = 10
 
 
 class Rates(NamedTuple):
@@ -73,14 +70,9 @@ async def our_round(url: str, batches: list[list[NewJob]]) -> Rates:
             for batch in batches:
                 await store.add_jobs(batch, now_ms=NOW_MS)
 
-        async def claim() -> list[list[Archive]]:
+        async def claim() -> list[list[Job]]:
             return [
-                [
-                    Archive(job.id, job.token, Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3"))
-                    for job in await store.get_waiting_jobs(
-                        "bench-a", size, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS
-                    )
-                ]
+                await store.get_waiting_jobs("bench-a", size, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
                 for _ in batches
             ]
 
@@ -90,7 +82,9 @@ async def our_round(url: str, batches: list[list[NewJob]]) -> Rates:
                 assert report.applied == size
 
         add_s, _ = await timed(add)
-        claim_s, releases = await timed(claim)
+        claim_s, claimed = await timed(claim)
+        ended = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
+        releases = [[Archive(job.id, job.token, ended) for job in batch] for batch in claimed]
         release_s, _ = await timed(lambda: release(releases))
     return Rates(count / add_s, count / claim_s, count / release_s)
 
@@ -110,57 +104,38 @@ def best(rounds: list[Rates]) -> Rates:
     return Rates(*(max(values) for values in zip(*rounds, strict=True)))
 
 
-def throughput(rounds: int) -> list[dict[str, Any]]:
-    rows = []
-    for size in BATCHES:
-        count = 300 if size == 1 else 40_000 // size
-        jobs = make_jobs(count * size)
-        batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
-        ours: list[Rates] = []
-        limits: list[Rates] = []
-        for number in range(rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours{number}.db", batches)))
-                limits.append(limit_round(Path(folder) / "limit.db", batches))
-        our, limit = best(ours), best(limits)
-        rows.append(
-            {
-                "batch": size,
-                "ours": our._asdict() | {"through": our.through},
-                "limit": limit._asdict() | {"through": limit.through},
-                "ratio": {
-                    name: getattr(our, name) / getattr(limit, name) for name in (*Rates._fields, "through")
-                },
-            }
-        )
-    return rows
-
-
-def show_throughput(rows: list[dict[str, Any]]) -> None:
-    print("jobs/s in batches (ours / limit = share)")
-    for row in rows:
-        cells = [
-            f"{name} {row['ours'][name]:>9,.0f} / {row['limit'][name]:>9,.0f} = {row['ratio'][name]:.2f}"
-            for name in ("add", "claim", "release", "through")
-        ]
-        print(f"  {row['batch']:>5}  " + "   ".join(cells))
+def throughput(size: int, rounds: int) -> dict[str, Any]:
+    count = 300 if size == 1 else 40_000 // size
+    jobs = make_jobs(count * size)
+    batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
+    ours: list[Rates] = []
+    limits: list[Rates] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours.db", batches)))
+            limits.append(limit_round(Path(folder) / "limit.db", batches))
+    our, limit = best(ours), best(limits)
+    row: dict[str, Any] = {"batch": size}
+    for name in (*Rates._fields, "through"):
+        row[f"{name}/s"] = getattr(our, name)
+        row[f"{name} of limit"] = getattr(our, name) / getattr(limit, name)
+    return row
 
 
 async def growth_point(folder: str, waiting: int, types: int) -> dict[str, Any]:
-    async with open_store(f"sqlite://{folder}/growth-{waiting}-{types}.db") as store:
+    async with open_store(f"sqlite://{folder}/growth.db") as store:
         fill_s, _ = await timed(lambda: fill(store, waiting, types))
-        jobtypes = [f"bench-t{n}" for n in range(types)] if types > 1 else ["bench-t0"]
-        claims = await measure(lambda n: claim_batch(store, jobtypes[n % len(jobtypes)]), 15)
-        listings = await measure(lambda _: store.get_waiting_jobtypes(now_ms=NOW_MS), 15)
-        counters = await measure(lambda _: store.get_counters("bench", now_ms=NOW_MS), 15)
+        claims = await measure(lambda n: claim_batch(store, f"bench-t{n % types}"))
+        listings = await measure(lambda _: store.get_waiting_jobtypes(now_ms=NOW_MS))
+        counters = await measure(lambda _: store.get_counters("bench", now_ms=NOW_MS))
     return {
         "waiting": waiting,
         "types": types,
-        "fill_jobs_per_s": waiting / fill_s,
-        "claim_ms": claims,
-        "get_waiting_jobtypes_ms": listings,
-        "get_counters_ms": counters,
-        "max_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        f"claim of {CLAIM}, ms": claims,
+        "get_waiting_jobtypes, ms": listings,
+        "get_counters, ms": counters,
+        "filled, jobs/s": waiting / fill_s,
+        "memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
@@ -171,56 +146,38 @@ async def fill(store: Store, waiting: int, types: int) -> None:
 
 
 async def claim_batch(store: Store, jobtype: str) -> None:
-    """Ten jobs, and back with them, so that every measurement finds the same backlog."""
-    jobs = await store.get_waiting_jobs(jobtype, 10, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
-    assert len(jobs) == 10
+    jobs = await store.get_waiting_jobs(jobtype, CLAIM, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+    assert jobs
 
 
-async def measure(work: Callable[[int], Awaitable[Any]], times: int) -> float:
-    """The median in milliseconds, the first call (cold caches) left out."""
-    await work(0)
-    taken = [(await timed(lambda number=number: work(number)))[0] for number in range(1, times + 1)]
-    return statistics.median(taken) * 1000
+async def measure(work: Callable[[int], Awaitable[Any]]) -> float:
+    """The median in milliseconds, without the first calls, which find cold caches."""
+    taken = []
+    for number in range(2 * WARM):
+        began = time.perf_counter()
+        await work(number)
+        taken.append(time.perf_counter() - began)
+    return quantile(taken[WARM:], 0.5) * 1000
 
 
-def growth(sizes: list[int], types: list[int]) -> list[dict[str, Any]]:
-    rows = []
-    for waiting in sizes:
-        for count in types:
-            with tempfile.TemporaryDirectory() as folder:
-                rows.append(asyncio.run(growth_point(folder, waiting, count)))
-                print(f"  measured {waiting:,} waiting of {count:,} types", file=sys.stderr)
-    return rows
-
-
-def show_growth(rows: list[dict[str, Any]]) -> None:
-    print("   waiting  types   claim of 10   waiting types    counters   fill jobs/s   memory")
-    for row in rows:
-        print(
-            f"{row['waiting']:>10,} {row['types']:>6,} {row['claim_ms']:>10.2f} ms {row['get_waiting_jobtypes_ms']:>12.2f} ms"
-            f" {row['get_counters_ms']:>8.2f} ms {row['fill_jobs_per_s']:>13,.0f} {row['max_rss_mb']:>5.0f} MB"
-        )
+def growth(waiting: int, types: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(growth_point(folder, waiting, types))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench.store", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--growth", action="store_true", help="measure growth instead of throughput")
-    parser.add_argument(
-        "--waiting", type=int, nargs="+", default=[10_000, 1_000_000], help="backlogs for --growth"
-    )
-    parser.add_argument(
-        "--types", type=int, nargs="+", default=[1, 1000], help="numbers of jobtypes for --growth"
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
+    parser.add_argument("--waiting", type=int, nargs="*", default=[10_000, 1_000_000], help="backlogs to compare")
+    parser.add_argument("--types", type=int, nargs="+", default=[1, 1000], help="jobtypes that they are spread over")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of throughput; the best counts")
-    options = parser.parse_args()
-    rows = growth(options.waiting, options.types) if options.growth else throughput(options.rounds)
-    if options.json:
-        print(json.dumps({"bench": "store", "growth" if options.growth else "throughput": rows}, indent=2))
-    elif options.growth:
-        show_growth(rows)
-    else:
-        show_throughput(rows)
+    arguments = parse_arguments(parser, None)
+    report = Report("store", as_json=arguments.json)
+    if arguments.rounds:
+        rows = [throughput(size, arguments.rounds) for size in BATCHES]
+        report.table("SQLite, 100-byte payloads, synchronous=FULL: jobs/s, and share of the same SQL alone", rows)
+    rows = [growth(waiting, types) for types in arguments.types for waiting in sorted(arguments.waiting)]
+    report.table("SQLite, cost by backlog", rows)
+    report.finish()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ from store.sqlite.endings import ARCHIVE
 from store.sqlite.release import OWNED
 from store.sqlite.schema import migrate
 
-LANE = "UPDATE lanes SET waiting = waiting + ?, deferred = deferred + ?, running = running + ?, stored = stored + ? WHERE lane = 1"
+LANE = (
+    "UPDATE lanes SET waiting = waiting + ?, deferred = deferred + ?, running = running + ?,"
+    " stored = stored + ? WHERE lane = 1"
+)
 TYPE = "UPDATE types SET ok = ok + ?, size_bytes = size_bytes + ? WHERE type = 1"
 NOW_MS = 1_800_000_000_000
 
@@ -73,9 +76,11 @@ class Limit:
             conn.execute(LANE, (0, 0, -len(rows), 0))
             conn.execute(TYPE, (len(rows), 2 * len(rows)))
             conn.execute("COMMIT")
-        return time.perf_counter() - began
+        taken_s = time.perf_counter() - began
+        assert conn.execute("SELECT count(*) FROM jobs WHERE state = 5").get == sum(map(len, claimed))
+        return taken_s
 
     @staticmethod
     def _ended(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         for row in rows:
-            yield (0, 200, NOW_MS, 150, NOW_MS, 1, "L3", None, None, b"ok", 2, None, 0, row[0])
+            yield (row[0], 0, 200, NOW_MS, 150, NOW_MS, 1, "L3", None, None, b"ok", 2, None, 0)

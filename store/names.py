@@ -48,9 +48,7 @@ def tenant_of(jobtype: str) -> str:
     """The tenant of a `tenant-type` jobtype, which is checked on the way. The first '-' ends the tenant."""
     tenant, dash, kind = jobtype.partition("-")
     if not dash or _TENANT.fullmatch(tenant) is None or _TYPE.fullmatch(kind) is None:
-        raise InvalidValue(
-            f"{jobtype!r:.200} is not a jobtype: it reads tenant-type, both of plain characters"
-        )
+        raise InvalidValue(f"{jobtype!r:.200} is not a jobtype: it reads tenant-type, both of plain characters")
     return tenant
 
 

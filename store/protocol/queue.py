@@ -78,9 +78,7 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def renew_locks(
-        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
-    ) -> RenewReport:
+    async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         """Extend leases to now + lease_ms, each on condition of (id, lock = owner, token). Idempotent.
 
         A lease that lapsed and was not yet expired is renewed too: nobody else has got it.

@@ -19,9 +19,7 @@ from store.sqlite.roles.tenants import SqliteTenants
 __all__ = ["SqliteStore", "store_from_url"]
 
 
-class SqliteStore(
-    SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store
-):
+class SqliteStore(SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store):
     """All roles on one file."""
 
 
@@ -29,15 +27,6 @@ def store_from_url(url: str) -> Store:
     """`sqlite:///absolute/path.db`. Raises UnsupportedStore for a host, a query or a missing path."""
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if (
-        parts.netloc
-        or parts.query
-        or parts.fragment
-        or not path.strip("/")
-        or path.endswith("/")
-        or "\0" in path
-    ):
-        raise UnsupportedStore(
-            "a SQLite store URL reads sqlite:///absolute/path.db and has nothing else in it"
-        )
+    if parts.netloc or parts.query or parts.fragment or not path.strip("/") or path.endswith("/") or "\0" in path:
+        raise UnsupportedStore("a SQLite store URL reads sqlite:///absolute/path.db and has nothing else in it")
     return SqliteStore(Path(path))

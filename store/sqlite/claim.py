@@ -15,12 +15,9 @@ from store.sqlite.writer import Tx
 from store.values.jobs import Job
 
 _COLUMNS: Final = (
-    "due, id, n, state, data_bytes, data, token, attempts, created"
-    ", retry_after, options, seq, repeat, uniq, parent"
+    "due, id, n, state, data_bytes, data, token, attempts, created, retry_after, options, seq, repeat, uniq, parent"
 )
-QUEUED: Final = (
-    f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
-)
+QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
 _INDEXED: Final = (
     f"SELECT {_COLUMNS}, lane FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
     " AND state <= 1 AND due <= ? ORDER BY seq"
@@ -85,9 +82,7 @@ class _Room:
         return rows if taken == len(rows) else rows[:taken]
 
 
-def _in_order(
-    tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim
-) -> list[tuple[Lane, list[Row]]]:
+def _in_order(tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[tuple[Lane, list[Row]]]:
     room = _Room(claim)
     taken: list[tuple[Lane, list[Row]]] = []
     for group in groups:

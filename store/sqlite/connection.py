@@ -29,9 +29,7 @@ def check_library(version: str | None = None) -> None:
     found = version or apsw.sqlite_lib_version()
     if tuple(int(part) for part in found.split(".")) < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
-        raise UnsupportedStore(
-            f"SQLite {found} can lose data in WAL mode; install apsw with SQLite >= {wanted}"
-        )
+        raise UnsupportedStore(f"SQLite {found} can lose data in WAL mode; install apsw with SQLite >= {wanted}")
 
 
 def connect_writer(path: Path) -> apsw.Connection:

@@ -134,10 +134,7 @@ def advance_index(tx: Tx, jobtype: str, limit: int, *, skip_failed: bool) -> Ind
         return IndexState(0, 0, None)
     number, head, processed = found
     until = min(head, processed + limit)
-    sql = (
-        "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
-        " ORDER BY seq"
-    )
+    sql = "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ? ORDER BY seq"
     blocked_by = None
     for seq, state, code in tx.conn.execute(sql, (number, processed, until)):
         if state != State.ARCHIVED:

@@ -47,9 +47,7 @@ class Old(NamedTuple):
     more: bool
 
 
-def find_old(
-    conn: apsw.Connection, tenant: str | None, done_before_ms: int, waiting_before_ms: int, limit: int
-) -> Old:
+def find_old(conn: apsw.Connection, tenant: str | None, done_before_ms: int, waiting_before_ms: int, limit: int) -> Old:
     types = conn.execute("SELECT type FROM types WHERE ?1 IS NULL OR tenant = ?1", (tenant,)).fetchall()
     archived: list[int] = []
     sql = "SELECT n FROM jobs WHERE state = 5 AND type = ? AND code = ? AND done < ? ORDER BY done LIMIT ?"

@@ -39,9 +39,7 @@ _LEASED: Final = (
 )
 """Running jobs have one index for all tenants: there are never more of them than daemons have places for."""
 
-_CHILDREN: Final = (
-    "WHERE j.parent = ? AND j.parent IS NOT NULL AND t.tenant = ? AND j.id > ? ORDER BY j.id LIMIT ?"
-)
+_CHILDREN: Final = "WHERE j.parent = ? AND j.parent IS NOT NULL AND t.tenant = ? AND j.id > ? ORDER BY j.id LIMIT ?"
 
 
 class _Place(NamedTuple):
@@ -67,9 +65,7 @@ def get_job_at(conn: apsw.Connection, jobtype: str, seq: int, now_ms: int) -> Jo
     return None if row is None else record_from_row(conn, row, now_ms, whole=True)
 
 
-def get_states(
-    conn: apsw.Connection, tenant: str, job_ids: Sequence[str], now_ms: int
-) -> dict[str, JobState]:
+def get_states(conn: apsw.Connection, tenant: str, job_ids: Sequence[str], now_ms: int) -> dict[str, JobState]:
     sql = (
         "SELECT j.state, j.due, j.lease, j.done, j.lock FROM jobs j JOIN types t ON t.type = j.type"
         " WHERE j.id = ? AND t.tenant = ?"
@@ -172,10 +168,7 @@ def get_position(conn: apsw.Connection, tenant: str, job_id: str, now_ms: int, c
     number, priority, due = found
     ahead = 0
     lanes = "SELECT lane, priority FROM lanes WHERE type = ? AND priority >= ?"
-    counting = (
-        "SELECT count(*) FROM"
-        " (SELECT 1 FROM jobs WHERE state <= 1 AND lane = ? AND (due, id) < (?, ?) LIMIT ?)"
-    )
+    counting = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state <= 1 AND lane = ? AND (due, id) < (?, ?) LIMIT ?)"
     for lane, its_priority in conn.execute(lanes, (number, priority)).fetchall():
         before = (due, job_id) if its_priority == priority else (now_ms + 1, "")
         ahead += conn.execute(counting, (lane, *before, cap - ahead)).get

@@ -52,8 +52,7 @@ def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
         tokens = min(tokens, refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
         now_ms = max(now_ms, updated)
     tx.conn.execute(
-        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated) VALUES (?, ?, ?, ?, ?, ?)",
         (limit.tenant, limit.domain, float(limit.rate_per_s), limit.burst, tokens, now_ms),
     )
 

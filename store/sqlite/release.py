@@ -11,13 +11,13 @@ from typing import Final
 
 from store.sqlite.endings import (
     COLUMNS,
-    QUEUE,
     Ending,
+    Place,
     Row,
     count_endings,
     end_jobs,
     held_children,
-    write_outcomes,
+    queue_again,
 )
 from store.sqlite.moves import change_payload, leave, put_in_queue, queued_state
 from store.sqlite.schema import State
@@ -25,8 +25,7 @@ from store.sqlite.writer import Tx
 from store.values.jobs import Archive, Code, Lease, Rearm, Release, ReleaseReport, RenewReport, Retry
 
 OWNED: Final = (
-    f"SELECT {COLUMNS} FROM json_each(?) AS e CROSS JOIN jobs j ON j.id = e.value"
-    " WHERE j.state = 2 AND j.lock = ?"
+    f"SELECT {COLUMNS} FROM json_each(?) AS e CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
 )
 
 
@@ -51,7 +50,7 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     archived: list[Ending] = []
     blocked: list[Ending] = []
     queued: list[Ending] = []
-    places: list[tuple[int, int, int]] = []
+    places: list[Place] = []
     given_back: list[Row] = []
     for release in releases:
         row = owned.get(release.id)
@@ -65,12 +64,12 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
             outcome = release.outcome if rearmed else release.outcome._replace(result=None)
             queued.append(Ending(row, outcome))
             state = queued_state(release.dt_ms, now_ms)
-            places.append((state, release.dt_ms, 0 if rearmed else row.attempts))
+            places.append(Place(state, release.dt_ms, 0 if rearmed else row.attempts))
             if release.data is not None:
                 change_payload(tx, row.n, release.data)
         else:
             given_back.append(row)
-    _queue_again(tx, queued, places, now_ms)
+    _run_again(tx, queued, places, now_ms)
     _give_back(tx, given_back, now_ms)
     for ending in blocked:
         _block_parent(tx, ending, now_ms)
@@ -82,12 +81,12 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     )
 
 
-def _queue_again(tx: Tx, endings: list[Ending], places: list[tuple[int, int, int]], now_ms: int) -> None:
-    write_outcomes(tx, QUEUE, endings, now_ms, places)
+def _run_again(tx: Tx, endings: list[Ending], places: list[Place], now_ms: int) -> None:
+    queue_again(tx, endings, places, now_ms)
     count_endings(tx, endings, now_ms)
-    for ending, (state, _, _) in zip(endings, places, strict=True):
+    for ending, place in zip(endings, places, strict=True):
         leave(tx, State.RUNNING, ending.row.type, ending.row.lane)
-        put_in_queue(tx, ending.row.lane, state)
+        put_in_queue(tx, ending.row.lane, place.state)
 
 
 def _give_back(tx: Tx, rows: list[Row], now_ms: int) -> None:
@@ -110,7 +109,7 @@ def requeue(tx: Tx, rows: list[Row], now_ms: int) -> None:
 def _block_parent(tx: Tx, ending: Ending, now_ms: int) -> None:
     """A parent that ended well waits for its children, which may run now."""
     row = ending.row
-    write_outcomes(tx, QUEUE, [ending], now_ms, [(State.BLOCKED, now_ms, 0)])
+    queue_again(tx, [ending], [Place(State.BLOCKED, now_ms, 0)], now_ms)
     leave(tx, State.RUNNING, row.type, row.lane)
     tx.tally.blocked(row.type, 1)
     for child in held_children(tx, row.id):

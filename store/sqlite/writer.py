@@ -111,9 +111,7 @@ class Writer:
             self._tell(ended)
         conn.close()
 
-    def _run_group(
-        self, conn: apsw.Connection, catalog: Catalog, first: _Operation
-    ) -> tuple[list[_Ended], bool]:
+    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
         """One transaction. Ensures: afterwards none is open, and every operation taken has an end."""
         taken = [first]
         ended: list[_Ended] = []
@@ -143,9 +141,7 @@ class Writer:
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
         return ended, stopping
 
-    def _run_one(
-        self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation
-    ) -> _Ended:
+    def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
         tally = Tally()
         conn.execute("SAVEPOINT operation")
         try:

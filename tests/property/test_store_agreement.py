@@ -1,7 +1,7 @@
 """Random steps on every back end and on a plain model: all must answer alike and be in the same state.
 
-After every step the whole of each store is read back and compared: every job with its disposition and outcome,
-all counters, the waiting types, the usage. The clock only moves when a rule moves it.
+After every step the whole of each store is read back and compared: every job with its disposition and
+outcome, all counters, the waiting types, the usage. The clock only moves when a rule moves it.
 """
 
 import asyncio
@@ -119,9 +119,7 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
     def claim(self, jobtype: str, limit: int, owner: str) -> None:
-        jobs = self.both(
-            "get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms
-        )
+        jobs = self.both("get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
         self.delivered += [(owner, job) for job in jobs]
 
     @rule(data=st.data())

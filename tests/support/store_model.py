@@ -1,11 +1,12 @@
 """A store in memory, as plain as possible: what the state machine holds every back end against.
 
-It scans where a store has an index and counts where a store has a counter, so it shares none of their mistakes.
-Jobs only; single-threaded; no limits on sizes.
+It scans where a store has an index and counts where a store has a counter, so it shares none of their
+mistakes. Jobs only; single-threaded; no limits on sizes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from store.base import (
     AddReport,
@@ -42,7 +43,7 @@ class Entry:
     children: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
-    def set(self, **changes: object) -> None:
+    def set(self, **changes: Any) -> None:
         self.job = self.job._replace(**changes)
 
     def queue(self, due_ms: int) -> None:
@@ -137,7 +138,7 @@ class StoreModel:
             return []
         due = [e for e in self.entries.values() if e.queued and e.job.jobtype == jobtype and e.job.due_ms <= now_ms]
         due.sort(key=lambda e: (-e.job.priority, e.job.due_ms, e.job.id))
-        taken = []
+        taken: list[Job] = []
         for entry in due:
             key = (tenant_of(jobtype), entry.job.domain)
             if len(taken) == limit:
@@ -312,17 +313,20 @@ class StoreModel:
             mine = [
                 state_of(e.job.dt_ms, e.job.lock, now_ms) for e in self.entries.values() if e.job.jobtype == jobtype
             ]
-            count: Callable[[JobState], int] = mine.count
             row = TypeCounters(
                 jobtype,
-                count(JobState.WAITING),
-                count(JobState.DEFERRED),
-                count(JobState.RUNNING) + count(JobState.LAPSED),
-                count(JobState.PAUSED),
-                *(events.get(code, 0) for code in (Code.OK, Code.FAILED, Code.RETRY, Code.ERROR)),
-                *(events.get(code, 0) for code in (Code.ABANDONED, Code.CANCELLED)),
+                waiting=mine.count(JobState.WAITING),
+                deferred=mine.count(JobState.DEFERRED),
+                running=mine.count(JobState.RUNNING) + mine.count(JobState.LAPSED),
+                blocked=mine.count(JobState.PAUSED),
+                ok=events.get(Code.OK, 0),
+                failed=events.get(Code.FAILED, 0),
+                retry=events.get(Code.RETRY, 0),
+                error=events.get(Code.ERROR, 0),
+                abandoned=events.get(Code.ABANDONED, 0),
+                cancelled=events.get(Code.CANCELLED, 0),
                 paused=jobtype in self.paused,
-            )  # fmt: skip
+            )
             if any(row[1:]):
                 counters.append(row)
         return counters

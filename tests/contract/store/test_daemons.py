@@ -27,9 +27,7 @@ async def test_sysids_are_short_unique_and_never_reused(store: Store, store_url:
 
 
 async def test_many_at_once_get_different_ones(store: Store) -> None:
-    daemons = await asyncio.gather(
-        *(store.reserve_sysid(info="", lease_ms=10, now_ms=T0) for _ in range(30))
-    )
+    daemons = await asyncio.gather(*(store.reserve_sysid(info="", lease_ms=10, now_ms=T0) for _ in range(30)))
     assert len({daemon.sysid for daemon in daemons}) == 30
 
 

@@ -25,8 +25,7 @@ async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
     await store.add_jobs([*jobs, new_job(50, dt_ms=T0 + 500)], now_ms=T0)
     await store.set_type_paused(TENANT, "acme-t0", paused=True)
     reports = [
-        await store.expire_jobs(now_ms=T0, done_before_ms=0, waiting_before_ms=T0 - 4, limit=4)
-        for _ in range(3)
+        await store.expire_jobs(now_ms=T0, done_before_ms=0, waiting_before_ms=T0 - 4, limit=4) for _ in range(3)
     ]
     assert [(r.purged, r.abandoned, r.more) for r in reports] == [(0, 4, True), (0, 2, False), (0, 0, False)]
     page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0)
@@ -39,13 +38,9 @@ async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
 
 async def test_retention_of_one_tenant_leaves_the_others(store: Store) -> None:
     await store.add_jobs([new_job(1), new_job(2, jobtype="other-a")], now_ms=T0)
-    report = await store.expire_jobs(
-        now_ms=T0 + 9, done_before_ms=T0 + 9, waiting_before_ms=T0 + 9, tenant="other"
-    )
+    report = await store.expire_jobs(now_ms=T0 + 9, done_before_ms=T0 + 9, waiting_before_ms=T0 + 9, tenant="other")
     assert report.abandoned == 1
-    report = await store.expire_jobs(
-        now_ms=T0 + 9, done_before_ms=T0 + 10, waiting_before_ms=0, tenant=TENANT
-    )
+    report = await store.expire_jobs(now_ms=T0 + 9, done_before_ms=T0 + 10, waiting_before_ms=0, tenant=TENANT)
     assert report.purged == 0
     assert (await store.get_usage("other")).jobs == 1
 

@@ -56,9 +56,7 @@ async def test_buckets_count_runs_by_minute_hour_and_day(store: Store) -> None:
         await store.release_jobs(
             OWNER, [archive(job, code, started_ms=start, duration_us=duration_us)], now_ms=at[when]
         )
-    await store.release_jobs(
-        OWNER, [retry(jobs[5], at[3] + 9, started_ms=start, duration_us=7)], now_ms=at[3]
-    )
+    await store.release_jobs(OWNER, [retry(jobs[5], at[3] + 9, started_ms=start, duration_us=7)], now_ms=at[3])
 
     async def buckets(width_ms: int, until_ms: int = start + DAY_MS) -> list[tuple[int, int, int, int, int]]:
         found = await store.get_buckets(TENANT, width_ms=width_ms, since_ms=start, until_ms=until_ms)
@@ -86,9 +84,7 @@ async def test_buckets_are_filtered_by_tenant_and_type(store: Store) -> None:
         await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
 
     async def types(tenant: str | None, jobtype: str | None = None) -> list[str]:
-        found = await store.get_buckets(
-            tenant, width_ms=MINUTE_MS, since_ms=0, until_ms=T0 + 1, jobtype=jobtype
-        )
+        found = await store.get_buckets(tenant, width_ms=MINUTE_MS, since_ms=0, until_ms=T0 + 1, jobtype=jobtype)
         return [b.jobtype for b in found]
 
     assert await types(TENANT) == ["acme-b", JOBTYPE]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from store.base import ApiKey, AuditEvent, JobFilter, JobState, RateDomain, Store, Tenant
+from store.base import ApiKey, AuditEvent, Job, JobFilter, JobState, RateDomain, Store, Tenant
 from store.errors import Conflict, InvalidValue, NotFound
 from store.values.scoreboard import DAY_MS
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, new_job, new_jobs
@@ -86,38 +86,40 @@ async def test_a_value_is_written_once(store: Store) -> None:
         await put(b"x" * (1024 * 1024 + 1))
 
 
+async def give_everything(store: Store, tenant: str, start: int) -> Job:
+    """A tenant with jobs in every state and one of every record; answers its running job."""
+    jobtype = f"{tenant}-thumb"
+    await store.create_tenant(Tenant(tenant, T0))
+    jobs = [*new_jobs(8, start, jobtype=jobtype), new_job(start + 9, jobtype=jobtype, dt_ms=T0 + 999)]
+    await store.add_jobs(jobs, now_ms=T0)
+    done, parent, running = await claim(store, 3, jobtype=jobtype)
+    child = new_job(start + 50, jobtype=f"{tenant}-child", parent=parent.id)
+    await store.create_job(child, now_ms=T0)
+    ended = archive(done, result=b"x" * 9000, fingerprint="f", message="m")
+    await store.release_jobs(OWNER, [ended, archive(parent)], now_ms=T0)
+    await store.set_handler(tenant, jobtype, lang="sh", data=b"true", now_ms=T0)
+    await store.set_rate_domain(RateDomain(tenant, "api", 1.0, 1), now_ms=T0)
+    await store.put_once(tenant, "k", b"v", expires_ms=T0 + 9, now_ms=T0)
+    await store.add_key(KEY._replace(key_id=f"key-{tenant}", tenant=tenant))
+    return running
+
+
 async def test_a_deleted_tenant_leaves_nothing(store: Store) -> None:
-    await store.create_tenant(ACME)
-    await store.create_tenant(Tenant("other", T0))
-    for tenant in (TENANT, "other"):
-        jobtype = f"{tenant}-thumb"
-        start = 0 if tenant == TENANT else 100
-        jobs = [*new_jobs(8, start, jobtype=jobtype), new_job(start + 9, jobtype=jobtype, dt_ms=T0 + 999)]
-        await store.add_jobs(jobs, now_ms=T0)
-        done, parent, running = await claim(store, 3, jobtype=jobtype)
-        child = new_job(start + 50, jobtype=f"{tenant}-child", parent=parent.id)
-        await store.create_job(child, now_ms=T0)
-        ended = archive(done, result=b"x" * 9000, fingerprint="f", message="m")
-        await store.release_jobs(OWNER, [ended, archive(parent)], now_ms=T0)
-        await store.set_handler(tenant, jobtype, lang="sh", data=b"true", now_ms=T0)
-        await store.set_rate_domain(RateDomain(tenant, "api", 1.0, 1), now_ms=T0)
-        await store.put_once(tenant, "k", b"v", expires_ms=T0 + 9, now_ms=T0)
-        await store.add_key(KEY._replace(key_id=f"key-{tenant}", tenant=tenant))
-    report = await store.delete_tenant(TENANT, limit=3)
-    assert report.more
+    await give_everything(store, TENANT, 0)
+    running = await give_everything(store, "other", 100)
+    first = await store.delete_tenant(TENANT, limit=3)
     record = await store.get_tenant(TENANT)
     assert record is not None
-    assert (record.suspended, record.deleting) == (True, True)
+    assert (first.more, record.suspended, record.deleting) == (True, True, True)
     assert await store.get_key(f"key-{TENANT}") is None
     with pytest.raises(Conflict):
         await store.create_tenant(ACME)
     assert await claim(store) == []
-    steps = 1
-    while report.more:
-        report = await store.delete_tenant(TENANT, limit=3)
-        steps += 1
-        assert report.removed <= 4
-    assert steps > 3
+    steps = [first]
+    while steps[-1].more:
+        steps.append(await store.delete_tenant(TENANT, limit=3))
+    assert len(steps) > 3
+    assert all(step.removed <= 4 for step in steps)
     assert await store.delete_tenant(TENANT) == (0, False)
     assert await store.get_tenant(TENANT) is None
     assert tuple(await store.get_usage(TENANT)) == (0, 0, 0)
