@@ -85,7 +85,7 @@ class FerretDB(MongoServer):
 
     can_be_killed = True
 
-    def __init__(self, built: Path = FERRET, *, fsync: bool = False) -> None:
+    def __init__(self, built: Path = FERRET, *, fsync: bool) -> None:
         """Without `fsync` what is committed survives a kill, not a power cut: that is what tests need."""
         self._built = built
         self._fsync = fsync
@@ -142,13 +142,19 @@ def shared_server() -> MongoServer:
 
 def find_server() -> MongoServer:
     """A server of one's own, not started yet. Skips the test, or fails it in CI, if this machine has none."""
+    server = server_here()
+    if server is None:
+        missing("a MongoDB server", "build one with `make mongo`, or set FUNCTORY_TEST_MONGODB_URL")
+    return server
+
+
+def server_here(*, fsync: bool = False) -> MongoServer | None:
+    """As `find_server`, or None. With fsync its commits survive a power cut, which tests do not need."""
     if url := os.environ.get("FUNCTORY_TEST_MONGODB_URL"):
         return MongoServer(url)
     if mongod := shutil.which("mongod"):
         return Mongod(mongod)
-    if not (FERRET / "stamp").exists():
-        missing("a MongoDB server", "build one with `make mongo`, or set FUNCTORY_TEST_MONGODB_URL")
-    return FerretDB()
+    return FerretDB(fsync=fsync) if (FERRET / "stamp").exists() else None
 
 
 def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
