@@ -67,7 +67,7 @@ async def limit_round(url: str, batches: list[list[NewJob]]) -> Rates:
 
 async def claim_batch(jobs: Jobs, size: int) -> Documents:
     waiting = {"type": "bench-a", "s": "q", "dom": "", "prio": {"$in": [1000, 500, 0]}, "at": {"$lte": NOW_MS}}
-    pipeline = [{"$match": waiting}, {"$sort": {"prio": -1, "at": 1, "_id": 1}}, {"$limit": size}]
+    pipeline: Documents = [{"$match": waiting}, {"$sort": {"prio": -1, "at": 1, "_id": 1}}, {"$limit": size}]
     found = await jobs.aggregate(pipeline, batchSize=size + 1).to_list(None)
     locked = {"s": "r", "at": NOW_MS + 60_000, "lock": OWNER, "claim": 1, "claimed": NOW_MS}
     which = {"_id": {"$in": [document["_id"] for document in found]}, "s": "q", "token": 0}

@@ -6,7 +6,7 @@ condition of what was read, and of steps that are repeated when a crash interrup
 
 from store.base import Store
 from store.mongo.claiming import Claiming
-from store.mongo.core import reads
+from store.mongo.core import repeatable
 from store.mongo.daemons import Daemons
 from store.mongo.desk import Desk
 from store.mongo.handlers import Handlers
@@ -21,7 +21,7 @@ __all__ = ["MongoStore", "store_from_url"]
 class MongoStore(Claiming, Releasing, Desk, Listing, Scores, Handlers, Daemons, Tenants, Store):
     """The store on a MongoDB database: the one named in the URL, or `functory`."""
 
-    @reads
+    @repeatable
     async def ping(self) -> None:
         await self.collections.database.command("ping")
 

@@ -7,7 +7,7 @@ from pymongo.errors import BulkWriteError
 
 from store.checks import check_new_jobs, check_time
 from store.errors import StoreUnavailable
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.documents import job_document
 from store.mongo.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.schema import QUEUED
@@ -17,7 +17,7 @@ from store.values.jobs import AddReport, JournalPosition, NewJob
 
 
 class Adding(Core):
-    @writes
+    @once
     async def add_jobs(
         self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
     ) -> AddReport:
@@ -34,7 +34,7 @@ class Adding(Core):
             await retried(lambda: upserted(lambda: positions.replace_one({"_id": position.reader}, place, upsert=True)))
         return AddReport(added, len(jobs) - added)
 
-    @reads
+    @repeatable
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
         check_label("journal reader", reader)
         found = await self.collections.positions.find_one({"_id": reader})

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pymongo import UpdateMany
 
 from store.checks import check_claim, check_time
-from store.mongo.core import writes
+from store.mongo.core import once
 from store.mongo.documents import job_from, kept_data
 from store.mongo.driver import Document, aggregate
 from store.mongo.rates import Rates, whole_tokens
@@ -41,7 +41,7 @@ class _Claim(NamedTuple):
 
 
 class Claiming(Rates):
-    @writes
+    @once
     async def get_waiting_jobs(
         self,
         jobtype: str,

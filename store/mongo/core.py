@@ -6,13 +6,14 @@ the verb is not.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pymongo.monitoring import CommandListener
 
-from store.errors import StoreClosed
+from store.errors import StoreClosed, StoreUnavailable
 from store.mongo.blobs import Blobs
 from store.mongo.deliveries import Deliveries
 from store.mongo.driver import Client, connect, disconnect, retried, translated
@@ -61,7 +62,8 @@ class Core:
         if client is None:
             return
         try:
-            with translated("close"):
+            # Writers that cannot be given back now lapse by themselves.
+            with contextlib.suppress(StoreUnavailable), translated("close"):
                 await self.ledger.close()
         finally:
             await asyncio.to_thread(disconnect, client)
@@ -78,7 +80,7 @@ class Core:
         return await asyncio.shield(task)
 
 
-def reads(
+def repeatable(
     verb: Callable[Concatenate[C, P], Awaitable[T]],
 ) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
     """A verb that changes nothing, or the same when it is repeated."""
@@ -92,7 +94,7 @@ def reads(
     return run
 
 
-def writes(
+def once(
     verb: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
     """A verb whose steps belong together: it is run to its end, once."""

@@ -16,7 +16,7 @@ from store.errors import Conflict, NotFound, StoreUnavailable
 from store.mongo import schema
 from store.mongo.adding import Adding, add_effect
 from store.mongo.blobs import kept_by
-from store.mongo.core import writes
+from store.mongo.core import once
 from store.mongo.documents import data_fields, job_document, job_state
 from store.mongo.driver import Document, find_and_update
 from store.mongo.endings import NEEDED, Step, as_read
@@ -29,7 +29,7 @@ ATTEMPTS: Final = 20
 
 
 class Creating(Adding, Relatives):
-    @writes
+    @once
     async def create_job(self, job: NewJob, *, now_ms: int) -> CreateReport:
         check_new_job(job)
         check_time("now_ms", now_ms)

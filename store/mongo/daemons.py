@@ -2,7 +2,7 @@
 
 from store.checks import MAX_TIME_MS, check_range, check_text, check_time
 from store.errors import NotFound
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
 from store.mongo.schema import next_number
 from store.names import check_owner
@@ -12,7 +12,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Daemons(Core):
-    @writes
+    @once
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         _check_lease(info, lease_ms, now_ms)
         number = await next_number(self.collections, "sysids")
@@ -27,7 +27,7 @@ class Daemons(Core):
         await self.collections.daemons.insert_one(document)
         return _daemon(document)
 
-    @reads
+    @repeatable
     async def renew_sysid(self, sysid: str, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         check_owner(sysid)
         _check_lease(info, lease_ms, now_ms)
@@ -40,16 +40,16 @@ class Daemons(Core):
             raise NotFound(f"sysid {sysid} is not held any more: stop using it and reserve another")
         return _daemon(found)
 
-    @reads
+    @repeatable
     async def release_sysid(self, sysid: str) -> None:
         await self.collections.daemons.delete_one({"_id": check_owner(sysid)})
 
-    @reads
+    @repeatable
     async def list_daemons(self, *, now_ms: int) -> list[Daemon]:
         found = self.collections.daemons.find({"until": {"$gt": now_ms}}).sort("number", 1)
         return [_daemon(row) for row in await found.to_list(None)]
 
-    @reads
+    @repeatable
     async def set_daemon_paused(self, sysid: str, *, paused: bool) -> None:
         done = await self.collections.daemons.update_one({"_id": check_owner(sysid)}, {"$set": {"paused": paused}})
         if done.matched_count == 0:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from store.checks import check_data, check_priority, check_range, check_text, check_time
 from store.errors import Conflict, NotFound
 from store.mongo import schema
-from store.mongo.core import reads, writes
+from store.mongo.core import once, repeatable
 from store.mongo.documents import job_state
 from store.mongo.driver import Document
 from store.mongo.endings import CANCELLED, NEEDED, Step, archive_step, as_read
@@ -16,7 +16,7 @@ from store.values.jobs import Code, IndexState, JobState
 
 
 class Desk(Upkeep):
-    @writes
+    @once
     async def update_job(
         self,
         tenant: str,
@@ -44,7 +44,7 @@ class Desk(Upkeep):
             if await self.change(job, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms):
                 return job_state(job if dt_ms is None else job | {"at": dt_ms}, now_ms)
 
-    @writes
+    @once
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int) -> None:
         check_time("now_ms", now_ms)
         while True:
@@ -62,7 +62,7 @@ class Desk(Upkeep):
                 await self.blobs.remove([job.get("out", {}).get("blob")])
                 return
 
-    @writes
+    @once
     async def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
         check_time("dt_ms", dt_ms)
         check_time("now_ms", now_ms)
@@ -75,12 +75,12 @@ class Desk(Upkeep):
         await self.blobs.remove(archived[job_id].get("out", {}).get("blob") for job_id in done)
         return tuple(job_id for job_id in dict.fromkeys(job_ids) if job_id in done)
 
-    @writes
+    @once
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         archived = await self._archived(tenant, job_ids)
         return await self.purge(list(archived.values()), 0)
 
-    @reads
+    @repeatable
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         check_jobtype(tenant, jobtype)
         found = await self.collections.types.find_one({"_id": jobtype}) or {}
@@ -88,7 +88,7 @@ class Desk(Upkeep):
         after = await self.collections.jobs.find_one({"type": jobtype, "seq": processed + 1}, {"s": 1})
         return IndexState(found.get("head", 0), processed, processed + 1 if _ended_badly(after) else None)
 
-    @writes
+    @once
     async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
         check_jobtype(tenant, jobtype)
         check_range("limit", limit, 1, 10_000)

@@ -8,14 +8,14 @@ whole version or the one before it.
 from store.checks import check_handler, check_range
 from store.errors import Conflict, NotFound
 from store.mongo import schema
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document, find_and_update, upserted
 from store.names import check_jobtype, check_tenant
 from store.values.records import Handler, HandlerSummary
 
 
 class Handlers(Core):
-    @writes
+    @once
     async def set_handler(
         self,
         tenant: str,
@@ -34,12 +34,12 @@ class Handlers(Core):
         await self._drop_old(jobtype, keep)
         return handler
 
-    @reads
+    @repeatable
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
         check_jobtype(tenant, jobtype)
         return await self._handler(jobtype, version)
 
-    @writes
+    @once
     async def delete_handler(self, tenant: str, jobtype: str) -> bool:
         check_jobtype(tenant, jobtype)
         done = await self.collections.shelf.update_one(
@@ -47,7 +47,7 @@ class Handlers(Core):
         )
         return done.modified_count == 1
 
-    @writes
+    @once
     async def roll_back_handler(
         self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
@@ -58,7 +58,7 @@ class Handlers(Core):
         check_handler(old.lang, old.data, author)
         return await self._put_in_force(Handler(jobtype, 0, now_ms, old.lang, old.data, author, version))
 
-    @reads
+    @repeatable
     async def list_handlers(self, tenant: str) -> list[HandlerSummary]:
         which = {"_id": schema.types_of(check_tenant(tenant)), "current": {"$gt": 0}}
         shelf = await self.collections.shelf.find(which).sort("_id", 1).to_list(None)
@@ -66,7 +66,7 @@ class Handlers(Core):
         rows = await self.collections.versions.find({"_id": {"$in": keys}}, {"data": 0}).sort("type", 1).to_list(None)
         return [_summary(row, row["version"]) for row in rows]
 
-    @reads
+    @repeatable
     async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
         check_jobtype(tenant, jobtype)
         current = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)

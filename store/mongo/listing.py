@@ -11,7 +11,7 @@ from typing import Any, Final
 from store.checks import check_page_limit, check_range, check_time
 from store.errors import InvalidValue
 from store.mongo import schema
-from store.mongo.core import Core, reads
+from store.mongo.core import Core, repeatable
 from store.mongo.documents import WITHOUT_BYTES, job_state, kept_data, kept_result, record_from
 from store.mongo.driver import Document, aggregate
 from store.names import check_batch, check_job_id, check_jobtype, check_tenant
@@ -30,12 +30,12 @@ _STATES: Final = {
 
 
 class Listing(Core):
-    @reads
+    @repeatable
     async def get_job(self, tenant: str, job_id: str, *, now_ms: int) -> JobRecord | None:
         check_job_id(job_id)
         return await self._whole({"_id": job_id, "type": schema.types_of(check_tenant(tenant))}, now_ms)
 
-    @reads
+    @repeatable
     async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
         check_jobtype(tenant, jobtype)
         return await self._whole({"type": jobtype, "seq": seq}, now_ms)
@@ -51,7 +51,7 @@ class Listing(Core):
         children = await self._count_children([found])
         return record_from(found, data, result, children.get(found["_id"], (0, 0)), now_ms)
 
-    @reads
+    @repeatable
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
         check_batch("get_states", len(job_ids))
         which = {"_id": {"$in": list(job_ids)}, "type": schema.types_of(check_tenant(tenant))} | _visible()
@@ -59,7 +59,7 @@ class Listing(Core):
         states = {row["_id"]: job_state(row, now_ms) for row in rows}
         return {job_id: states[job_id] for job_id in job_ids if job_id in states}
 
-    @reads
+    @repeatable
     async def list_jobs(
         self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
     ) -> JobPage:
@@ -94,7 +94,7 @@ class Listing(Core):
         more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None
         return JobPage(await self._records(rows, now_ms), more)
 
-    @reads
+    @repeatable
     async def list_children(
         self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
     ) -> JobPage:
@@ -108,7 +108,7 @@ class Listing(Core):
         more = rows[limit - 1]["_id"] if len(rows) > limit else None
         return JobPage(await self._records(rows[:limit], now_ms), more)
 
-    @reads
+    @repeatable
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         check_job_id(job_id)
         check_range("cap", cap, 1, 1_000_000)

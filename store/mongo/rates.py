@@ -7,7 +7,7 @@ from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from store.checks import check_rate_domain
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
 from store.names import check_label, check_tenant
 from store.values.records import RateDomain, RateState
@@ -15,7 +15,7 @@ from store.values.tokens import next_token_ms, refill
 
 
 class Rates(Core):
-    @writes
+    @once
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         check_rate_domain(domain)
         key = _key(domain.tenant, domain.domain)
@@ -41,14 +41,14 @@ class Rates(Core):
             if (await rates.update_one(same, {"$set": changed, "$inc": {"version": 1}})).matched_count:
                 return
 
-    @writes
+    @once
     async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
         check_tenant(tenant)
         check_label("rate domain", domain)
         done = await self.collections.rates.delete_one({"_id": _key(tenant, domain)})
         return done.deleted_count == 1
 
-    @reads
+    @repeatable
     async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
         check_tenant(tenant)
         cursor = self.collections.rates.find({"_id": {"$gte": f"{tenant}|", "$lt": f"{tenant}}}"}})

@@ -13,7 +13,7 @@ from pymongo import UpdateMany
 from store.checks import MAX_TIME_MS, check_range, check_releases, check_time
 from store.mongo import schema
 from store.mongo.blobs import Kept
-from store.mongo.core import reads, writes
+from store.mongo.core import once, repeatable
 from store.mongo.driver import Document
 from store.mongo.endings import NEEDED, release_step
 from store.mongo.relatives import Relatives
@@ -41,7 +41,7 @@ class _Ending(NamedTuple):
 
 
 class Releasing(Relatives):
-    @reads
+    @repeatable
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         check_owner(owner)
         check_batch("renew_locks", len(leases))
@@ -72,7 +72,7 @@ class Releasing(Relatives):
         stale = tuple(job_id for job_id in tokens if job_id not in held)
         return RenewReport(len(tokens) - len(fixed) - len(stale), fixed, stale)
 
-    @writes
+    @once
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         check_owner(owner)
         check_releases(releases)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from store.checks import check_range, check_time
 from store.errors import InvalidValue
 from store.mongo import schema
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Collection, Document, aggregate, upserted
 from store.names import check_jobtype, check_tenant, tenant_of
 from store.values.histogram import Histogram
@@ -25,7 +25,7 @@ _EVENTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
 
 
 class Scores(Core):
-    @reads
+    @repeatable
     async def get_waiting_jobtypes(self, *, now_ms: int) -> list[WaitingType]:
         check_time("now_ms", now_ms)
         heads = await aggregate(
@@ -54,7 +54,7 @@ class Scores(Core):
             if jobtype not in closed and tenant_of(jobtype) not in suspended
         ]
 
-    @reads
+    @repeatable
     async def get_counters(self, tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
         check_time("now_ms", now_ms)
         which = {"$gt": ""} if tenant is None else schema.types_of(check_tenant(tenant))
@@ -105,7 +105,7 @@ class Scores(Core):
             row["deferred"] = max(row.get("deferred", 0) - group["n"], 0)
         return types
 
-    @reads
+    @repeatable
     async def get_buckets(
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int, jobtype: str | None = None
     ) -> list[Bucket]:
@@ -133,7 +133,7 @@ class Scores(Core):
             for row in rows
         ]
 
-    @reads
+    @repeatable
     async def list_failure_groups(
         self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
@@ -157,7 +157,7 @@ class Scores(Core):
             for row in rows
         ]
 
-    @reads
+    @repeatable
     async def get_usage(self, tenant: str) -> Usage:
         await self.ledger.settle()
         of_types = schema.types_of(check_tenant(tenant))
@@ -168,14 +168,14 @@ class Scores(Core):
         jobs = sum(row.get("jobs", 0) for row in rows)
         return Usage(jobs, sum(row.get("size_bytes", 0) for row in rows), handlers)
 
-    @writes
+    @once
     async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
         check_jobtype(tenant, jobtype)
         types = self.collections.types
         change = {"$set": {"paused": paused}}
         await upserted(lambda: types.update_one({"_id": jobtype}, change, upsert=True))
 
-    @writes
+    @once
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         check_time("now_ms", now_ms)
         check_range("limit", limit, 1, 10_000)

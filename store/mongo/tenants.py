@@ -16,7 +16,7 @@ from store.checks import (
 from store.errors import Conflict, InvalidValue, NotFound
 from store.mongo import schema
 from store.mongo.blobs import kept_by
-from store.mongo.core import Core, reads, writes
+from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Collection, Document
 from store.names import check_label, check_tenant
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
@@ -25,7 +25,7 @@ _BLOBS: Final = {"blob": 1, "out.blob": 1}
 
 
 class Tenants(Core):
-    @writes
+    @once
     async def create_tenant(self, tenant: Tenant) -> None:
         check_tenant_record(tenant)
         document = {
@@ -41,16 +41,16 @@ class Tenants(Core):
         except DuplicateKeyError:
             raise Conflict(f"there is a tenant {tenant.name} already") from None
 
-    @reads
+    @repeatable
     async def get_tenant(self, name: str) -> Tenant | None:
         found = await self.collections.tenants.find_one({"_id": check_tenant(name)})
         return None if found is None else _tenant(found)
 
-    @reads
+    @repeatable
     async def list_tenants(self) -> list[Tenant]:
         return [_tenant(row) for row in await self.collections.tenants.find().sort("_id", 1).to_list(None)]
 
-    @reads
+    @repeatable
     async def update_tenant(
         self,
         name: str,
@@ -82,7 +82,7 @@ class Tenants(Core):
             raise NotFound(f"there is no tenant {name}")
         return _tenant(found)
 
-    @writes
+    @once
     async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
         check_tenant(name)
         check_range("limit", limit, 1, 10_000)
@@ -116,7 +116,7 @@ class Tenants(Core):
             (everything.tenants, {"_id": name}),
         ]
 
-    @writes
+    @once
     async def add_key(self, key: ApiKey) -> None:
         check_label("key id", key.key_id)
         check_text("label", key.label)
@@ -136,17 +136,17 @@ class Tenants(Core):
         except DuplicateKeyError:
             raise Conflict(f"there is a key {key.key_id} already") from None
 
-    @reads
+    @repeatable
     async def get_key(self, key_id: str) -> ApiKey | None:
         found = await self.collections.keys.find_one({"_id": key_id})
         return None if found is None else _key(found)
 
-    @reads
+    @repeatable
     async def list_keys(self, tenant: str) -> list[ApiKey]:
         found = self.collections.keys.find({"tenant": tenant}).sort([("created", 1), ("_id", 1)])
         return [_key(row) for row in await found.to_list(None)]
 
-    @reads
+    @repeatable
     async def set_key_expiry(self, tenant: str, key_id: str, expires_ms: int | None) -> ApiKey:
         found = await self.collections.keys.find_one_and_update(
             {"_id": key_id, "tenant": tenant},
@@ -157,12 +157,12 @@ class Tenants(Core):
             raise NotFound(f"there is no key {key_id!r:.80} of that tenant")
         return _key(found)
 
-    @writes
+    @once
     async def delete_key(self, tenant: str, key_id: str) -> bool:
         done = await self.collections.keys.delete_one({"_id": key_id, "tenant": tenant})
         return done.deleted_count == 1
 
-    @writes
+    @once
     async def append_audit(self, event: AuditEvent) -> None:
         for what, text in (("actor", event.actor), ("action", event.action), ("detail", event.detail)):
             check_text(what, text)
@@ -176,7 +176,7 @@ class Tenants(Core):
         }
         await self.collections.audit.insert_one(document)
 
-    @reads
+    @repeatable
     async def list_audit(self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100) -> AuditPage:
         check_page_limit(limit)
         which: Document = {} if tenant is None else {"tenant": tenant}
@@ -190,7 +190,7 @@ class Tenants(Core):
         )
         return AuditPage(events, str(rows[limit - 1]["_id"]) if len(rows) > limit else None)
 
-    @writes
+    @once
     async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
         check_tenant(tenant)
         check_label("key", key)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from store.checks import check_range, check_time
 from store.mongo import schema
 from store.mongo.blobs import kept_by
-from store.mongo.core import writes
+from store.mongo.core import once
 from store.mongo.creating import Creating
 from store.mongo.documents import outcome_bytes
 from store.mongo.driver import Document
@@ -17,7 +17,7 @@ from store.values.jobs import ExpireReport
 
 
 class Upkeep(Creating):
-    @writes
+    @once
     async def expire_locks(self, *, now_ms: int, limit: int = 1000) -> int:
         check_time("now_ms", now_ms)
         check_range("limit", limit, 1, 10_000)
@@ -59,7 +59,7 @@ class Upkeep(Creating):
             {"open.at": {"$lt": now_ms - LAPSE_MS}}, {"$pull": {"open": {"at": {"$lt": now_ms - LAPSE_MS}}}}
         )
 
-    @writes
+    @once
     async def expire_jobs(
         self,
         *,
