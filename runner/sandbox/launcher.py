@@ -184,8 +184,13 @@ class SandboxLauncher:
 
     async def _spawner(self, view: View) -> Spawner:
         task = self._spawners.get(view)
-        if task is not None and task.done() and (task.exception() is not None or not task.result().alive):
-            task = None
+        if task is not None and task.done():
+            if task.exception() is not None:
+                task = None
+            elif not task.result().alive:
+                del self._spawners[view]
+                await task.result().close()
+                task = self._spawners.get(view)  # somebody else may have been faster
         if task is None:
             task = asyncio.create_task(self._start_spawner(view))
             self._spawners[view] = task
