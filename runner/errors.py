@@ -2,7 +2,8 @@
 
 RunnerError
 └── LaunchError            a context could not be started
-    └── IsolationError     the machine cannot give the isolation that was asked for
+    ├── IsolationError     the machine cannot give the isolation that was asked for
+    └── ContextLost        it ended for no fault of its own before it got going; another try may work
 """
 
 
@@ -22,3 +23,9 @@ class IsolationError(LaunchError):
     """The machine cannot give the isolation that was asked for; no tenant code has run."""
 
     code = "isolation_unavailable"
+
+
+class ContextLost(LaunchError):
+    """A context, or the process that makes them, ended before the program got going; another try may work."""
+
+    code = "context_lost"

@@ -10,12 +10,13 @@ import os
 import resource
 import shutil
 import socket
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLost, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.sandbox import cgroups, interpreter, layers, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -105,9 +106,16 @@ class SandboxLauncher:
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
-        child = await self._stock.take(self._kind(spec))
+        kind = self._kind(spec)
         try:
-            await child.go(pack_environment({**child.scratch_env, **spec.env}))
+            return await self._launch(kind, spec.env)
+        except ContextLost:  # the spawner died, and its blank contexts with it; there will be a new one
+            return await self._launch(kind, spec.env)
+
+    async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
+        child = await self._stock.take(kind)
+        try:
+            await child.go(pack_environment({**child.scratch_env, **env}))
         except BaseException:
             await _discard(child)
             raise
