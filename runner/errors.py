@@ -3,7 +3,7 @@
 RunnerError
 └── LaunchError            a context could not be started
     ├── IsolationError     the machine cannot give the isolation that was asked for
-    └── ContextLost        it ended for no fault of its own before it got going; another try may work
+    └── ContextLostError   it ended for no fault of its own before it got going; another try may work
 """
 
 
@@ -25,7 +25,7 @@ class IsolationError(LaunchError):
     code = "isolation_unavailable"
 
 
-class ContextLost(LaunchError):
+class ContextLostError(LaunchError):
     """A context, or the process that makes them, ended before the program got going; another try may work."""
 
     code = "context_lost"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runner.errors import ContextLost, IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.sandbox import cgroups, interpreter, layers, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -100,7 +100,7 @@ class SandboxLauncher:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
+        """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
         kind = self._kind(spec)
         await self._spawner(kind.view)
         await self._stock.fill(kind)
@@ -109,7 +109,7 @@ class SandboxLauncher:
         kind = self._kind(spec)
         try:
             return await self._launch(kind, spec.env)
-        except ContextLost:  # the spawner died, and its blank contexts with it; there will be a new one
+        except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
             return await self._launch(kind, spec.env)
 
     async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
@@ -196,7 +196,8 @@ class SandboxLauncher:
             if task.exception() is not None:
                 task = None
             elif not task.result().alive:
-                del self._spawners[view]
+                if self._spawners.get(view) is task:
+                    del self._spawners[view]
                 await task.result().close()
                 task = self._spawners.get(view)  # somebody else may have been faster
         if task is None:
@@ -250,7 +251,9 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
+            with_init = (
+                OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0
+            )  # where it has the same uid
             chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))

@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from typing import Final
 
-from runner.errors import ContextLost, IsolationError
+from runner.errors import ContextLostError, IsolationError
 from runner.sandbox import runtime
 from runner.sandbox.inner.order import Order
 from runner.sandbox.runtime import View
@@ -88,7 +88,7 @@ class Spawner:
         What becomes of it is told on its report socket.
         """
         if self._control is None:
-            raise ContextLost("the spawner is not running")
+            raise ContextLostError("the spawner is not running")
         order_fd = order.to_fd()
         try:
             while True:
@@ -100,7 +100,7 @@ class Spawner:
                         0
                     )  # many launches at once: the spawner takes them one after the other
         except OSError as error:
-            raise ContextLost(f"the spawner has ended: {error}") from error
+            raise ContextLostError(f"the spawner has ended: {error}") from error
         finally:
             os.close(order_fd)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from runner.launch import Level
-from runner.sandbox import probe as probing
 from runner.sandbox.attacks import ATTACKS
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import ALL, Layer, level_of
@@ -33,7 +32,11 @@ async def test_the_level_of_this_machine_is_what_its_layers_promise(machine: fro
 @pytest.mark.usefixtures("all_layers")
 @pytest.mark.parametrize(
     ("without", "level"),
-    [({Layer.CGROUP}, Level.L2), ({Layer.NAMESPACES}, Level.L1), ({Layer.NAMESPACES, Layer.CGROUP}, Level.L1)],
+    [
+        ({Layer.CGROUP}, Level.L2),
+        ({Layer.NAMESPACES}, Level.L1),
+        ({Layer.NAMESPACES, Layer.CGROUP}, Level.L1),
+    ],
 )
 async def test_a_lower_level_keeps_its_own_promises(without: set[Layer], level: Level) -> None:
     launcher = SandboxLauncher(ALL - without)
@@ -64,7 +67,6 @@ async def test_a_layer_that_does_not_hold_is_found_out(
 
 async def test_a_sandbox_that_does_not_start_is_level_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.sandbox.runtime._DEVICES", ("/dev/no-such-device",))
-    monkeypatch.setattr(probing.layers, "detect", probing.layers.detect)
     report = await probe(brief=True)
     if Layer.NAMESPACES in {state.layer for state in report.missing}:
         missing("bubblewrap", "install it with `make system`")
@@ -81,10 +83,14 @@ async def test_without_bubblewrap_it_says_so_and_how_to_get_it() -> None:
 
 
 @pytest.mark.slow
-async def test_without_root_it_is_level_2_where_user_namespaces_are_allowed(machine: frozenset[Layer]) -> None:
+async def test_without_root_it_is_level_2_where_user_namespaces_are_allowed(
+    machine: frozenset[Layer],
+) -> None:
     if os.geteuid() != 0 or Layer.NAMESPACES not in machine:
         missing("root, to give it up", "run the tests as root")
-    report = await _probe_elsewhere({"PATH": "/usr/bin:/bin"}, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    report = await _probe_elsewhere(
+        {"PATH": "/usr/bin:/bin"}, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"
+    )
     assert "not running as root" in report
     assert "level 2" in report
 

@@ -10,8 +10,6 @@ from runner.sandbox import cgroups
 from runner.sandbox.cgroups import V1, V2, Cgroups
 
 
-
-
 def _populate(directory: Path, **files: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

@@ -1,4 +1,6 @@
-"""The seccomp filter, run by a small BPF machine: both architectures, every rule, without loading it anywhere."""
+"""The seccomp filter, run by a small BPF machine: both architectures, every rule, without loading it
+anywhere.
+"""
 
 import errno
 import socket

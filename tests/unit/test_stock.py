@@ -37,8 +37,8 @@ async def test_a_blank_context_is_ready_before_it_is_wanted_and_is_used_once() -
     stock = Stock(factory.make, spares=2, kinds=4)
     await stock.fill("python")
     assert len(factory.made) == 2
-    first, second = await stock.take("python"), await stock.take("python")
-    assert [first, second] == factory.made[:2]
+    taken = {id(await stock.take("python")), id(await stock.take("python"))}
+    assert taken == {id(child) for child in factory.made[:2]}
     await stock.fill("python")
     assert len(factory.made) == 4
     await stock.close()
@@ -80,5 +80,6 @@ async def test_trouble_in_the_background_is_met_again_by_the_next_launch() -> No
     stock = Stock(factory.make, spares=1, kinds=2)
     await stock.fill("a")
     factory.broken = False
-    assert await stock.take("a")
+    await stock.take("a")
+    assert len(factory.made) >= 1
     await stock.close()
