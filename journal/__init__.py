@@ -1,1 +1,59 @@
-"""The durable line journal. Imports nothing of ours."""
+"""The durable line journal: record format, segments, group commit, reservations, recovery. Imports nothing of ours.
+
+A line on its way, and the file that owns each step:
+
+    write     journal.py   checks it (format.py) and gives it an id (ids.py)
+              commits.py   puts it with whatever else waits, so that all share one sync
+              writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
+    reserve   ledger.py    decides which lines the reader gets, and until when
+    read      lines.py     reads them, over the frames (segment.py, format.py) of one segment after another
+    rsync     cursor.py    keeps the read position; read up segments are removed
+    restart   recovery.py  cuts a torn end, sets damage aside, and says so
+"""
+
+from journal.clock import Clock, SystemClock
+from journal.cursor import Position
+from journal.disk import Disk, File, OsDisk
+from journal.errors import (
+    BacklogFull,
+    DiskFull,
+    InvalidWrite,
+    JournalClosed,
+    JournalError,
+    JournalLocked,
+    JournalUnavailable,
+    LimitExceeded,
+    ReservationLapsed,
+    UnsupportedFormat,
+)
+from journal.format import Record
+from journal.ids import IdParts, parse_id
+from journal.journal import Journal, JournalStats
+from journal.ledger import Reservation
+from journal.options import JournalOptions
+
+__all__ = [
+    "BacklogFull",
+    "Clock",
+    "Disk",
+    "DiskFull",
+    "File",
+    "IdParts",
+    "InvalidWrite",
+    "Journal",
+    "JournalClosed",
+    "JournalError",
+    "JournalLocked",
+    "JournalOptions",
+    "JournalStats",
+    "JournalUnavailable",
+    "LimitExceeded",
+    "OsDisk",
+    "Position",
+    "Record",
+    "Reservation",
+    "ReservationLapsed",
+    "SystemClock",
+    "UnsupportedFormat",
+    "parse_id",
+]

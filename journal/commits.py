@@ -1,0 +1,93 @@
+"""Group commit: all batches that arrive while one sync is under way share the next.
+
+Nobody waits for company: an idle journal syncs a batch at once, and under load the group forms by itself during the
+sync before it. The delay that grouping adds is therefore at most one sync.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from threading import Lock
+
+from journal.errors import JournalError
+from journal.format import Batch
+from journal.segment import Segment
+from journal.writer import SegmentWriter
+
+_Waiting = tuple[Batch, "asyncio.Future[None]"]
+
+
+class GroupCommit:
+    """Hands batches from the event loop to the writer on its thread, and its verdict back."""
+
+    def __init__(
+        self,
+        writer: SegmentWriter,
+        executor: Executor,
+        max_group_bytes: int,
+        on_settled: Callable[[Segment | JournalError], None],
+    ) -> None:
+        self._writer = writer
+        self._executor = executor
+        self._max_group_bytes = max_group_bytes
+        self._on_settled = on_settled
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Waiting] = deque()
+        self._lock = Lock()
+        self._is_writing = False
+        self._last: asyncio.Future[None] | None = None
+
+    def add(self, batch: Batch) -> "asyncio.Future[None]":
+        """A future that is done when the batch is durable, or fails with the reason why it is not."""
+        done = self._last = self._loop.create_future()
+        with self._lock:
+            self._waiting.append((batch, done))
+            start, self._is_writing = not self._is_writing, True
+        if start:
+            self._executor.submit(self._write_groups)
+        return done
+
+    async def drain(self) -> None:
+        """Wait until every batch added so far is settled; failures belong to those who added them."""
+        if self._last is not None and not self._last.done():
+            await asyncio.wait([self._last])
+
+    def _write_groups(self) -> None:
+        """On the writer's thread: go on, group after group, as long as any batch is waiting."""
+        while group := self._take_group():
+            try:
+                verdict: Segment | BaseException = self._writer.append([batch for batch, _ in group])
+            except BaseException as error:  # noqa: BLE001 (whatever it is, the writers must hear of it)
+                verdict = error
+            self._loop.call_soon_threadsafe(self._settle, group, verdict)
+
+    def _take_group(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        size = 0
+        with self._lock:
+            while self._waiting and (not group or size < self._max_group_bytes):
+                group.append(self._waiting.popleft())
+                size += len(group[-1][0].body)
+            self._is_writing = bool(group)
+        return group
+
+    def _settle(self, group: list[_Waiting], verdict: Segment | BaseException) -> None:
+        if isinstance(verdict, (Segment, JournalError)):
+            self._on_settled(verdict)
+        for _, done in group:
+            if done.cancelled():
+                continue
+            if isinstance(verdict, Segment):
+                done.set_result(None)
+            else:
+                done.set_exception(_own_copy(verdict))
+
+
+def _own_copy(error: BaseException) -> BaseException:
+    """Each writer raises an exception of its own, so that tracebacks do not pile up on a shared one."""
+    if not isinstance(error, JournalError):
+        return error
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy

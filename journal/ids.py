@@ -1,0 +1,101 @@
+"""Job ids: `20261114T235959123Z-a7-00001f`, the UTC time in milliseconds, the sysid, and a counter.
+
+Ensures: ids of one source are strictly increasing, also when the clock steps back and, given the right floor, over
+restarts. Two sources with different sysids never make the same id. The text sorts as the time does.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from journal.errors import InvalidWrite
+
+COUNTER_LIMIT: Final = 1 << 24
+SYSID: Final = re.compile(r"[a-z0-9]{1,8}")
+_ID: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z-([a-z0-9]{1,8})-([0-9a-f]{6})", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_LOW_DIGITS: Final = [b"%03x" % n for n in range(1 << 12)]
+"""The counter's last three digits, ready made: ids are built by the thousand without formatting any of them."""
+
+
+class IdParts(NamedTuple):
+    time_ms: int
+    sysid: str
+    counter: int
+
+
+class IdRange(NamedTuple):
+    """Consecutive ids of one millisecond."""
+
+    prefix: bytes
+    """Time and sysid, up to the counter."""
+    first: int
+    size: int
+
+    def pieces(self) -> Iterator[tuple[bytes, list[bytes]]]:
+        """The ids as stems and the digits that complete them."""
+        first, end = self.first, self.first + self.size
+        while first < end:
+            high, low = divmod(first, 1 << 12)
+            digits = _LOW_DIGITS[low : low + end - first]
+            yield self.prefix + b"%03x" % high, digits
+            first += len(digits)
+
+    def texts(self) -> list[str]:
+        ids: list[str] = []
+        for stem, digits in self.pieces():
+            ids += (stem + (b"\n" + stem).join(digits)).decode().split("\n")
+        return ids
+
+
+class IdSource:
+    """Hands out ids. `floor_ms` is the largest time that any earlier id of this sysid may carry."""
+
+    def __init__(self, sysid: str, floor_ms: int = 0) -> None:
+        if not SYSID.fullmatch(sysid):
+            raise InvalidWrite(f"sysid {sysid!r} must be 1 to 8 of a-z and 0-9")
+        self._sysid = sysid
+        self._time_ms = floor_ms
+        # The floor's own millisecond counts as used up: what was given out within it is not known.
+        self._counter = COUNTER_LIMIT
+
+    @property
+    def time_ms(self) -> int:
+        """The largest time given out, which is the floor of the source that follows this one."""
+        return self._time_ms
+
+    def take(self, count: int, now_ms: int) -> IdRange:
+        """The next `count` ids."""
+        if now_ms > self._time_ms:
+            self._time_ms, self._counter = now_ms, 0
+        elif self._counter + count > COUNTER_LIMIT:
+            self._time_ms, self._counter = self._time_ms + 1, 0
+        first, self._counter = self._counter, self._counter + count
+        return IdRange(f"{compact_time(self._time_ms)}-{self._sysid}-".encode(), first, count)
+
+
+def parse_id(text: str) -> IdParts:
+    """The time, sysid and counter of an id; ValueError when it is none."""
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a job id such as 20261114T235959123Z-a7-00001f")
+    year, month, day, hour, minute, second, milli = map(int, match.groups()[:7])
+    moment = datetime(year, month, day, hour, minute, second, milli * 1000, tzinfo=UTC)
+    return IdParts((moment - _EPOCH) // _MILLISECOND, match[8], int(match[9], 16))
+
+
+@lru_cache(maxsize=16)
+def compact_time(time_ms: int) -> str:
+    """`20261114T235959123Z`"""
+    moment = _EPOCH + time_ms * _MILLISECOND
+    return f"{moment:%Y%m%dT%H%M%S}{time_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=16)
+def iso_time(time_ms: int) -> str:
+    """`2026-11-14T23:59:59.123Z`"""
+    moment = _EPOCH + time_ms * _MILLISECOND
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"

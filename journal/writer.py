@@ -1,0 +1,156 @@
+"""Appending batches to the open segment so that they are on disk when the call returns. Runs on one thread.
+
+Ensures: `append` returns only after the sync of every byte. When it raises, none of its batches is acknowledged and
+none will be read: what was written is cut off again, and where that cannot be done the segment is left for good, its
+successor's header recording how much of it counts. A failed sync is never tried again on the same file.
+"""
+
+import errno
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from journal.clock import Clock
+from journal.disk import Disk, File, write_all
+from journal.errors import DiskFull, JournalUnavailable
+from journal.format import Batch, SegmentHeader, encode_segment_header, frame_batches
+from journal.ids import iso_time
+from journal.options import JournalOptions
+from journal.segment import FIRST_FRAME, Segment, segment_name
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Previous(NamedTuple):
+    """The segment before the next one, and how much of it was acknowledged."""
+
+    number: int
+    end: int
+
+
+class _Open:
+    """The segment that is being written."""
+
+    def __init__(self, file: File, number: int, salt: int, opened_s: float) -> None:
+        self.file = file
+        self.number = number
+        self.salt = salt
+        self.opened_s = opened_s
+        self.end = FIRST_FRAME
+
+
+class SegmentWriter:
+    def __init__(
+        self,
+        disk: Disk,
+        options: JournalOptions,
+        clock: Clock,
+        *,
+        sysid: str,
+        floor_ms: Callable[[], int],
+        last_number: int,
+        previous: Previous,
+    ) -> None:
+        self._disk = disk
+        self._options = options
+        self._clock = clock
+        self._sysid = sysid
+        self._floor_ms = floor_ms
+        self._last_number = last_number
+        self._previous = previous
+        self._open: _Open | None = None
+
+    def append(self, batches: Sequence[Batch]) -> Segment:
+        """Write the batches and sync them, all or none. Returns the segment as it stands then."""
+        size = sum(len(batch.head) + len(batch.body) for batch in batches)
+        try:
+            self._require_room(size)
+            segment = self._segment_for(size)
+        except OSError as error:
+            raise _unavailable(error, "begin a segment") from error
+        data = frame_batches(batches, segment.end, segment.salt)
+        try:
+            write_all(segment.file, data, segment.end)
+        except OSError as error:
+            self._take_back(segment, error)
+            raise _unavailable(error, f"write to {segment_name(segment.number)}") from error
+        try:
+            segment.file.sync()
+        except OSError as error:
+            self._leave(segment)
+            raise _unavailable(error, f"sync {segment_name(segment.number)}") from error
+        segment.end += len(data)
+        return Segment(segment.number, segment.salt, segment.end)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._previous = Previous(self._open.number, self._open.end)
+            self._open.file.close()
+            self._open = None
+
+    def _require_room(self, size: int) -> None:
+        min_free = self._options.min_free_bytes
+        if min_free and (free := self._disk.free_bytes()) - size < min_free:
+            raise DiskFull(
+                f"{free} bytes are free and the journal leaves min_free_bytes={min_free} to the store: free some space,"
+                " and intake resumes by itself"
+            )
+
+    def _segment_for(self, size: int) -> _Open:
+        """The open segment, or the next one when it is full, old, or was left after an error."""
+        segment = self._open
+        if segment is None:
+            return self._begin_segment()
+        age_s = self._clock.monotonic_s() - segment.opened_s
+        is_full = segment.end + size > self._options.segment_bytes or age_s > self._options.segment_age_s
+        return self._begin_segment() if is_full and segment.end > FIRST_FRAME else segment
+
+    def _begin_segment(self) -> _Open:
+        """Create, write the header, sync the file, sync the directory; only then is it used."""
+        previous = Previous(self._open.number, self._open.end) if self._open else self._previous
+        self._last_number += 1  # also when this attempt fails: a number is never used twice
+        number = self._last_number
+        salt = secrets.randbits(32)
+        header = SegmentHeader(
+            segment=number,
+            date=iso_time(self._clock.now_ms()),
+            sysid=self._sysid,
+            salt=salt,
+            floor_ms=self._floor_ms(),
+            prev=previous.number,
+            prev_bytes=previous.end,
+        )
+        file = self._disk.create(segment_name(number))
+        try:
+            write_all(file, encode_segment_header(header), 0)
+            file.sync()
+            self._disk.sync_directory()
+        except OSError:
+            file.close()
+            with suppress(OSError):  # left behind, it is a segment without lines
+                self._disk.remove(segment_name(number))
+            raise
+        self.close()
+        self._open = _Open(file, number, salt, self._clock.monotonic_s())
+        return self._open
+
+    def _take_back(self, segment: _Open, error: OSError) -> None:
+        """A write failed. For want of room the segment itself is sound: cut off what was half written and stay."""
+        if error.errno in _NO_ROOM:
+            with suppress(OSError):
+                segment.file.truncate(segment.end)
+                segment.file.sync()
+                return
+        self._leave(segment)
+
+    def _leave(self, segment: _Open) -> None:
+        """Give the file up: the kernel may have dropped what it could not write, and would not say so again."""
+        with suppress(OSError):  # if it cannot be cut, the next header still says where it ends
+            segment.file.truncate(segment.end)
+        self.close()
+
+
+def _unavailable(error: OSError, doing: str) -> JournalUnavailable:
+    kind = DiskFull if error.errno in _NO_ROOM else JournalUnavailable
+    return kind(f"could not {doing}: {error.strerror or error}")

@@ -1,0 +1,198 @@
+"""Faults on a real file system: writers get the right error, nothing acknowledged is lost, nothing that failed is ever
+read, and intake resumes when it can."""
+
+import asyncio
+import errno
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journal import DiskFull, Journal, JournalOptions, JournalUnavailable
+from tests.support.faulty_disk import FaultyDisk, fails_with
+from tests.support.needs import missing
+
+OPTIONS = JournalOptions(segment_bytes=20_000, min_free_bytes=0)
+
+
+class Client:
+    """Writes lines and remembers which were acknowledged and which were refused."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.acknowledged: list[bytes] = []
+        self.errors: list[JournalUnavailable] = []
+
+    async def write(self, count: int, size: int = 100) -> None:
+        for _ in range(count):
+            line = f"{len(self.acknowledged)}:{len(self.errors)}".encode().ljust(size, b".")
+            try:
+                await self.journal.write("a-b", [line])
+            except JournalUnavailable as error:
+                self.errors.append(error)
+            else:
+                self.acknowledged.append(line)
+
+
+async def read_all(journal: Journal) -> list[bytes]:
+    records = []
+    while reservation := await journal.read_reserve(1000, 60):
+        records += await journal.read(reservation)
+    return [record.payload for record in records]
+
+
+async def check(client: Client, directory: Path) -> None:
+    """Now, and after a restart, exactly the acknowledged lines are there."""
+    assert await read_all(client.journal) == client.acknowledged
+    await client.journal.close()
+    async with Journal(directory, "a7", OPTIONS) as journal:
+        assert await read_all(journal) == client.acknowledged
+        assert journal.stats().damages == 0
+
+
+@pytest.mark.parametrize("nth", range(1, 12))
+async def test_a_failing_sync_fails_its_writers_and_nothing_else(tmp_path: Path, nth: int) -> None:
+    disk = FaultyDisk(tmp_path)
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    disk.fail_nth("sync", nth)
+    await client.write(15)
+    assert len(client.errors) == 1
+    assert not isinstance(client.errors[0], DiskFull)
+    assert journal.stats().trouble == ""
+    await check(client, tmp_path)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("nth", range(1, 6))
+async def test_a_failing_write_leaves_nothing_half_written(tmp_path: Path, nth: int, code: int) -> None:
+    disk = FaultyDisk(tmp_path)
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    disk.fail_nth("write", nth, code)
+    await client.write(8)
+    (error,) = client.errors
+    assert isinstance(error, DiskFull) == (code != errno.EIO)
+    await check(client, tmp_path)
+
+
+@pytest.mark.parametrize("operation", ["create", "sync_directory"])
+async def test_a_segment_that_cannot_be_begun_is_tried_again(tmp_path: Path, operation: str) -> None:
+    disk = FaultyDisk(tmp_path)
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(10, size=1500)
+    disk.faults[operation] = fails_with(errno.ENOSPC)
+    await client.write(10, size=1500)
+    assert client.errors
+    assert "No space" in journal.stats().trouble
+    del disk.faults[operation]
+    await client.write(10, size=1500)
+    assert journal.stats().trouble == ""
+    await check(client, tmp_path)
+
+
+async def test_a_sync_and_the_cut_after_it_may_both_fail(tmp_path: Path) -> None:
+    """Then the bytes stay in the file, and the next segment's header says that they do not count."""
+    disk = FaultyDisk(tmp_path)
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(3)
+    disk.faults["truncate"] = fails_with(errno.EIO)
+    disk.fail_nth("sync", 1)
+    await client.write(3)
+    assert len(client.errors) == 1
+    await check(client, tmp_path)
+
+
+async def test_all_writers_of_a_group_hear_of_its_failure(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", OPTIONS) as journal:
+        await journal.write("a-b", ["0"])
+        disk.faults["sync"] = fails_with(errno.EIO)
+        outcomes = await asyncio.gather(*[journal.write("a-b", [str(n)]) for n in range(30)], return_exceptions=True)
+        assert all(isinstance(outcome, JournalUnavailable) for outcome in outcomes)
+        assert len({id(outcome) for outcome in outcomes}) == 30
+        disk.faults.clear()
+
+
+async def test_short_writes_are_completed(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    disk.faults["short_write"] = lambda: None
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(10, size=5000)
+    assert not client.errors
+    await check(client, tmp_path)
+
+
+async def test_room_is_left_for_the_store(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", JournalOptions(min_free_bytes=1_000_000)) as journal:
+        disk.free = 1_000_010
+        with pytest.raises(DiskFull, match="min_free_bytes=1000000"):
+            await journal.write("a-b", ["x"])
+        disk.free = 2_000_000
+        await journal.write("a-b", ["x"])
+
+
+@pytest.fixture
+def file_size_limit() -> Iterator[int]:
+    """No file of this process may grow past this: the kernel cuts the write short, then refuses it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = 10_000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_size_limit_of_the_kernel_is_disk_full(tmp_path: Path, file_size_limit: int) -> None:
+    journal = Journal(tmp_path, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(12, size=1500)
+    assert client.errors
+    assert all(isinstance(error, DiskFull) for error in client.errors)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    refused = len(client.errors)
+    await client.write(3, size=1500)
+    assert len(client.errors) == refused, "intake resumes when there is room"
+    await check(client, tmp_path)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "tmpfs", tmp_path], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        missing("the right to mount a tmpfs", "run the tests as root")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+async def test_a_full_disk_refuses_loses_nothing_and_resumes(small_disk: Path) -> None:
+    journal = Journal(small_disk / "journal", "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(60, size=10_000)
+    assert client.errors
+    assert all(isinstance(error, DiskFull) for error in client.errors)
+    assert "No space" in journal.stats().trouble
+    for _ in range(5):
+        reservation = await journal.read_reserve(3, 60)
+        assert reservation
+        await journal.rsync(reservation)
+        del client.acknowledged[: reservation.span.lines]
+    refused = len(client.errors)
+    await client.write(3, size=10_000)
+    assert len(client.errors) == refused, "reading up frees space, and intake resumes"
+    await check(client, small_disk / "journal")

@@ -1,0 +1,20 @@
+"""A clock that moves when it is told to."""
+
+
+class FakeClock:
+    def __init__(self, now_ms: int = 1_800_000_000_000, *, tick_ms: int = 0) -> None:
+        """`tick_ms` goes by at every look at the wall clock."""
+        self.wall_ms = now_ms
+        self.tick_ms = tick_ms
+        self.elapsed_s = 0.0
+
+    def now_ms(self) -> int:
+        self.wall_ms += self.tick_ms
+        return self.wall_ms
+
+    def monotonic_s(self) -> float:
+        return self.elapsed_s
+
+    def advance(self, seconds: float) -> None:
+        self.wall_ms += round(seconds * 1000)
+        self.elapsed_s += seconds

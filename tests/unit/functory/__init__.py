@@ -1,0 +1,1 @@
+"""The application, module by module."""

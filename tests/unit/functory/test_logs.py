@@ -1,0 +1,88 @@
+"""Log lines: one line whatever the fields hold, in both styles."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from functory.joblog import Entered, JobLog, Started, Stopped
+from functory.logs import configure_logging, format_line
+
+HOSTILE = 'a "b"=c\n2026-11-14T00:00:00Z INFO forged\x1b[31m \u202e\ud800'
+NOW_MS = 1_794_700_799_123
+
+
+@pytest.fixture
+def log() -> Iterator[logging.Logger]:
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level)
+    yield logging.getLogger("test.logs")
+    logging.captureWarnings(capture=False)
+    root.handlers[:], root.level = before
+
+
+def test_people_read_key_value(log: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure_logging("text", "INFO", stream)
+    log.info("journal.recovered", extra={"segment": 3, "found": "a torn write"})
+    log.debug("not shown")
+    moment, rest = stream.getvalue().split(" ", 1)
+    assert moment.endswith("Z")
+    assert rest == 'INFO journal.recovered segment=3 found="a torn write"\n'
+
+
+def test_machines_read_json(log: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure_logging("json", "INFO", stream)
+    try:
+        int("no number")
+    except ValueError:
+        log.exception("it.broke", extra={"value": HOSTILE})
+    (line,) = stream.getvalue().splitlines()
+    record = json.loads(line)
+    assert (record["event"], record["level"], record["value"]) == ("it.broke", "ERROR", HOSTILE)
+    assert "ValueError" in record["trace"]
+
+
+def test_no_value_breaks_the_line_or_reaches_the_terminal() -> None:
+    line = format_line("text", NOW_MS, "INFO", HOSTILE, {"value": HOSTILE, "empty": ""})
+    assert line.isprintable()
+    assert line.isascii()
+    assert line.count("forged") == 2
+    assert line.endswith('empty=""')
+
+
+def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
+    written: list[str] = []
+    jobs = JobLog(written.append)
+    jobs.entered([Entered("id1", "acme-x", 5), Entered("id2", "acme-x", 6)], NOW_MS)
+    jobs.started([Started("id1", "acme-x", 1, 12)], NOW_MS)
+    jobs.stopped([Stopped("id1", "acme-x", 1, "ok", 200, 3)], NOW_MS)
+    jobs.stopped([], NOW_MS)
+    moment = "2026-11-14T23:59:59.123Z"
+    assert written[0].splitlines() == [
+        f"{moment} INFO job.entered id=id1 jobtype=acme-x size_bytes=5",
+        f"{moment} INFO job.entered id=id2 jobtype=acme-x size_bytes=6",
+    ]
+    assert written[1:] == [
+        f"{moment} INFO job.started id=id1 jobtype=acme-x attempt=1 waited_ms=12\n",
+        f"{moment} INFO job.stopped id=id1 jobtype=acme-x attempt=1 code=ok exitcode=200 duration_ms=3\n",
+    ]
+
+
+def test_job_lines_in_json() -> None:
+    written: list[str] = []
+    JobLog(written.append, "json").stopped([Stopped("id1", "acme-x", 2, "error", 500, 3)], NOW_MS)
+    assert json.loads(written[0]) == {
+        "time": "2026-11-14T23:59:59.123Z",
+        "level": "INFO",
+        "event": "job.stopped",
+        "id": "id1",
+        "jobtype": "acme-x",
+        "attempt": 2,
+        "code": "error",
+        "exitcode": 500,
+        "duration_ms": 3,
+    }

@@ -1,0 +1,1 @@
+"""The journal, module by module."""

@@ -1,0 +1,164 @@
+"""What a start makes of what it finds: torn ends, damage, leftovers."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from journal import Journal, JournalOptions, OsDisk, UnsupportedFormat
+from journal.recovery import Recovered, recover
+from journal.segment import FIRST_FRAME
+
+FIRST = "0000000001.journal"
+SECOND = "0000000002.journal"
+ONE_A_SEGMENT = JournalOptions(segment_bytes=600)
+
+
+def fill(directory: Path, *groups: list[str], options: JournalOptions = JournalOptions()) -> None:  # noqa: B008
+    """A journal with these lines; each group of batches shares one sync."""
+
+    async def scenario() -> None:
+        async with Journal(directory, "a7", options) as journal:
+            for group in groups:
+                await asyncio.gather(*[journal.write("a-b", [line]) for line in group])
+
+    asyncio.run(scenario())
+
+
+def lines(directory: Path) -> tuple[list[bytes], int]:
+    async def scenario() -> tuple[list[bytes], int]:
+        async with Journal(directory, "a7") as journal:
+            found = []
+            while reservation := await journal.read_reserve(100, 60):
+                found += [record.payload for record in await journal.read(reservation)]
+            return found, journal.stats().damages
+
+    return asyncio.run(scenario())
+
+
+def recovered(directory: Path) -> Recovered:
+    return recover(OsDisk(directory))
+
+
+def change(path: Path, edit: Callable[[bytearray], object]) -> None:
+    content = bytearray(path.read_bytes())
+    edit(content)
+    path.write_bytes(content)
+
+
+def test_a_clean_directory_has_nothing_to_tell(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"], ["1"])
+    found = recovered(tmp_path)
+    assert found.findings == []
+    assert list(found.segments) == [1]
+    assert found.floor_ms > 0
+
+
+def test_a_torn_end_is_cut_kept_and_is_no_damage(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"], ["1"])
+    torn = b"#:Batch date=2026-11-14T23:59:59.123Z,bytes=99,lines=1,job"
+    change(tmp_path / FIRST, lambda content: content.extend(torn))
+    (finding,) = recovered(tmp_path).findings
+    assert not finding.is_damage
+    assert (tmp_path / f"{FIRST[:10]}.torn-{finding.offset}").read_bytes() == torn
+    assert recovered(tmp_path).findings == []
+    assert lines(tmp_path) == ([b"0", b"1"], 0)
+
+
+def test_a_bad_frame_before_one_that_was_synced_later_is_damage(tmp_path: Path) -> None:
+    fill(tmp_path, ["zero"], ["one"], ["two"])
+    change(tmp_path / FIRST, lambda content: content.__setitem__(content.index(b"|one"), 0))
+    assert recovered(tmp_path).findings == []
+    assert lines(tmp_path) == ([b"zero", b"two"], 1)
+
+
+def test_a_bad_frame_within_the_last_sync_is_a_torn_write(tmp_path: Path) -> None:
+    """The disk wrote the end of the group before its beginning: none of it was acknowledged."""
+    fill(tmp_path, ["zero"], ["x" * 10 for _ in range(20)])
+    change(tmp_path / FIRST, lambda content: content.__setitem__(content.index(b"|xxx") + 300, 0))
+    found, damages = lines(tmp_path)
+    assert found in ([b"zero", b"x" * 10], [b"zero", b"x" * 10, b"x" * 10])
+    assert damages == 0
+
+
+def test_a_damaged_segment_is_kept_when_it_is_read_up(tmp_path: Path) -> None:
+    fill(tmp_path, ["zero"], ["one"], ["two"])
+    change(tmp_path / FIRST, lambda content: content.__setitem__(content.index(b"|one"), 0))
+
+    async def read_up() -> None:
+        async with Journal(tmp_path, "a7") as journal:
+            await journal.write("a-b", ["next"])
+            while reservation := await journal.read_reserve(100, 60):
+                await journal.rsync(reservation)
+
+    asyncio.run(read_up())
+    assert {path.name for path in tmp_path.glob("0*")} == {"0000000001.damaged", SECOND}
+
+
+def test_a_segment_with_a_damaged_header_is_set_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
+    fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
+    change(tmp_path / FIRST, lambda content: content.__setitem__(30, 0))
+    (finding,) = recovered(tmp_path).findings
+    assert finding.is_damage
+    assert (tmp_path / "0000000001.damaged").exists()
+    assert lines(tmp_path)[0] == [b"1" * 200]
+
+
+def test_a_segment_that_lost_its_end_is_noticed_by_its_successor(tmp_path: Path) -> None:
+    fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
+    change(tmp_path / FIRST, lambda content: content.__delitem__(slice(FIRST_FRAME, None)))
+    (finding,) = recovered(tmp_path).findings
+    assert finding.is_damage
+    assert "missing" in finding.text
+    assert lines(tmp_path)[0] == [b"1" * 200]
+
+
+def test_bytes_that_were_never_acknowledged_are_not_read(tmp_path: Path) -> None:
+    """A segment that was left after a failed sync may still hold what it could not sync."""
+    fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
+    change(tmp_path / FIRST, lambda content: content.extend(content[FIRST_FRAME:]))
+    assert lines(tmp_path) == ([b"0" * 200, b"1" * 200], 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"#:Journal vers", bytes(512)])
+def test_a_segment_torn_while_it_was_created_is_no_damage(tmp_path: Path, content: bytes) -> None:
+    fill(tmp_path, ["0"])
+    (tmp_path / SECOND).write_bytes(content)
+    (finding,) = recovered(tmp_path).findings
+    assert not finding.is_damage
+    assert lines(tmp_path) == ([b"0"], 0)
+
+
+def test_numbers_of_files_that_were_set_aside_are_not_used_again(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"])
+    (tmp_path / "0000000009.damaged").write_bytes(b"")
+    assert recovered(tmp_path).last_number == 9
+
+
+def test_a_newer_format_stops_the_start(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"])
+
+    def upgrade(content: bytearray) -> None:
+        text = bytes(content[: content.index(b",crc=")]).replace(b"version=1", b"version=9")
+        content[:FIRST_FRAME] = (b"%b,crc=%08x" % (text, crc32(text))).ljust(FIRST_FRAME - 1) + b"\n"
+
+    change(tmp_path / FIRST, upgrade)
+    with pytest.raises(UnsupportedFormat, match="version 9"):
+        lines(tmp_path)
+
+
+def test_a_lost_cursor_reads_all_again(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"], ["1"])
+
+    async def read_one() -> None:
+        async with Journal(tmp_path, "a7") as journal:
+            reservation = await journal.read_reserve(1, 60)
+            assert reservation
+            await journal.rsync(reservation)
+
+    asyncio.run(read_one())
+    assert lines(tmp_path)[0] == [b"1"]
+    (tmp_path / "cursor").write_bytes(b"\xff" * 1024)
+    assert lines(tmp_path)[0] == [b"0", b"1"]
