@@ -20,9 +20,7 @@ from runner.launch import Child, Launcher, LaunchSpec, Limits
 from runner.plain import PlainLauncher
 from runner.sandbox.launcher import SandboxLauncher
 
-LIMITS = Limits(
-    memory_bytes=512 << 20, processes=64, open_files=256, file_bytes=64 << 20, scratch_bytes=64 << 20
-)
+LIMITS = Limits(memory_bytes=512 << 20, processes=64, open_files=256, file_bytes=64 << 20, scratch_bytes=64 << 20)
 PYTHON = "import os\nos.write(4, b'x')\nos.read(3, 1)\n"
 NODE = "require('fs').writeSync(4, 'x'); require('fs').readSync(3, Buffer.alloc(1))"
 SH = "echo x >&4; read end <&3"

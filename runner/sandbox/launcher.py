@@ -234,9 +234,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex()
-            if Layer.SECCOMP in use
-            else "",
+            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
@@ -251,9 +249,7 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            with_init = (
-                OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0
-            )  # where it has the same uid
+            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
             chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))

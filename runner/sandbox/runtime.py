@@ -100,9 +100,7 @@ def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[in
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
     paths = (*settings, *view.python.prefixes, *_own_code(), *map(str, view.extra))
-    for parent in _parents(
-        (*paths, *_DEVICES)
-    ):  # left to itself, bubblewrap makes some of them for root only
+    for parent in _parents((*paths, *_DEVICES)):  # left to itself, bubblewrap makes some of them for root only
         flags += ["--dir", parent]
     for path in _PROGRAMS:
         flags += _same_place(Path(path))

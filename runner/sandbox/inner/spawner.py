@@ -55,12 +55,8 @@ def main() -> None:
     control.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    kernel.prctl(
-        kernel.PR_SET_CHILD_SUBREAPER, 1
-    )  # so that the end of an usher leaves its init a child of ours
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_IGN
-    )  # the kernel collects ended children: there is nothing to ask them
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # so that the end of an usher leaves its init a child of ours
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
     os.umask(0o077)
     for name in PRELOAD:
         __import__(name)
@@ -103,18 +99,14 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
     return known[key]
 
 
-def _become_context(
-    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
-) -> Program | None:
+def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
     """Runs in the usher, then in init, and returns in the program only.
 
     A step that fails ends the context.
     """
     step = "cgroup"
     try:
-        kernel.prctl(
-            kernel.PR_SET_DUMPABLE, 1
-        )  # or, without root, its own files in /proc would be closed to it
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
         confine.join_cgroups(fds[FIXED_FDS:])
         confine.prefer_for_oom()
         step = "namespaces"
@@ -156,9 +148,7 @@ def _drop(order: Order, sysctls: int | None) -> None:
         confine.give_up_privileges()
 
 
-def _become_program(
-    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
-) -> Program | None:
+def _become_program(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
     try:
         os.setsid()
         confine.restore_signals(before_exec=code is None)
