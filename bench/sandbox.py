@@ -1,21 +1,20 @@
 """Cold start and memory of contexts, isolation on, beside the limit: the same program started with none.
 
-`python -m bench.sandbox` prints a table, `--json` the figures. "Blank" is a launch that finds a blank context in stock,
-"made" one that has to be made first; the time runs from `launch` to the first byte of the program.
+"blank" is a launch that finds a blank context in stock, "made" one that has to be made first; the time runs from
+`launch` to the first byte of the program.
 """
 
 import argparse
 import asyncio
-import json
-import os
 import shutil
-import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.report import Report, parse_arguments, quantile
 from runner.launch import Child, Launcher, LaunchSpec, Limits
 from runner.plain import PlainLauncher
 from runner.sandbox.launcher import SandboxLauncher
@@ -29,7 +28,7 @@ SH = "echo x >&4; read end <&3"
 @dataclass(frozen=True, slots=True)
 class ColdStart:
     language: str
-    how: str
+    isolation: str
     median_ms: float
     p90_ms: float
     kill_ms: float
@@ -38,8 +37,8 @@ class ColdStart:
 @dataclass(frozen=True, slots=True)
 class Memory:
     contexts: int
-    per_context_bytes: int  # charged to the contexts' cgroups
-    machine_bytes: int  # by which the machine's available memory fell, spawner included
+    mb_per_context: float  # charged to its cgroup
+    machine_mb: float  # by which the machine's available memory fell, spawner included
 
 
 async def first_byte(child: Child) -> None:
@@ -63,13 +62,12 @@ async def cold_start(launcher: Launcher, spec: LaunchSpec, how: str, language: s
         kills.append(time.perf_counter() - started)
         child.close()
         starts.append(started - begin)
-    starts.sort()
     return ColdStart(
         language,
         how,
-        statistics.median(starts) * 1e3,
-        starts[len(starts) * 9 // 10] * 1e3,
-        statistics.median(kills) * 1e3,
+        quantile(starts, 0.5) * 1e3,
+        quantile(starts, 0.9) * 1e3,
+        quantile(kills, 0.5) * 1e3,
     )
 
 
@@ -82,12 +80,12 @@ async def idle_memory(spec: LaunchSpec, count: int) -> Memory:
         child = await launcher.launch(spec)
         await first_byte(child)
         children.append(child)
-    charged = sum(child.memory_bytes() for child in children) // count
+    charged = sum(child.memory_bytes() for child in children) / count
     fell = before - available_bytes()
     await launcher.close()
     for child in children:
         child.close()
-    return Memory(count, charged, fell)
+    return Memory(count, charged / 1e6, fell / 1e6)
 
 
 def available_bytes() -> int:
@@ -103,7 +101,7 @@ async def measure(directory: Path, rounds: int, contexts: int) -> tuple[list[Col
         "sh": LaunchSpec("bench", ("/bin/sh", "-c", SH), {}, LIMITS),
     }
     if node := shutil.which("node"):
-        specs["node"] = LaunchSpec("bench", (os.path.realpath(node), "-e", NODE), {}, LIMITS)
+        specs["node"] = LaunchSpec("bench", (node, "-e", NODE), {}, LIMITS)
     rows = []
     for how, launcher in (
         ("none", PlainLauncher()),
@@ -118,24 +116,17 @@ async def measure(directory: Path, rounds: int, contexts: int) -> tuple[list[Col
     return rows, await idle_memory(specs["python"], contexts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="cold start and memory of isolated contexts")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--contexts", type=int, default=200)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(parser, argv)
+    report = Report("sandbox", as_json=arguments.json)
     with tempfile.TemporaryDirectory() as directory:
-        rows, memory = asyncio.run(measure(Path(directory), arguments.rounds, arguments.contexts))
-    if arguments.json:
-        print(json.dumps({"cold_start": [asdict(row) for row in rows], "memory": asdict(memory)}, indent=2))
-        return
-    print(f"{'language':10}{'isolation':12}{'median ms':>10}{'p90 ms':>10}{'kill ms':>10}")
-    for row in rows:
-        print(f"{row.language:10}{row.how:12}{row.median_ms:10.1f}{row.p90_ms:10.1f}{row.kill_ms:10.1f}")
-    print(
-        f"\n{memory.contexts} idle python contexts: {memory.per_context_bytes / 1e6:.1f} MB each in their cgroups, "
-        f"{memory.machine_bytes / 1e6:.0f} MB of the machine's memory together"
-    )
+        starts, memory = asyncio.run(measure(Path(directory), arguments.rounds, arguments.contexts))
+    report.table("cold start, launch to first byte", [asdict(row) for row in starts])
+    report.table("idle python contexts", [asdict(memory)])
+    report.finish()
 
 
 if __name__ == "__main__":
