@@ -7,6 +7,7 @@ given back. The pidfd and not the pid is signalled, so a number that was reused 
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,8 @@ from typing import Final
 from runner.errors import ContextLostError, LaunchError
 from runner.launch import Exit, Level
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
+
+logger = logging.getLogger(__name__)
 
 Cleanup = Callable[[], Awaitable[bool]]  # gives back what the context had; True when it was killed for its memory
 
@@ -188,6 +191,8 @@ class SandboxedChild:
         oom = False
         try:
             oom = await self._cleanup()
+        except OSError:  # the context is over all the same, and whoever waits for it must know
+            logger.exception("what context %d occupied could not be given back", self._pid)
         finally:
             self._ended.set_result(
                 Exit(status=code, signal=None, oom=oom) if code >= 0 else Exit(status=None, signal=-code, oom=oom)

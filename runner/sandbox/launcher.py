@@ -51,6 +51,7 @@ class Kind:
 class SandboxLauncher:
     """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
 
+    `proven` is the level that a probe has found; contexts never claim a higher one.
     `python` is what python contexts are forked from; by default the one of the daemon, or of the system where
     the uids of contexts cannot reach that one. `spares` blank contexts are kept ready of each kind that was
     launched lately.
@@ -61,11 +62,13 @@ class SandboxLauncher:
         use: AbstractSet[Layer] | None = None,
         *,
         python: Interpreter | None = None,
+        proven: Level | None = None,
         spares: int = 1,
         uid_base: int = DEFAULT_BASE,
     ) -> None:
         self._use = use
         self._python = python
+        self._proven = proven
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -81,7 +84,8 @@ class SandboxLauncher:
 
     @property
     def level(self) -> Level:
-        return layers.level_of(self.layers)
+        level = layers.level_of(self.layers)
+        return level if self._proven is None else min(level, self._proven)
 
     async def start(self) -> None:
         if self._use is None:
@@ -108,9 +112,13 @@ class SandboxLauncher:
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
         kind = self._kind(spec)
         try:
-            return await self._launch(kind, spec.env)
-        except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-            return await self._launch(kind, spec.env)
+            try:
+                return await self._launch(kind, spec.env)
+            except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
+                return await self._launch(kind, spec.env)
+        except LaunchError as error:
+            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
+            raise
 
     async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
         child = await self._stock.take(kind)
@@ -126,6 +134,9 @@ class SandboxLauncher:
         extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
         if relative := [str(path) for path in extra if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
+        words = (*spec.argv, *spec.env, *spec.env.values())
+        if not spec.argv or any("\0" in word for word in words) or any(not n or "=" in n for n in spec.env):
+            raise LaunchError("no program, a NUL character in it, or a name that no environment can have")
         if self._python is None:
             raise LaunchError("the launcher has not been started")
         return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))

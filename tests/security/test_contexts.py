@@ -140,6 +140,12 @@ async def test_a_relative_path_is_refused(launcher: SandboxLauncher) -> None:
         await launcher.launch(replace(sh("exit 0"), readable=(Path("here"),)))
 
 
+@pytest.mark.parametrize("env", [{"A": "x\0y"}, {"A=B": "c"}, {"": "d"}])
+async def test_an_environment_that_cannot_be_is_refused(launcher: SandboxLauncher, env: dict[str, str]) -> None:
+    with pytest.raises(LaunchError, match="environment"):
+        await launcher.launch(sh("exit 0", env=env))
+
+
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
     launcher = SandboxLauncher(machine)
     await launcher.start()
