@@ -245,7 +245,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
+            seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:

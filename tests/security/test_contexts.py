@@ -146,6 +146,22 @@ async def test_an_environment_that_cannot_be_is_refused(launcher: SandboxLaunche
         await launcher.launch(sh("exit 0", env=env))
 
 
+async def test_links_in_the_scratch_directory_lead_nowhere(machine: frozenset[Layer], tmp_path: Path) -> None:
+    """Without namespaces the scratch directory is one of the machine's, and the daemon removes it."""
+    victim = tmp_path / "victim"
+    await asyncio.to_thread(victim.mkdir)
+    await asyncio.to_thread((victim / "file").touch)
+    launcher = SandboxLauncher(machine - {Layer.NAMESPACES})
+    await launcher.start()
+    script = f"ln -s {victim} link; mkdir -p deep/er; ln -s {victim}/file deep/er/; chmod 0 deep; pwd >&4"
+    replies, _ = await finish(await launcher.launch(sh(script)))
+    await launcher.close()
+    scratch = Path(replies.decode().strip())
+    assert scratch.name.startswith("functory-")
+    assert not await asyncio.to_thread(scratch.exists)
+    assert await asyncio.to_thread(os.listdir, victim) == ["file"]
+
+
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
     launcher = SandboxLauncher(machine)
     await launcher.start()
