@@ -76,6 +76,7 @@ class SandboxLauncher:
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
         self._made = 0
+        self._closed = False
 
     @property
     def layers(self) -> frozenset[Layer]:
@@ -125,23 +126,26 @@ class SandboxLauncher:
         try:
             await child.go(pack_environment({**child.scratch_env, **env}))
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
         return child
 
     def _kind(self, spec: LaunchSpec) -> Kind:
+        if self._python is None or self._closed:
+            raise LaunchError("the launcher has not been started, or is closed")
         fork = spec.template == "python"
+        words = (*spec.argv, *spec.env, *spec.env.values())
+        if len(spec.argv) < (3 if fork else 1) or any("\0" in word for word in words):
+            raise LaunchError("the program is missing, or there is a NUL character in it or in the environment")
+        if any(not name or "=" in name for name in spec.env):
+            raise LaunchError("a name in the environment is empty or has a '=' in it")
         extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
         if relative := [str(path) for path in extra if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
-        words = (*spec.argv, *spec.env, *spec.env.values())
-        if not spec.argv or any("\0" in word for word in words) or any(not n or "=" in n for n in spec.env):
-            raise LaunchError("no program, a NUL character in it, or a name that no environment can have")
-        if self._python is None:
-            raise LaunchError("the launcher has not been started")
         return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))
 
     async def close(self) -> None:
+        self._closed = True
         await self._stock.close()
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
@@ -174,8 +178,11 @@ class SandboxLauncher:
                     os.close(fd)
             await child.ready()
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
+        if self._closed:
+            await child.discard()
+            raise LaunchError("the launcher was closed meanwhile")
         return child
 
     def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
@@ -267,11 +274,6 @@ class SandboxLauncher:
         if limits.cpu_s:
             chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
         return chosen
-
-
-async def _discard(child: SandboxedChild) -> None:
-    await asyncio.shield(child.kill())
-    child.close()
 
 
 def _open_cgroups() -> cgroups.Cgroups:

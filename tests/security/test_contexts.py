@@ -146,6 +146,27 @@ async def test_an_environment_that_cannot_be_is_refused(launcher: SandboxLaunche
         await launcher.launch(sh("exit 0", env=env))
 
 
+async def test_a_closed_launcher_launches_nothing(machine: frozenset[Layer]) -> None:
+    closed = SandboxLauncher(machine)
+    with pytest.raises(LaunchError, match="not been started"):
+        await closed.launch(sh("exit 0"))
+    await closed.start()
+    await closed.close()
+    with pytest.raises(LaunchError, match="closed"):
+        await closed.launch(sh("exit 0"))
+
+
+async def test_a_step_that_is_refused_is_named_and_nothing_is_started(
+    machine: frozenset[Layer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.sandbox.seccomp.build", lambda **_: b"\xff" * 8)  # no valid program
+    refused = SandboxLauncher(machine)
+    await refused.start()
+    with pytest.raises(LaunchError, match=r"could not be isolated.*prctl"):
+        await refused.launch(sh("exit 0"))
+    await refused.close()
+
+
 async def test_links_in_the_scratch_directory_lead_nowhere(machine: frozenset[Layer], tmp_path: Path) -> None:
     """Without namespaces the scratch directory is one of the machine's, and the daemon removes it."""
     victim = tmp_path / "victim"
