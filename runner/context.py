@@ -72,9 +72,7 @@ class ProcessContext:
         self._done: asyncio.Future[Exception | None] | None = None
         self._lost: Exception | None = None
         self._is_lost = False
-        self._log = RawLog(
-            keep_bytes=limits.log_bytes, line_bytes=limits.new_job_bytes, new_jobs=limits.new_jobs
-        )
+        self._log = RawLog(keep_bytes=limits.log_bytes, line_bytes=limits.new_job_bytes, new_jobs=limits.new_jobs)
         self._parser = protocol.ReplyParser(limits.reply_bytes)
         self._wire = Wire(
             child,
@@ -198,9 +196,7 @@ class ProcessContext:
     # Batches
     # -----------------------------------------------------------------------------------------------------
 
-    async def run(
-        self, slot: int, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped
-    ) -> list[str]:
+    async def run(self, slot: int, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped) -> list[str]:
         """Run a batch; returns the ids of the jobs that were not started. Cancelling it ends the context."""
         now = time.monotonic()
         self._batches += 1
@@ -239,7 +235,7 @@ class ProcessContext:
         True when it was a clean one.
         """
         done = self._done
-        assert done is not None  # noqa: S101  set by run, the only caller
+        assert done is not None
         while True:
             left_s = batch.progress_at + batch.handler.timeout_s - time.monotonic()
             if left_s <= 0:
@@ -342,9 +338,7 @@ class ProcessContext:
     def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported the status {code}, which is none")
-        detail = (
-            protocol.parse_detail(body, max_new_jobs=self.limits.new_jobs) if body else protocol.NO_DETAIL
-        )
+        detail = protocol.parse_detail(body, max_new_jobs=self.limits.new_jobs) if body else protocol.NO_DETAIL
         return Stopped(
             job_id,
             outcome.name_of(code),
@@ -359,6 +353,8 @@ class ProcessContext:
 
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
         text, new_jobs = self._log.take()
+        if stopped.exitcode >= outcome.BROKEN:
+            new_jobs = ()  # it runs again and makes them again
         return stopped._replace(
             log=(stopped.log + text)[-self.limits.log_bytes :],
             new_jobs=(stopped.new_jobs + new_jobs)[: self.limits.new_jobs],

@@ -173,9 +173,7 @@ class Runner:
         try:
             key = ContextKey.of(_tenant(run.jobtype), run.handler)
             attachment = await self._attachment(run.jobtype, run.handler)
-            async with self._pool.borrow(
-                key, lambda: self._start(run.jobtype, run.handler, language)
-            ) as context:
+            async with self._pool.borrow(key, lambda: self._start(run.jobtype, run.handler, language)) as context:
                 slot = await context.load(run.jobtype, run.handler, attachment)
                 self._jobtypes.setdefault(key, set()).add(run.jobtype)
                 return not await context.run(slot, run.handler, batch, run.stopped)

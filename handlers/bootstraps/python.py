@@ -14,6 +14,7 @@ full buffer would cost truth.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import io
 import json
 import os
@@ -347,13 +348,9 @@ def as_module(tree: ast.Module) -> ast.Module:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handler":
             return tree
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "handler" for t in node.targets
-        ):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "handler" for t in node.targets):
             return tree
-        if isinstance(node, ast.Import | ast.ImportFrom) and any(
-            (a.asname or a.name) == "handler" for a in node.names
-        ):
+        if isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names):
             return tree
     arguments = ast.arguments([], [ast.arg("payload"), ast.arg("ctx")], None, [], [], None, [])
     kind = ast.AsyncFunctionDef if awaits(tree.body) else ast.FunctionDef
@@ -459,9 +456,7 @@ class Channel:
         return (kind, slot, body) if len(body) == length else None
 
     def write(self, data: bytes) -> None:
-        if (
-            self.forked
-        ):  # a copy of this process that the handler made and let run on: it has nothing to report
+        if self.forked:  # a copy of this process that the handler made and let run on: it has nothing to report
             os._exit(0)
         view = memoryview(data)
         while view:
@@ -492,6 +487,7 @@ def serve(engine: Any) -> None:
     channel = Channel()
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
+    faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:

@@ -13,9 +13,7 @@ from runner.raw_log import RawLog
 
 KEEP = 60
 LINE = 90
-words = st.sampled_from(
-    ["J: ", "#J: ", "mail|x", "|", "plain text ", "\n", "\n", "S: 200", "é", "x" * 40, "x" * 100]
-)
+words = st.sampled_from(["J: ", "#J: ", "mail|x", "|", "plain text ", "\n", "\n", "S: 200", "é", "x" * 40, "x" * 100])
 texts = st.lists(st.lists(words, max_size=6).map("".join), max_size=12)
 
 
@@ -71,7 +69,5 @@ def test_the_bootstrap_imports_nothing_but_the_standard_library() -> None:
     for name in ("python.py", "sh.py"):
         text = (BOOTSTRAPS / name).read_text()
         runtime = text.replace("    from handlers.bootstraps import python\n", "")
-        assert "handlers" not in [
-            word for line in runtime.splitlines() if "import" in line for word in line.split()
-        ]
+        assert "handlers" not in [word for line in runtime.splitlines() if "import" in line for word in line.split()]
     assert importlib.util.find_spec("handlers.bootstraps.python") is not None

@@ -143,9 +143,7 @@ async def test_a_hook_that_fails_is_an_error_of_the_batch(runner: Runner, lang: 
     seen = await run(runner, made, jobs("a", "b"))
     assert seen.exitcodes == [500, 500]
     name = {"before": "before", "before_each": "beforeEach", "after_each": "afterEach"}[hook]
-    assert all(
-        result.startswith(f"{name} failed: ".encode()) and b"hook" in result for result in seen.results
-    )
+    assert all(result.startswith(f"{name} failed: ".encode()) and b"hook" in result for result in seen.results)
 
 
 @pytest.mark.parametrize("hook", ["before_each", "after_each"])
@@ -172,9 +170,7 @@ async def test_more_than_one_message_can_hold(runner: Runner) -> None:
 
 
 async def test_big_results_come_whole(runner: Runner) -> None:
-    seen = await run(
-        runner, Handler("python", "return b'x' * int(payload)"), jobs("10000000", "1", "3000000")
-    )
+    seen = await run(runner, Handler("python", "return b'x' * int(payload)"), jobs("10000000", "1", "3000000"))
     assert [len(result) for result in seen.results] == [10_000_000, 1, 3_000_000]
 
 

@@ -61,15 +61,11 @@ async def test_handlers_with_one_eid_share_within_a_tenant(launcher: Launcher) -
         one, two = replace(ME, eid="shared"), replace(ME, eid="shared", body="return me  # two")
         assert await identity(runner, one) == await identity(runner, two, "acme-other")
         assert await identity(runner, one) != await identity(runner, one, "evil-test")
-        assert await identity(runner, one) != await identity(
-            runner, replace(two, env={"A": "1"}), "acme-other"
-        )
+        assert await identity(runner, one) != await identity(runner, replace(two, env={"A": "1"}), "acme-other")
 
 
 @pytest.mark.parametrize("lang", BODIES)
-async def test_any_timeout_ends_the_context_and_the_next_batch_gets_a_new_one(
-    launcher: Launcher, lang: str
-) -> None:
+async def test_any_timeout_ends_the_context_and_the_next_batch_gets_a_new_one(launcher: Launcher, lang: str) -> None:
     async with pooled(launcher) as runner:
         made = handler(lang, "spin_at_2", timeout_s=0.4)
         assert (await run(runner, made, jobs("1", "2"))).exitcodes == [200, 504]

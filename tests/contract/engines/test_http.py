@@ -96,9 +96,7 @@ async def test_missing_lines_are_errors_and_extra_ones_are_ignored(runner: Runne
 
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 500, 503])
-async def test_a_batch_of_one_takes_the_http_status_itself(
-    runner: Runner, target: Target, status: int
-) -> None:
+async def test_a_batch_of_one_takes_the_http_status_itself(runner: Runner, target: Target, status: int) -> None:
     target.says("" if status == 204 else "some text", status)
     seen = await call(runner, target, "a")
     assert seen.exitcodes == [status]

@@ -151,9 +151,7 @@ async def test_payloads_are_bytes_and_arrive_unharmed(runner: Runner) -> None:
 
 
 async def test_ctx_tells_the_job_and_makes_new_ones(runner: Runner) -> None:
-    body = (
-        "ctx.enqueue('mail', {'to': 1}); ctx.enqueue('raw', b'a\\nb'); return [ctx.id, ctx.type, ctx.attempt]"
-    )
+    body = "ctx.enqueue('mail', {'to': 1}); ctx.enqueue('raw', b'a\\nb'); return [ctx.id, ctx.type, ctx.attempt]"
     seen = await run(runner, Handler("python", body), [jobs("x")[0]._replace(attempts=3)])
     assert json.loads(seen.results[0]) == [jobs("x")[0].id, "test", 3]
     assert seen.stopped[0].new_jobs == (NewJob("mail", b'{"to":1}'), NewJob("raw", b"a\nb"))
