@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -215,7 +216,8 @@ def _sweep(base: Path) -> None:
     for directory in base.glob(f"{_PREFIX}[0-9]*"):
         pid = directory.name.removeprefix(_PREFIX)
         if pid.isdigit() and not Path("/proc", pid).exists():
-            _remove_tree(directory)
+            with contextlib.suppress(OSError):  # the next start will try again
+                _remove_tree(directory)
 
 
 def _remove_tree(directory: Path) -> None:
@@ -227,6 +229,13 @@ def _remove_tree(directory: Path) -> None:
     _remove(directory, deadline)
 
 
+def _kill_all(directory: Path) -> None:
+    """A second line: whoever is still in the cgroup of a context that is over, has no business there."""
+    with contextlib.suppress(OSError):
+        for pid in (directory / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def _remove(directory: Path, deadline: float) -> None:
     while True:
         try:
@@ -236,6 +245,7 @@ def _remove(directory: Path, deadline: float) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
+            _kill_all(directory)
             time.sleep(0.001)  # ended processes leave a moment after they are reported
         else:
             return

@@ -67,7 +67,7 @@ ATTACKS: Final = (
     Attack("mptcp", _PYTHON, brief=True),
     Attack("udp", _ALL, brief=True),
     Attack("ipv6", ("python", "node")),
-    Attack("abstract_socket", ("python", "node"), Level.L2, brief=True),
+    Attack("abstract_socket", _PYTHON, Level.L2, brief=True),
     Attack("raw_socket", _PYTHON),
     Attack("netlink", _PYTHON),
     Attack("metadata_service", _PYTHON),

@@ -204,6 +204,7 @@ def user_namespace() -> str | None:
 def mount() -> str | None:
     if libc.mount(b"tmpfs", SCRATCH.encode(), b"tmpfs", 0, None) != 0:
         raise OSError(ctypes.get_errno(), "mount")
+    libc.umount2(SCRATCH.encode(), 0)
     return "mounted"
 
 

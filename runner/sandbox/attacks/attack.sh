@@ -21,7 +21,7 @@ signal_daemon() { kill -0 "$TARGET_DAEMON_PID" && echo "can be signalled"; }
 signal_neighbour() { kill -0 "$TARGET_NEIGHBOUR_PID" && echo "can be signalled"; }
 survivor() { setsid sh -c "trap '' TERM; while :; do sleep 60; done" <&- >&- 2>&- & }
 user_namespace() { unshare --user true && echo unshared; }
-mount() { command mount -t tmpfs tmpfs . && echo mounted; }
+mount() { command mount -t tmpfs tmpfs "$PWD" && umount "$PWD" && echo mounted; }
 fork_bomb() {
     ( # dash ends when it cannot fork
         count=0
