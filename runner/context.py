@@ -257,17 +257,14 @@ class ProcessContext:
             self._received_answer(replies)
             return
         now = time.monotonic()
-        at = 0
-        while at < len(replies):
-            kind = replies[at].kind
-            if kind == protocol.STOPPED:
-                start = at
-                while at < len(replies) and replies[at].kind == protocol.STOPPED:
-                    at += 1
-                self._stopped(batch, replies[start:at] if start or at < len(replies) else replies, now)
-                continue
+        start = 0  # of a run of STOPPED replies; nearly always that is all there is, and ENDED after it
+        for at in [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]:
+            if at > start:
+                self._stopped(batch, replies[start:at], now)
             self._received_phase(batch, replies[at], now)
-            at += 1
+            start = at + 1
+        if start < len(replies):
+            self._stopped(batch, replies[start:], now)
         if not self._done.done():
             self._maybe_pause(batch, now)
 

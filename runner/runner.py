@@ -266,6 +266,10 @@ def _tenant(jobtype: str) -> str:
 
 def _messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:
     """Batches that fit one message: bounded in number and, unless a single job is bigger, in bytes."""
+    if len(jobs) <= max_jobs and sum([len(job.data) for job in jobs]) <= _MESSAGE_BYTES:
+        if jobs:
+            yield jobs
+        return
     start = size_bytes = 0
     for at, job in enumerate(jobs):
         size_bytes += len(job.data)
