@@ -17,10 +17,11 @@ from typing import Final
 
 from runner.errors import IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
-from runner.sandbox import cgroups, layers, seccomp
+from runner.sandbox import cgroups, interpreter, layers, seccomp
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
+from runner.sandbox.interpreter import Interpreter
 from runner.sandbox.layers import Layer
 from runner.sandbox.room import OVERHEAD_PROCESSES, Room
 from runner.sandbox.runtime import View
@@ -49,13 +50,21 @@ class Kind:
 class SandboxLauncher:
     """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
 
-    `spares` blank contexts are kept ready of each kind that was launched lately.
+    `python` is what python contexts are forked from; by default the one of the daemon, or of the system where
+    the uids of contexts cannot reach that one. `spares` blank contexts are kept ready of each kind that was
+    launched lately.
     """
 
     def __init__(
-        self, use: AbstractSet[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE
+        self,
+        use: AbstractSet[Layer] | None = None,
+        *,
+        python: Interpreter | None = None,
+        spares: int = 1,
+        uid_base: int = DEFAULT_BASE,
     ) -> None:
         self._use = use
+        self._python = python
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -77,6 +86,9 @@ class SandboxLauncher:
         if self._use is None:
             self._use = layers.available(await asyncio.to_thread(layers.detect))
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the daemon's memory and environment are nobody's business
+        if self._python is None:
+            own_root = Layer.NAMESPACES in self._use or Layer.UID not in self._use
+            self._python = await asyncio.to_thread(interpreter.choose, own_root=own_root)
         if Layer.NAMESPACES in self._use:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
@@ -88,20 +100,27 @@ class SandboxLauncher:
 
     async def prepare(self, spec: LaunchSpec) -> None:
         """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
-        kind = _kind(spec)
+        kind = self._kind(spec)
         await self._spawner(kind.view)
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
-        if self._use is None:
-            raise LaunchError("the launcher has not been started")
-        child = await self._stock.take(_kind(spec))
+        child = await self._stock.take(self._kind(spec))
         try:
             await child.go(pack_environment({**child.scratch_env, **spec.env}))
         except BaseException:
             await _discard(child)
             raise
         return child
+
+    def _kind(self, spec: LaunchSpec) -> Kind:
+        fork = spec.template == "python"
+        extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
+        if fork:
+            extra.add(Path(spec.argv[2]))
+        if self._python is None:
+            raise LaunchError("the launcher has not been started")
+        return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))
 
     async def close(self) -> None:
         await self._stock.close()
@@ -218,7 +237,8 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            chosen.append((resource.RLIMIT_NPROC, limits.processes + OVERHEAD_PROCESSES))
+            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
+            chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
         if limits.cpu_s:
@@ -229,14 +249,6 @@ class SandboxLauncher:
 async def _discard(child: SandboxedChild) -> None:
     await asyncio.shield(child.kill())
     child.close()
-
-
-def _kind(spec: LaunchSpec) -> Kind:
-    fork = spec.template == "python"
-    extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
-    if fork:
-        extra.add(Path(spec.argv[2]))
-    return Kind(spec.argv, fork, spec.limits, View(tuple(sorted(extra)), spec.network))
 
 
 def _open_cgroups() -> cgroups.Cgroups:

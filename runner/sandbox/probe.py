@@ -14,7 +14,7 @@ from typing import Final
 
 from runner.errors import LaunchError
 from runner.launch import Child, Exit, LaunchSpec, Level
-from runner.sandbox import layers, runtime
+from runner.sandbox import layers
 from runner.sandbox.attacks import ATTACKS, PROGRAMS, Attack
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import LayerState
@@ -126,7 +126,7 @@ async def run_attack(launcher: SandboxLauncher, attack: Attack, language: str, p
 
 def interpreter(language: str) -> str | None:
     """The program that runs this language here, None when it is not installed."""
-    return runtime.python() if language == "python" else shutil.which(_INTERPRETERS[language])
+    return "python" if language == "python" else shutil.which(_INTERPRETERS[language])
 
 
 def _command(language: str, name: str) -> tuple[str, ...]:

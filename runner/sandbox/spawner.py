@@ -44,7 +44,7 @@ class Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
-        command = runtime.spawner_command(theirs.fileno())
+        command = runtime.spawner_command(self._view.python, theirs.fileno())
         if self._bwrap is not None:
             command = runtime.in_bubblewrap(command, self._view, self._bwrap, data_fds)
         fds = (theirs.fileno(), *data_fds)

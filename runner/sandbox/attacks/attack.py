@@ -307,7 +307,11 @@ def memory_of_tree() -> str | None:
     count = 0
     while count < 4 and os.read(read_end, 1):
         count += 1
-    return f"{4 * share} bytes in four processes" if count == 4 else None
+    try:
+        alive = os.waitpid(-1, os.WNOHANG) == (0, 0)  # or one was killed after it had reported, for another
+    except ChildProcessError:
+        alive = False
+    return f"{4 * share} bytes in four processes" if count == 4 and alive else None
 
 
 def memory_of_files() -> str | None:
@@ -366,7 +370,7 @@ def ignore_terminate() -> str | None:
 # --- network ----------------------------------------------------------------------------------------------
 
 
-def connect(family: int, kind: int, protocol: int, address: object) -> str | None:
+def connect(family: int, kind: int, protocol: int, address: tuple[str, int] | str) -> str | None:
     with socket.socket(family, kind, protocol) as connection:
         connection.settimeout(0.5)
         connection.connect(address)
