@@ -129,10 +129,10 @@ async def test_a_copy_of_the_process_that_reports_too(runner: Runner) -> None:
 async def test_a_grandchild_that_keeps_the_pipes_open_holds_nobody_up(runner: Runner) -> None:
     body = """import os, time
 if payload == '1':
-    for fd in (1, 2, 4): os.set_inheritable(fd, True)
+    ready, tell = os.pipe()
     if os.fork() == 0:
-        os.setsid(); time.sleep(8); os._exit(0)
-    os._exit(0)"""
+        os.setsid(); os.write(tell, b'x'); time.sleep(8); os._exit(0)
+    os.read(ready, 1); os._exit(0)"""
     seen = await run(runner, Handler("python", body, timeout_s=3.0), jobs("0", "1", "2"))
     assert seen.exitcodes == [200, 502]
     assert len(seen.given_back) == 1
