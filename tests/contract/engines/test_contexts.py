@@ -12,7 +12,7 @@ from runner.launch import Launcher
 from runner.limits import ContextLimits
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
-from tests.support.engines import BODIES, handler, jobs, run
+from tests.support.engines import handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,7 +64,7 @@ async def test_handlers_with_one_eid_share_within_a_tenant(launcher: Launcher) -
         assert await identity(runner, one) != await identity(runner, replace(two, env={"A": "1"}), "acme-other")
 
 
-@pytest.mark.parametrize("lang", BODIES)
+@pytest.mark.parametrize("lang", languages())
 async def test_any_timeout_ends_the_context_and_the_next_batch_gets_a_new_one(launcher: Launcher, lang: str) -> None:
     async with pooled(launcher) as runner:
         made = handler(lang, "spin_at_2", timeout_s=0.4)

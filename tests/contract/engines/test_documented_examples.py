@@ -22,7 +22,13 @@ async def test_there_are_examples_of_every_language_that_has_a_context() -> None
     assert len(EXAMPLES) == PAGE.count("<!-- example:")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e[0]}-{number}" for number, e in enumerate(EXAMPLES)])
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=f"{example[0]}-{number}", marks=pytest.mark.slow if example[0] == "php" else ())
+        for number, example in enumerate(EXAMPLES)
+    ],
+)
 async def test_an_example(runner: Runner, example: tuple[str, str, str, str, str]) -> None:
     lang, payload, exitcode, result, body = example
     need_language(lang)
