@@ -115,9 +115,9 @@ class SandboxLauncher:
 
     def _kind(self, spec: LaunchSpec) -> Kind:
         fork = spec.template == "python"
-        extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
-        if fork:
-            extra.add(Path(spec.argv[2]))
+        extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
+        if relative := [str(path) for path in extra if not path.is_absolute()]:
+            raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         if self._python is None:
             raise LaunchError("the launcher has not been started")
         return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))

@@ -67,7 +67,8 @@ async def probe(*, brief: bool = False, languages: Iterable[str] = ("python", "n
     try:
         await launcher.start()
         chosen = [attack for attack in ATTACKS if attack.brief or not brief]
-        verdicts = await attack_all(launcher, chosen, [name for name in languages if interpreter(name)])
+        installed = await asyncio.to_thread(lambda: [name for name in languages if interpreter(name)])
+        verdicts = await attack_all(launcher, chosen, installed)
     except LaunchError as error:
         verdicts = (Verdict("launch", "sh", False, str(error), Level.L1),)
     finally:
@@ -100,7 +101,7 @@ async def attack_all(
 async def run_attack(launcher: SandboxLauncher, attack: Attack, language: str, prey: Victims) -> Verdict:
     spec = LaunchSpec(
         tenant="attacker",
-        argv=_command(language, attack.name),
+        argv=await asyncio.to_thread(_command, language, attack.name),
         env=prey.targets,
         limits=LIMITS,
         readable=(PROGRAMS[language], prey.setuid_program),

@@ -43,10 +43,13 @@ class Spawner:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
+        passwd, group = runtime.passwd_and_group()
+        data_fds = _memfd(passwd), _memfd(group)
         command = runtime.spawner_command(self._view.python, theirs.fileno())
         if self._bwrap is not None:
-            command = runtime.in_bubblewrap(command, self._view, self._bwrap, data_fds)
+            command = await asyncio.to_thread(
+                runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds
+            )
         fds = (theirs.fileno(), *data_fds)
         for fd in fds:
             os.set_inheritable(fd, True)
@@ -61,6 +64,9 @@ class Spawner:
                 # pass_fds would force close_fds on
                 **({"pass_fds": fds} if self._close_descriptors else {"close_fds": False}),
             )
+        except OSError as error:
+            ours.close()
+            raise IsolationError(f"{command[0]} could not be started: {error}") from error
         finally:
             theirs.close()
             for fd in data_fds:
@@ -122,6 +128,5 @@ class Spawner:
 
 def _memfd(content: bytes) -> int:
     fd = os.memfd_create("data", os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    os.pwrite(fd, content, 0)  # and the offset stays at the beginning
     return fd
