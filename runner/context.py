@@ -138,7 +138,10 @@ class ProcessContext:
         return len(self._slots)
 
     def memory_bytes(self) -> int:
-        return self.child.memory_bytes()
+        try:
+            return self.child.memory_bytes()
+        except OSError:  # it ended while it was being asked
+            return 0
 
     def _spec(self, jobtype: str, handler: Handler, *, with_before: bool) -> dict[str, object]:
         return {

@@ -12,7 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES, Language
@@ -58,6 +59,7 @@ class Runner:
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._running: dict[object, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
+        self._programs: dict[str, _Program] = {}
 
     @property
     def level(self) -> Level:
@@ -192,18 +194,18 @@ class Runner:
         ]
 
     async def _start(self, jobtype: str, handler: Handler, language: Language) -> ProcessContext:
-        try:
-            argv, readable = await asyncio.to_thread(lambda: (language.argv(), language.readable()))
-        except FileNotFoundError as err:
-            raise LaunchError(f"{err} is not installed on this machine, {handler.lang} needs it") from err
+        program = self._programs.get(language.name)
+        if program is None:
+            program = self._programs[language.name] = await asyncio.to_thread(_look_up, language)
         spec = LaunchSpec(
             tenant=_tenant(jobtype),
-            argv=argv,
+            argv=program.argv,
             env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env},
             limits=self._limits.for_launch(handler),
             network=handler.network,
-            readable=readable,
+            readable=program.readable,
             template=language.template,
+            preload=program.packages,
         )
         return await ProcessContext.start(self._launcher, spec, self._limits, memory_mb=handler.memory_mb)
 
@@ -228,6 +230,21 @@ class Runner:
             self._paces[jobtype] = pace
         while len(self._paces) > _PACES:
             self._paces.popitem(last=False)
+
+
+class _Program(NamedTuple):
+    """What a language needs of this machine. Looked up once: it costs more than starting a context."""
+
+    argv: tuple[str, ...]
+    readable: tuple[Path, ...]
+    packages: tuple[Path, ...]
+
+
+def _look_up(language: Language) -> _Program:
+    try:
+        return _Program(language.argv(), language.readable(), language.packages())
+    except FileNotFoundError as err:
+        raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
 
 
 class _Run:

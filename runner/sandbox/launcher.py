@@ -120,7 +120,9 @@ class SandboxLauncher:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         if self._python is None:
             raise LaunchError("the launcher has not been started")
-        return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))
+        preload = spec.preload if fork else ()
+        view = View(self._python, tuple(sorted(extra)), spec.network, preload)
+        return Kind(spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
         await self._stock.close()
@@ -220,9 +222,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex()
-            if Layer.SECCOMP in use
-            else "",
+            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:

@@ -61,6 +61,7 @@ class View:
     python: Interpreter
     extra: tuple[Path, ...]
     network: bool
+    preload: tuple[Path, ...] = ()  # packages that its contexts find loaded
 
     def readable(self, *, own_proc: bool) -> tuple[str, ...]:
         """For Landlock.
@@ -75,13 +76,13 @@ class View:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
 
 
-def spawner_command(python: Interpreter, control_fd: int) -> list[str]:
+def spawner_command(view: View, control_fd: int) -> list[str]:
     root = str(_PACKAGE.parent.parent)
     start = (
         f"import sys; sys.path.insert(0, {root!r}); from runner.sandbox.inner.spawner import main; "
         "sys.path.pop(0); main()"
     )
-    return [python.path, "-I", "-c", start, str(control_fd)]
+    return [view.python.path, "-I", "-c", start, str(control_fd), *map(str, view.preload)]
 
 
 def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[int, int]) -> list[str]:
@@ -100,9 +101,7 @@ def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[in
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
     paths = (*settings, *view.python.prefixes, *_own_code(), *map(str, view.extra))
-    for parent in _parents(
-        (*paths, *_DEVICES)
-    ):  # left to itself, bubblewrap makes some of them for root only
+    for parent in _parents((*paths, *_DEVICES)):  # left to itself, bubblewrap makes some of them for root only
         flags += ["--dir", parent]
     for path in _PROGRAMS:
         flags += _same_place(Path(path))

@@ -22,9 +22,7 @@ _START_TIMEOUT_S: Final = 30.0
 class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
-    def __init__(
-        self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
-    ) -> None:
+    def __init__(self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool) -> None:
         self._view = view
         self._bwrap = bwrap
         self._environment: dict[str, str] | None = {} if clean_environment else None
@@ -45,11 +43,9 @@ class Spawner:
         ours.setblocking(False)
         passwd, group = runtime.passwd_and_group()
         data_fds = _memfd(passwd), _memfd(group)
-        command = runtime.spawner_command(self._view.python, theirs.fileno())
+        command = runtime.spawner_command(self._view, theirs.fileno())
         if self._bwrap is not None:
-            command = await asyncio.to_thread(
-                runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds
-            )
+            command = await asyncio.to_thread(runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds)
         fds = (theirs.fileno(), *data_fds)
         for fd in fds:
             os.set_inheritable(fd, True)
@@ -96,9 +92,7 @@ class Spawner:
                     socket.send_fds(self._control, [b"launch"], [order_fd, *fds])
                     return
                 except BlockingIOError:
-                    await asyncio.sleep(
-                        0
-                    )  # many launches at once: the spawner takes them one after the other
+                    await asyncio.sleep(0)  # many launches at once: the spawner takes them one after the other
         except OSError as error:
             raise LaunchError(f"the spawner has ended: {error}") from error
         finally:

@@ -13,6 +13,7 @@ is blank, and the daemon may keep it in stock.
 """
 
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -53,21 +54,30 @@ def main() -> None:
     control.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    kernel.prctl(
-        kernel.PR_SET_CHILD_SUBREAPER, 1
-    )  # so that the end of an usher leaves its init a child of ours
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_IGN
-    )  # the kernel collects ended children: there is nothing to ask them
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # so that the end of an usher leaves its init a child of ours
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
     os.umask(0o077)
     for name in PRELOAD:
         __import__(name)
+    for folder in sys.argv[2:]:
+        _load_package(folder)
     gc.collect()
     gc.freeze()
     control.send(b"ready")
     program = _serve(control)
     if program is not None:
         program()
+
+
+def _load_package(folder: str) -> None:
+    """By path: only the package can be seen from here, not the folder that an import would search."""
+    name = os.path.basename(folder)  # noqa: PTH119  # no pathlib in contexts
+    start = os.path.join(folder, "__init__.py")  # noqa: PTH118
+    spec = importlib.util.spec_from_file_location(name, start, submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package in {folder}")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
 
 
 def _serve(control: socket.socket) -> Program | None:
@@ -101,9 +111,7 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
     return known[key]
 
 
-def _become_context(
-    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
-) -> Program | None:
+def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
     """Runs in the usher, then in init, and returns in the program only.
 
     A step that fails ends the context.
@@ -152,9 +160,7 @@ def _drop(order: Order, sysctls: int | None) -> None:
         confine.give_up_privileges()
 
 
-def _become_program(
-    order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]
-) -> Program | None:
+def _become_program(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
     try:
         os.setsid()
         confine.restore_signals(before_exec=code is None)
