@@ -19,7 +19,7 @@ from typing import Final
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner import outcome, protocol
-from runner.errors import ContextLostError, ProtocolError, RefusedError
+from runner.errors import ContextEndedError, ProtocolError, RefusedError
 from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
@@ -91,7 +91,7 @@ class ProcessContext:
     ) -> "ProcessContext":
         """A context that has said hello.
 
-        Raises LaunchError or ContextLostError, and then nothing of it is left.
+        Raises LaunchError or ContextEndedError, and then nothing of it is left.
         """
         context = cls(await launcher.launch(spec), limits, memory_mb=memory_mb)
         try:
@@ -109,7 +109,7 @@ class ProcessContext:
     async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> int:
         """The slot of `handler`, loading it when it is new here.
 
-        Raises RefusedError, HandlerSyntaxError, ContextLostError.
+        Raises RefusedError, HandlerSyntaxError, ContextEndedError.
         """
         key = (jobtype, handler.version)
         if (slot := self._slots.get(key)) is not None:
@@ -167,19 +167,19 @@ class ProcessContext:
 
     async def _next_answer(self, *kinds: int, within_s: float) -> Reply:
         if self._is_lost:
-            raise ContextLostError(await self._how_it_ended())
+            raise ContextEndedError(await self._how_it_ended())
         self._answer = asyncio.get_running_loop().create_future()
         try:
             reply = await asyncio.wait_for(self._answer, within_s)
         except TimeoutError:
             await self.close()
-            raise ContextLostError(f"did not answer within {within_s:g} s") from None
+            raise ContextEndedError(f"did not answer within {within_s:g} s") from None
         except ProtocolError as err:
             await self.close()
-            raise ContextLostError(f"broke the runner protocol: it {err}") from err
-        except ContextLostError:
+            raise ContextEndedError(f"broke the runner protocol: it {err}") from err
+        except ContextEndedError:
             text = await self._how_it_ended()
-            raise ContextLostError(text) from None
+            raise ContextEndedError(text) from None
         finally:
             self._answer = None
         if reply.kind not in kinds:
@@ -188,7 +188,7 @@ class ProcessContext:
 
     async def _fail(self, err: ProtocolError) -> None:
         await self.close()
-        raise ContextLostError(f"broke the runner protocol: it {err}")
+        raise ContextEndedError(f"broke the runner protocol: it {err}")
 
     async def _how_it_ended(self) -> str:
         await self.close()
@@ -456,7 +456,7 @@ class ProcessContext:
         self._lost = why
         self.usable = False
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(why or ContextLostError("ended"))
+            self._answer.set_exception(why or ContextEndedError("ended"))
         self._finish(why)
 
     def _finish(self, why: Exception | None) -> None:

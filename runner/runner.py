@@ -21,7 +21,7 @@ from handlers.model import Handler
 from runner import outcome
 from runner.batching import MAX_JOBS, Pace, batch_size
 from runner.context import OnStopped, ProcessContext
-from runner.errors import ContextLostError, LaunchError, RefusedError, RunnerError
+from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
@@ -219,8 +219,8 @@ class Runner:
         context = await self._start(jobtype, handler, LANGUAGES[handler.lang])
         try:
             return await context.check(jobtype, handler)
-        except ContextLostError as err:
-            raise ContextLostError(f"the text of the handler could not be checked: {err}") from err
+        except ContextEndedError as err:
+            raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
         finally:
             await context.close()
 

@@ -8,6 +8,7 @@ event loop.
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from runner.errors import LaunchError
 _PREFIX: Final = "functory-"
 _CONTROLLERS: Final = ("memory", "pids")
 _REMOVE_DEADLINE_S: Final = 5.0
+_serial = itertools.count(1)  # one process may have several launchers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Cgroups:
     def __init__(self, memory: Path, pids: Path, dialect: Dialect) -> None:
         self._bases = {"memory": memory, "pids": pids}
         self._dialect = dialect
-        self._name = f"{_PREFIX}{os.getpid()}"
+        self._name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
 
     @property
     def version(self) -> int:
@@ -214,7 +216,7 @@ def _sweep(base: Path) -> None:
     stayed.
     """
     for directory in base.glob(f"{_PREFIX}[0-9]*"):
-        pid = directory.name.removeprefix(_PREFIX)
+        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
             with contextlib.suppress(OSError):  # the next start will try again
                 _remove_tree(directory)

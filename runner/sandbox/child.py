@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from runner.errors import LaunchError
+from runner.errors import ContextLostError, LaunchError
 from runner.launch import Exit, Level
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
 
@@ -86,7 +86,7 @@ class SandboxedChild:
         return self._ending is None
 
     async def go(self, environment: bytes) -> None:
-        """Set a blank context going. Raises LaunchError when it has ended meanwhile."""
+        """Set a blank context going. Raises ContextLostError when it has ended meanwhile."""
         view = memoryview(environment)
         while view:
             try:
@@ -94,7 +94,7 @@ class SandboxedChild:
             except BlockingIOError:
                 await self._writable()
             except BrokenPipeError as error:
-                raise LaunchError("the context ended before it got going") from error
+                raise ContextLostError("the context ended before it got going") from error
 
     async def _writable(self) -> None:
         free = asyncio.Event()
@@ -184,7 +184,7 @@ class SandboxedChild:
             os.close(self._pidfd)
             self._pidfd = None
         if not self._ready.done():
-            self._ready.set_exception(LaunchError("the context ended before it was ready"))
+            self._ready.set_exception(ContextLostError("the context ended before it was ready"))
         self._ready.exception()  # seen, even if nobody waits for it
         code = -signal.SIGKILL if self._status is None else os.waitstatus_to_exitcode(self._status)
         oom = False

@@ -51,8 +51,8 @@ def choose(*, own_root: bool) -> Interpreter:
     if Path(_SYSTEM).exists():
         return at(_SYSTEM)
     raise IsolationError(
-        f"contexts under their own uid cannot reach {ours.path}: install python below /usr, open the directories "
-        "above it for others (chmod o+x), or install bubblewrap"
+        f"contexts under their own uid cannot reach {ours.path}: install python below /usr, open the "
+        "directories above it for others (chmod o+x), or install bubblewrap"
     )
 
 

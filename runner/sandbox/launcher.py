@@ -10,12 +10,13 @@ import os
 import resource
 import shutil
 import socket
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.sandbox import cgroups, interpreter, layers, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -99,15 +100,22 @@ class SandboxLauncher:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
+        """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
         kind = self._kind(spec)
         await self._spawner(kind.view)
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
-        child = await self._stock.take(self._kind(spec))
+        kind = self._kind(spec)
         try:
-            await child.go(pack_environment({**child.scratch_env, **spec.env}))
+            return await self._launch(kind, spec.env)
+        except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
+            return await self._launch(kind, spec.env)
+
+    async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
+        child = await self._stock.take(kind)
+        try:
+            await child.go(pack_environment({**child.scratch_env, **env}))
         except BaseException:
             await _discard(child)
             raise
@@ -186,8 +194,14 @@ class SandboxLauncher:
 
     async def _spawner(self, view: View) -> Spawner:
         task = self._spawners.get(view)
-        if task is not None and task.done() and (task.exception() is not None or not task.result().alive):
-            task = None
+        if task is not None and task.done():
+            if task.exception() is not None:
+                task = None
+            elif not task.result().alive:
+                if self._spawners.get(view) is task:
+                    del self._spawners[view]
+                await task.result().close()
+                task = self._spawners.get(view)  # somebody else may have been faster
         if task is None:
             task = asyncio.create_task(self._start_spawner(view))
             self._spawners[view] = task
@@ -237,7 +251,9 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
+            with_init = (
+                OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0
+            )  # where it has the same uid
             chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))

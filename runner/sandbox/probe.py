@@ -1,7 +1,8 @@
 """Attacks the sandbox of this machine and says which level was really reached.
 
-The level that counts is not what the machine offers but what held: an attack that gets through although the level
-promises to stop it, lowers the level until it fits. What a level does not promise is listed, never left out.
+The level that counts is not what the machine offers but what held: an attack that gets through although the
+level promises to stop it, lowers the level until it fits. What a level does not promise is listed, never left
+out.
 """
 
 import asyncio
@@ -88,13 +89,14 @@ def level_reached(offered: Level, verdicts: Iterable[Verdict]) -> Level:
 async def attack_all(
     launcher: SandboxLauncher, attacks: Iterable[Attack], languages: Iterable[str]
 ) -> tuple[Verdict, ...]:
-    """Run the attacks one after the other, each in a context of its own, beside a neighbour that must not notice."""
-    verdicts = []
+    """Run the attacks one after the other, each in a context of its own, beside a neighbour that must not
+    notice.
+    """
+    verdicts: list[Verdict] = []
     async with victims(launcher) as prey:
         for attack in attacks:
-            for language in languages:
-                if language in attack.languages:
-                    verdicts.append(await run_attack(launcher, attack, language, prey))
+            spoken = [language for language in languages if language in attack.languages]
+            verdicts += [await run_attack(launcher, attack, language, prey) for language in spoken]
     return tuple(verdicts)
 
 
@@ -169,7 +171,9 @@ async def _line(fd: int) -> str:
 
 
 def _drain(fd: int) -> None:
-    """Throw away what is printed: a full pipe would stop the attack, and that is not how it should be stopped."""
+    """Throw away what is printed: a full pipe would stop the attack, and that is not how it should be
+    stopped.
+    """
     with contextlib.suppress(BlockingIOError):
         os.read(fd, 1 << 16)
 

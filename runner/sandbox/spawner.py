@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError
 from runner.sandbox import runtime
 from runner.sandbox.inner.order import Order
 from runner.sandbox.runtime import View
@@ -84,7 +84,7 @@ class Spawner:
         What becomes of it is told on its report socket.
         """
         if self._control is None:
-            raise LaunchError("the spawner is not running")
+            raise ContextLostError("the spawner is not running")
         order_fd = order.to_fd()
         try:
             while True:
@@ -94,7 +94,7 @@ class Spawner:
                 except BlockingIOError:
                     await asyncio.sleep(0)  # many launches at once: the spawner takes them one after the other
         except OSError as error:
-            raise LaunchError(f"the spawner has ended: {error}") from error
+            raise ContextLostError(f"the spawner has ended: {error}") from error
         finally:
             os.close(order_fd)
 

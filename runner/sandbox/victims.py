@@ -1,4 +1,5 @@
-"""What the attacks go for: secrets, listeners and a neighbour, set up for the time of a probe and removed after it.
+"""What the attacks go for: secrets, listeners and a neighbour, set up for the time of a probe and removed
+after it.
 
 Nothing here is a real secret. The daemon's own process is a target too, by its pid, memory and descriptors.
 """
@@ -27,7 +28,7 @@ LIMITS: Final = Limits(
     scratch_bytes=16 << 20,
 )
 _ECHO: Final = ("/bin/sh", "-c", "exec cat <&3 >&4")
-_ENVIRONMENT_SECRET: Final = "FUNCTORY_PROBE_SECRET"
+_PLANTED: Final = "FUNCTORY_PROBE_MARK"
 _IPC_CREATE_OPEN_TO_ALL: Final = 0o1666
 _IPC_REMOVE: Final = 0
 _SHM_BYTES: Final = 4096
@@ -35,7 +36,7 @@ _SHM_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """`targets` is the environment in which an attack finds them; `directory` is theirs and stays as it is."""
+    """`targets` is the environment in which an attack finds them; `directory` is theirs and stays."""
 
     targets: dict[str, str]
     directory: Path
@@ -49,8 +50,8 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
     async with AsyncExitStack() as stack:
         directory = await asyncio.to_thread(_make_files, mark)
         stack.push_async_callback(asyncio.to_thread, shutil.rmtree, directory, ignore_errors=True)
-        os.environ[_ENVIRONMENT_SECRET] = mark
-        stack.callback(os.environ.pop, _ENVIRONMENT_SECRET, None)
+        os.environ[_PLANTED] = mark
+        stack.callback(os.environ.pop, _PLANTED, None)
         fd = os.open(directory / "secret", os.O_RDONLY)
         os.set_inheritable(fd, True)  # as a careless library would leave it
         stack.callback(os.close, fd)
@@ -107,7 +108,7 @@ async def still_answers(neighbour: Child) -> bool:
 
 def _make_files(mark: str) -> Path:
     # Not below /tmp, where a context has its own scratch space and so would not see the set-uid program.
-    directory = Path(tempfile.mkdtemp(prefix="functory-victims-", dir="/var/tmp"))  # noqa: S108
+    directory = Path(tempfile.mkdtemp(prefix="functory-victims-", dir="/var/tmp"))
     directory.chmod(0o755)
     for name, mode in (("secret", 0o600), ("open", 0o644)):
         path = directory / name

@@ -50,7 +50,7 @@ async def test_requests_replies_and_log_have_their_own_pipes(launcher: Launcher)
 
 
 async def test_the_environment_is_the_given_one_and_the_scratch_directory(launcher: Launcher) -> None:
-    os.environ["DAEMON_SECRET"] = "s3cret"
+    os.environ["OF_THE_DAEMON"] = "yes"
     child = await launcher.launch(sh("env | sort >&4; pwd >&4", env={"COLOUR": "blue"}))
     replies, _ = await finish(child)
     lines = replies.decode().split("\n")
@@ -101,7 +101,9 @@ async def test_kill_takes_the_children_along_and_is_idempotent(launcher: Launche
 
 
 async def test_terminate_asks_and_the_program_may_clean_up(launcher: Launcher) -> None:
-    child = await launcher.launch(sh("trap 'echo bye >&4; exit 3' TERM; echo up >&4; while :; do sleep 0.01; done"))
+    child = await launcher.launch(
+        sh("trap 'echo bye >&4; exit 3' TERM; echo up >&4; while :; do sleep 0.01; done")
+    )
     assert await receive(child.reader) == b"up\n"
     await child.terminate()
     assert await receive_all(child.reader) == b"bye\n"

@@ -19,16 +19,26 @@ ALWAYS_STOPPED = {
     ("set_uid_program", "sh"): "no_new_privs",
     ("environment", "node"): "an exec gets the environment of the launch and no other",
     ("environment", "sh"): "an exec gets the environment of the launch and no other",
-    ("survivor", "python"): "the context's init is the subreaper of all its processes and kills until none is left",
+    (
+        "survivor",
+        "python",
+    ): "the context's init is the subreaper of all its processes and kills until none is left",
     ("survivor", "node"): "init",
     ("survivor", "sh"): "init",
     ("ignore_terminate", "python"): "init",
     ("ignore_terminate", "node"): "init",
     ("ignore_terminate", "sh"): "init",
 }
-# And these depend on the machine: its pid 1 may be closed even to root, root may lack CAP_SYS_RESOURCE, there may be
-# no route to the outside.
-MACHINE = {"environment_of_init", "raise_limits", "metadata_service", "ipv6", "other_architecture", "kernel_setting"}
+# And these depend on the machine: its pid 1 may be closed even to root, root may lack CAP_SYS_RESOURCE, there
+# may be no route to the outside.
+MACHINE = {
+    "environment_of_init",
+    "raise_limits",
+    "metadata_service",
+    "ipv6",
+    "other_architecture",
+    "kernel_setting",
+}
 
 
 async def through(use: frozenset[Layer], *names: str) -> set[tuple[str, str]]:
@@ -47,7 +57,9 @@ async def through(use: frozenset[Layer], *names: str) -> set[tuple[str, str]]:
 async def test_the_attacks_work_where_nothing_stops_them() -> None:
     """The control: an attack that fails everywhere would prove nothing."""
     got = await through(frozenset())
-    expected = {(a.name, lang) for a in ATTACKS for lang in a.languages if lang != "node" and a.name not in MACHINE}
+    expected = {
+        (a.name, lang) for a in ATTACKS for lang in a.languages if lang != "node" and a.name not in MACHINE
+    }
     assert expected - set(ALWAYS_STOPPED) - got == set()
 
 
@@ -79,13 +91,21 @@ async def test_without_the_layer_the_attack_gets_through(layer: Layer, attack: s
         ({Layer.NAMESPACES, Layer.UID}, Layer.LANDLOCK, ("read_file", "read_tenant", "write_outside")),
         ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.UID, ("read_file", "signal_daemon", "cgroup_escape")),
         # Processes: another pid namespace, a Landlock scope, another uid.
-        ({Layer.NAMESPACES, Layer.UID}, Layer.LANDLOCK, ("signal_daemon", "signal_neighbour", "abstract_socket")),
+        (
+            {Layer.NAMESPACES, Layer.UID},
+            Layer.LANDLOCK,
+            ("signal_daemon", "signal_neighbour", "abstract_socket"),
+        ),
         # The network: none in the namespace, no sockets by seccomp, no TCP by Landlock.
         ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("tcp", "mptcp", "udp")),
         ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("tcp", "mptcp", "udp")),
         # User namespaces: the limit of 0 in the context's own, the filter.
         ({Layer.SECCOMP}, Layer.NAMESPACES, ("user_namespace",)),
-        ({Layer.NAMESPACES, Layer.UID, Layer.LANDLOCK}, Layer.SECCOMP, ("user_namespace", "mount", "trace_neighbour")),
+        (
+            {Layer.NAMESPACES, Layer.UID, Layer.LANDLOCK},
+            Layer.SECCOMP,
+            ("user_namespace", "mount", "trace_neighbour"),
+        ),
         # Processes in number: the cgroup counts them, and so does the limit of the uid.
         ({Layer.CGROUP}, Layer.RLIMITS, ("fork_bomb", "thread_bomb")),
         ({Layer.RLIMITS}, Layer.CGROUP, ("fork_bomb", "thread_bomb", "memory")),

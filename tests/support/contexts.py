@@ -1,4 +1,6 @@
-"""Contexts in tests: small programs, limits that are reached quickly, and reading from pipes without blocking."""
+"""Contexts in tests: small programs, limits that are reached quickly, and reading from pipes without
+blocking.
+"""
 
 import asyncio
 import os
@@ -14,11 +16,15 @@ LIMITS: Final = Limits(
 DEADLINE_S: Final = 60.0
 
 
-def sh(script: str, *, env: dict[str, str] | None = None, limits: Limits = LIMITS, network: bool = False) -> LaunchSpec:
+def sh(
+    script: str, *, env: dict[str, str] | None = None, limits: Limits = LIMITS, network: bool = False
+) -> LaunchSpec:
     return LaunchSpec("acme", ("/bin/sh", "-c", script), env or {}, limits, network=network)
 
 
-def forked(program: Path, *args: str, env: dict[str, str] | None = None, limits: Limits = LIMITS) -> LaunchSpec:
+def forked(
+    program: Path, *args: str, env: dict[str, str] | None = None, limits: Limits = LIMITS
+) -> LaunchSpec:
     argv = (sys.executable, "-I", str(program), *args)
     return LaunchSpec("acme", argv, env or {}, limits, readable=(program,), template="python")
 

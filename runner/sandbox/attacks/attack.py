@@ -1,8 +1,8 @@
 """The attacks, as a tenant would write them in python; run as `attack.py NAME` inside a context.
 
-An attack returns what it got hold of, or raises, or comes back with nothing. The verdict goes to the reply pipe
-as one line: `through: …` or `stopped: …`. The targets are in the environment. Every attack is bounded: where
-nothing stops it, it says so and ends.
+An attack returns what it got hold of, or raises, or comes back with nothing. The verdict goes to the reply
+pipe as one line: `through: …` or `stopped: …`. The targets are in the environment. Every attack is bounded:
+where nothing stops it, it says so and ends.
 """
 
 import ctypes
@@ -68,7 +68,7 @@ def read_tenant() -> str | None:
 
 def hard_link() -> str | None:
     """A second name for a file of the daemon, for the daemon to fall over."""
-    os.link(target("OPEN_FILE"), f"{SCRATCH}/link")  # noqa: PTH200
+    os.link(target("OPEN_FILE"), f"{SCRATCH}/link")
     return "linked"
 
 
@@ -276,7 +276,7 @@ def descriptor_bomb() -> str | None:
     fds = []
     try:
         for _ in range(number("OPEN_FILES") * 3):
-            fds.append(os.open("/dev/null", os.O_RDONLY))
+            fds.append(os.open("/dev/null", os.O_RDONLY))  # noqa: PERF401  # what was got before the error counts
     except OSError:
         pass
     for fd in fds:
@@ -287,9 +287,7 @@ def descriptor_bomb() -> str | None:
 def memory() -> str | None:
     """Anonymous pages in one process."""
     wanted = number("MEMORY_BYTES") * 2
-    hoard = []
-    for _ in range(wanted // MEBIBYTE):
-        hoard.append(b"x" * MEBIBYTE)
+    hoard = [b"x" * MEBIBYTE for _ in range(wanted // MEBIBYTE)]
     return f"{len(hoard)} MiB"
 
 

@@ -38,12 +38,14 @@ from runner.sandbox.inner.order import (
 
 REQUEST_FD: Final = 3  # as in `runner.launch`, which is not loaded into contexts
 # What tenants import most; loaded once here, shared by every context.
-PRELOAD: Final = """
-    abc array ast asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses
-    datetime decimal enum fractions functools hashlib heapq hmac html io inspect itertools json logging math
-    operator os random re secrets select shlex signal socket statistics string struct subprocess tempfile
-    textwrap threading time traceback types typing unicodedata urllib.parse uuid zlib
-""".split()
+PRELOAD: Final = (
+    "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib",
+    "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq",
+    "hmac", "html", "io", "inspect", "itertools", "json", "logging", "math", "operator", "os", "random", "re",
+    "secrets", "select", "shlex", "signal", "socket", "statistics", "string", "struct", "subprocess",
+    "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata",
+    "urllib.parse", "uuid", "zlib",
+)  # fmt: skip
 
 Program = Callable[[], None]
 
@@ -118,7 +120,9 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
     """
     step = "cgroup"
     try:
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
+        kernel.prctl(
+            kernel.PR_SET_DUMPABLE, 1
+        )  # or, without root, its own files in /proc would be closed to it
         confine.join_cgroups(fds[FIXED_FDS:])
         confine.prefer_for_oom()
         step = "namespaces"
