@@ -19,8 +19,9 @@ from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
+from runner.batch import OnStopped
 from runner.batching import MAX_JOBS, Pace, batch_size
-from runner.context import OnStopped, ProcessContext
+from runner.context import ProcessContext
 from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level

@@ -154,6 +154,12 @@ async def test_a_crash_in_a_hook_is_an_error_of_the_batch(runner: Runner, hook: 
     assert all(result.startswith(name + b" failed: ") for result in seen.results)
 
 
+async def test_a_context_that_ends_right_after_its_batch_has_still_done_it(runner: Runner) -> None:
+    after_each = "import os, struct\nos.write(4, struct.pack('<IBBHII', 0, 6, 0, 0, 1, 0)); os._exit(0)"
+    seen = await run(runner, Handler("python", "return payload", after_each=after_each), jobs("a", "b"))
+    assert seen.results == [b'"a"', b'"b"']
+
+
 @pytest.mark.parametrize("lang", languages())
 async def test_five_hundred_at_once(runner: Runner, lang: str) -> None:
     count = 500 if lang in {"python", "node", "php"} else 50
