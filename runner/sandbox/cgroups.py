@@ -202,9 +202,7 @@ def _delegate(base: Path) -> None:
         return
     missing = {"memory", "pids"} - set((base / "cgroup.controllers").read_text().split())
     if missing:
-        raise OSError(
-            errno.EPERM, f"the controllers {', '.join(sorted(missing))} are not delegated to {base}"
-        )
+        raise OSError(errno.EPERM, f"the controllers {', '.join(sorted(missing))} are not delegated to {base}")
     leaf = base / f"{_PREFIX}daemon"
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))

@@ -17,9 +17,7 @@ from runner.errors import ContextLostError, LaunchError
 from runner.launch import Exit, Level
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
 
-Cleanup = Callable[
-    [], Awaitable[bool]
-]  # gives back what the context had; True when it was killed for its memory
+Cleanup = Callable[[], Awaitable[bool]]  # gives back what the context had; True when it was killed for its memory
 
 
 class SandboxedChild:
@@ -192,9 +190,7 @@ class SandboxedChild:
             oom = await self._cleanup()
         finally:
             self._ended.set_result(
-                Exit(status=code, signal=None, oom=oom)
-                if code >= 0
-                else Exit(status=None, signal=-code, oom=oom)
+                Exit(status=code, signal=None, oom=oom) if code >= 0 else Exit(status=None, signal=-code, oom=oom)
             )
 
 

@@ -251,9 +251,7 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            with_init = (
-                OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0
-            )  # where it has the same uid
+            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
             chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))

@@ -94,8 +94,7 @@ def _detect_cgroup() -> LayerState:
             Layer.CGROUP,
             False,
             str(error),
-            "run as root, or as a systemd service with Delegate=memory pids, or in a container with a "
-            "writable cgroup",
+            "run as root, or as a systemd service with Delegate=memory pids, or in a container with a writable cgroup",
         )
     return LayerState(Layer.CGROUP, True, f"version {found.version}")
 
@@ -150,7 +149,5 @@ def _detect_landlock() -> LayerState:
 
 def _detect_seccomp() -> LayerState:
     if not seccomp.supported():
-        return LayerState(
-            Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64"
-        )
+        return LayerState(Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64")
     return LayerState(Layer.SECCOMP, True, f"filter for {os.uname().machine}")

@@ -27,9 +27,7 @@ class Room:
         self.scratch = SCRATCH
         self._cgroup: cgroups.Cgroup | None = None
 
-    def prepare(
-        self, subtree: cgroups.Cgroups | None, name: str, limits: Limits, *, own_directory: bool
-    ) -> None:
+    def prepare(self, subtree: cgroups.Cgroups | None, name: str, limits: Limits, *, own_directory: bool) -> None:
         if subtree is not None:
             self._cgroup = subtree.create(
                 name, memory_bytes=limits.memory_bytes, processes=limits.processes + OVERHEAD_PROCESSES

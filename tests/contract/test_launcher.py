@@ -101,9 +101,7 @@ async def test_kill_takes_the_children_along_and_is_idempotent(launcher: Launche
 
 
 async def test_terminate_asks_and_the_program_may_clean_up(launcher: Launcher) -> None:
-    child = await launcher.launch(
-        sh("trap 'echo bye >&4; exit 3' TERM; echo up >&4; while :; do sleep 0.01; done")
-    )
+    child = await launcher.launch(sh("trap 'echo bye >&4; exit 3' TERM; echo up >&4; while :; do sleep 0.01; done"))
     assert await receive(child.reader) == b"up\n"
     await child.terminate()
     assert await receive_all(child.reader) == b"bye\n"

@@ -180,9 +180,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 async def test_no_context_outlives_a_daemon_that_was_killed(machine: frozenset[Layer]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _DAEMON, str(ROOT), stdout=subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _DAEMON, str(ROOT), stdout=subprocess.PIPE)
     assert process.stdout is not None
     pid = int(await process.stdout.readline())
     watch = os.pidfd_open(pid)

@@ -57,9 +57,7 @@ async def through(use: frozenset[Layer], *names: str) -> set[tuple[str, str]]:
 async def test_the_attacks_work_where_nothing_stops_them() -> None:
     """The control: an attack that fails everywhere would prove nothing."""
     got = await through(frozenset())
-    expected = {
-        (a.name, lang) for a in ATTACKS for lang in a.languages if lang != "node" and a.name not in MACHINE
-    }
+    expected = {(a.name, lang) for a in ATTACKS for lang in a.languages if lang != "node" and a.name not in MACHINE}
     assert expected - set(ALWAYS_STOPPED) - got == set()
 
 

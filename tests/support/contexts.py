@@ -10,21 +10,15 @@ from typing import Final
 
 from runner.launch import Child, LaunchSpec, Limits
 
-LIMITS: Final = Limits(
-    memory_bytes=128 << 20, processes=32, open_files=64, file_bytes=4 << 20, scratch_bytes=16 << 20
-)
+LIMITS: Final = Limits(memory_bytes=128 << 20, processes=32, open_files=64, file_bytes=4 << 20, scratch_bytes=16 << 20)
 DEADLINE_S: Final = 60.0
 
 
-def sh(
-    script: str, *, env: dict[str, str] | None = None, limits: Limits = LIMITS, network: bool = False
-) -> LaunchSpec:
+def sh(script: str, *, env: dict[str, str] | None = None, limits: Limits = LIMITS, network: bool = False) -> LaunchSpec:
     return LaunchSpec("acme", ("/bin/sh", "-c", script), env or {}, limits, network=network)
 
 
-def forked(
-    program: Path, *args: str, env: dict[str, str] | None = None, limits: Limits = LIMITS
-) -> LaunchSpec:
+def forked(program: Path, *args: str, env: dict[str, str] | None = None, limits: Limits = LIMITS) -> LaunchSpec:
     argv = (sys.executable, "-I", str(program), *args)
     return LaunchSpec("acme", argv, env or {}, limits, readable=(program,), template="python")
 

@@ -89,9 +89,7 @@ def drop_capabilities() -> None:
         except OSError as error:
             if error.errno == errno.EINVAL:
                 break
-            if (
-                error.errno != errno.EPERM
-            ):  # without CAP_SETPCAP there is nothing that the bounding set could give
+            if error.errno != errno.EPERM:  # without CAP_SETPCAP there is nothing that the bounding set could give
                 raise
             break
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)

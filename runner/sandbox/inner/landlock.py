@@ -67,9 +67,7 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool)
     if version >= 6:
         attributes.scoped = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL
         size = 24
-    ruleset = kernel.syscall(
-        kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0
-    )
+    ruleset = kernel.syscall(kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0)
     try:
         for path in readable:
             _allow(ruleset, path, _READ & rights)

@@ -120,9 +120,7 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
     """
     step = "cgroup"
     try:
-        kernel.prctl(
-            kernel.PR_SET_DUMPABLE, 1
-        )  # or, without root, its own files in /proc would be closed to it
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
         confine.join_cgroups(fds[FIXED_FDS:])
         confine.prefer_for_oom()
         step = "namespaces"
