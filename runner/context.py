@@ -74,14 +74,21 @@ class ProcessContext:
     async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> int:
         """The slot of `handler`, loading it when it is new here.
 
-        Raises RefusedError, HandlerSyntaxError, ContextEndedError.
+        Raises RefusedError, HandlerSyntaxError or ContextEndedError; half a handler may have run then, so the context
+        is not used again. With an attachment the body is not sent: it is what the attachment was made from.
         """
         key = (jobtype, handler.version)
         if (slot := self._slots.get(key)) is not None:
             return slot
         slot = len(self._slots)
         spec = self._spec(jobtype, handler, with_before=slot == 0)
-        await self._ask(protocol.encode_load(protocol.LOAD, slot, spec, attachment), slot, handler.timeout_s)
+        if attachment:
+            spec["body"] = ""
+        try:
+            await self._ask(protocol.encode_load(protocol.LOAD, slot, spec, attachment), slot, handler.timeout_s)
+        except BaseException:
+            self.usable = False
+            raise
         self._slots[key] = slot
         return slot
 
