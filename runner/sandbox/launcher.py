@@ -51,6 +51,7 @@ class Kind:
 class SandboxLauncher:
     """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
 
+    `proven` is the level that a probe has found; contexts never claim a higher one.
     `python` is what python contexts are forked from; by default the one of the daemon, or of the system where
     the uids of contexts cannot reach that one. `spares` blank contexts are kept ready of each kind that was
     launched lately.
@@ -61,11 +62,13 @@ class SandboxLauncher:
         use: AbstractSet[Layer] | None = None,
         *,
         python: Interpreter | None = None,
+        proven: Level | None = None,
         spares: int = 1,
         uid_base: int = DEFAULT_BASE,
     ) -> None:
         self._use = use
         self._python = python
+        self._proven = proven
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -73,6 +76,7 @@ class SandboxLauncher:
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
         self._made = 0
+        self._closed = False
 
     @property
     def layers(self) -> frozenset[Layer]:
@@ -81,7 +85,8 @@ class SandboxLauncher:
 
     @property
     def level(self) -> Level:
-        return layers.level_of(self.layers)
+        level = layers.level_of(self.layers)
+        return level if self._proven is None else min(level, self._proven)
 
     async def start(self) -> None:
         if self._use is None:
@@ -108,31 +113,41 @@ class SandboxLauncher:
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
         kind = self._kind(spec)
         try:
-            return await self._launch(kind, spec.env)
-        except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-            return await self._launch(kind, spec.env)
+            try:
+                return await self._launch(kind, spec.env)
+            except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
+                return await self._launch(kind, spec.env)
+        except LaunchError as error:
+            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
+            raise
 
     async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
         child = await self._stock.take(kind)
         try:
             await child.go(pack_environment({**child.scratch_env, **env}))
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
         return child
 
     def _kind(self, spec: LaunchSpec) -> Kind:
+        if self._python is None or self._closed:
+            raise LaunchError("the launcher has not been started, or is closed")
         fork = spec.template == "python"
+        words = (*spec.argv, *spec.env, *spec.env.values())
+        if len(spec.argv) < (3 if fork else 1) or any("\0" in word for word in words):
+            raise LaunchError("the program is missing, or there is a NUL character in it or in the environment")
+        if any(not name or "=" in name for name in spec.env):
+            raise LaunchError("a name in the environment is empty or has a '=' in it")
         extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
         if relative := [str(path) for path in extra if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
-        if self._python is None:
-            raise LaunchError("the launcher has not been started")
         preload = spec.preload if fork else ()
         view = View(self._python, tuple(sorted(extra)), spec.network, preload)
         return Kind(spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
+        self._closed = True
         await self._stock.close()
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
@@ -165,8 +180,11 @@ class SandboxLauncher:
                     os.close(fd)
             await child.ready()
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
+        if self._closed:
+            await child.discard()
+            raise LaunchError("the launcher was closed meanwhile")
         return child
 
     def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
@@ -236,7 +254,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
+            seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
@@ -258,11 +276,6 @@ class SandboxLauncher:
         if limits.cpu_s:
             chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
         return chosen
-
-
-async def _discard(child: SandboxedChild) -> None:
-    await asyncio.shield(child.kill())
-    child.close()
 
 
 def _open_cgroups() -> cgroups.Cgroups:

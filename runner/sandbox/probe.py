@@ -10,15 +10,15 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from runner.errors import LaunchError
+from runner.errors import IsolationError, LaunchError
 from runner.launch import Child, Exit, LaunchSpec, Level
 from runner.sandbox import layers
 from runner.sandbox.attacks import ATTACKS, PROGRAMS, Attack
 from runner.sandbox.launcher import SandboxLauncher
-from runner.sandbox.layers import LayerState
+from runner.sandbox.layers import Layer, LayerState
 from runner.sandbox.victims import LIMITS, Victims, still_answers, victims
 
 _ATTACK_TIMEOUT_S: Final = 60.0
@@ -64,17 +64,41 @@ class Report:
 async def probe(*, brief: bool = False, languages: Iterable[str] = ("python", "node", "sh")) -> Report:
     """Attack this machine's sandbox: the whole list, or for `brief` the part that a start can afford."""
     states = await asyncio.to_thread(layers.detect)
-    launcher = SandboxLauncher(layers.available(states), spares=0)
-    try:
-        await launcher.start()
-        chosen = [attack for attack in ATTACKS if attack.brief or not brief]
-        installed = await asyncio.to_thread(lambda: [name for name in languages if interpreter(name)])
-        verdicts = await attack_all(launcher, chosen, installed)
-    except LaunchError as error:
-        verdicts = (Verdict("launch", "sh", False, str(error), Level.L1),)
-    finally:
-        await launcher.close()
-    return Report(level_reached(launcher.level, verdicts), launcher.level, states, verdicts)
+    chosen = [attack for attack in ATTACKS if attack.brief or not brief]
+    installed = await asyncio.to_thread(lambda: [name for name in languages if interpreter(name)])
+    while True:
+        use = layers.available(states)
+        launcher = SandboxLauncher(use, spares=0)
+        try:
+            await launcher.start()
+            verdicts = await attack_all(launcher, chosen, installed)
+        except LaunchError as error:
+            if Layer.NAMESPACES in use:  # a container may allow the trial of bubblewrap and not what we need of it
+                states = tuple(_refused(state, error) if state.layer is Layer.NAMESPACES else state for state in states)
+                continue
+            verdicts = (Verdict("launch", "sh", False, str(error), Level.L1),)
+        finally:
+            await launcher.close()
+        return Report(level_reached(launcher.level, verdicts), launcher.level, states, verdicts)
+
+
+async def proven_launcher(minimum: Level) -> tuple[SandboxLauncher, Report]:
+    """What the daemon starts with: a launcher whose level was proven, or IsolationError when that is too low."""
+    report = await probe(brief=True, languages=("python", "sh"))
+    if report.level < minimum:
+        raise IsolationError(
+            f"tenants' code needs isolation {minimum.name}, this machine gives {report.level.name}; "
+            + "; ".join(f"{state.layer}: {state.detail}, to get it {state.remedy}" for state in report.missing)
+            + "; ".join(f"{v.attack} ({v.language}) got through: {v.detail}" for v in report.broken)
+        )
+    launcher = SandboxLauncher(layers.available(report.layers), proven=report.level)
+    await launcher.start()
+    return launcher, report
+
+
+def _refused(state: LayerState, error: LaunchError) -> LayerState:
+    remedy = state.remedy or "allow what the message names; in a container: --security-opt seccomp=unconfined"
+    return replace(state, available=False, detail=str(error), remedy=remedy)
 
 
 def level_reached(offered: Level, verdicts: Iterable[Verdict]) -> Level:

@@ -13,7 +13,7 @@ from runner.sandbox.memory import tree_bytes
 from runner.sandbox.runtime import SCRATCH
 from runner.sandbox.uids import Uids
 
-OVERHEAD_PROCESSES: Final = 2  # the context's init, and its usher while it starts
+OVERHEAD_PROCESSES: Final = 1  # the context's init
 
 
 class Room:

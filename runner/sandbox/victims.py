@@ -59,6 +59,8 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         key = _share(mark)
         stack.callback(_unshare, key)
         tcp, tcp6, abstract = _listeners(stack, mark)
+        _listen(stack, str(directory / "socket"))
+        (directory / "socket").chmod(0o777)
         neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS))
         stack.push_async_callback(_end, neighbour)
         targets = {
@@ -76,6 +78,7 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             "TCP_PORT": str(tcp),
             "TCP6_PORT": str(tcp6),
             "ABSTRACT": abstract,
+            "SOCKET_PATH": str(directory / "socket"),
             "MEMORY_BYTES": str(LIMITS.memory_bytes),
             "PROCESSES": str(LIMITS.processes),
             "OPEN_FILES": str(LIMITS.open_files),
@@ -132,10 +135,14 @@ def _listeners(stack: AsyncExitStack, mark: str) -> tuple[int, int, str]:
         except OSError:  # a machine without IPv6
             ports.append(9)
     abstract = f"functory-{mark[:8]}"
-    listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-    listener.bind("\0" + abstract)
-    listener.listen(64)
+    _listen(stack, "\0" + abstract)
     return ports[0], ports[1], abstract
+
+
+def _listen(stack: AsyncExitStack, name: str) -> None:
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    listener.bind(name)
+    listener.listen(64)
 
 
 def _share(mark: str) -> int:

@@ -165,6 +165,10 @@ async def test_close_ends_what_is_left(kind: str) -> None:
     await launcher.close()
 
 
+async def test_close_is_legal_before_start(kind: str) -> None:
+    await LAUNCHERS[kind]().close()
+
+
 async def test_many_at_once(launcher: Launcher) -> None:
     children = await asyncio.gather(*(launcher.launch(sh(f"echo {n} >&4")) for n in range(12)))
     replies = await asyncio.gather(*(finish(child) for child in children))

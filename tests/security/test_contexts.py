@@ -140,6 +140,49 @@ async def test_a_relative_path_is_refused(launcher: SandboxLauncher) -> None:
         await launcher.launch(replace(sh("exit 0"), readable=(Path("here"),)))
 
 
+@pytest.mark.parametrize("env", [{"A": "x\0y"}, {"A=B": "c"}, {"": "d"}])
+async def test_an_environment_that_cannot_be_is_refused(launcher: SandboxLauncher, env: dict[str, str]) -> None:
+    with pytest.raises(LaunchError, match="environment"):
+        await launcher.launch(sh("exit 0", env=env))
+
+
+async def test_a_closed_launcher_launches_nothing(machine: frozenset[Layer]) -> None:
+    closed = SandboxLauncher(machine)
+    with pytest.raises(LaunchError, match="not been started"):
+        await closed.launch(sh("exit 0"))
+    await closed.start()
+    await closed.close()
+    with pytest.raises(LaunchError, match="closed"):
+        await closed.launch(sh("exit 0"))
+
+
+async def test_a_step_that_is_refused_is_named_and_nothing_is_started(
+    machine: frozenset[Layer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.sandbox.seccomp.build", lambda **_: b"\xff" * 8)  # no valid program
+    refused = SandboxLauncher(machine)
+    await refused.start()
+    with pytest.raises(LaunchError, match=r"could not be isolated.*prctl"):
+        await refused.launch(sh("exit 0"))
+    await refused.close()
+
+
+async def test_links_in_the_scratch_directory_lead_nowhere(machine: frozenset[Layer], tmp_path: Path) -> None:
+    """Without namespaces the scratch directory is one of the machine's, and the daemon removes it."""
+    victim = tmp_path / "victim"
+    await asyncio.to_thread(victim.mkdir)
+    await asyncio.to_thread((victim / "file").touch)
+    launcher = SandboxLauncher(machine - {Layer.NAMESPACES})
+    await launcher.start()
+    script = f"ln -s {victim} link; mkdir -p deep/er; ln -s {victim}/file deep/er/; chmod 0 deep; pwd >&4"
+    replies, _ = await finish(await launcher.launch(sh(script)))
+    await launcher.close()
+    scratch = Path(replies.decode().strip())
+    assert scratch.name.startswith("functory-")
+    assert not await asyncio.to_thread(scratch.exists)
+    assert await asyncio.to_thread(os.listdir, victim) == ["file"]
+
+
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
     launcher = SandboxLauncher(machine)
     await launcher.start()

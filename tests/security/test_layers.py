@@ -92,11 +92,15 @@ async def test_without_the_layer_the_attack_gets_through(layer: Layer, attack: s
         (
             {Layer.NAMESPACES, Layer.UID},
             Layer.LANDLOCK,
-            ("signal_daemon", "signal_neighbour", "abstract_socket"),
+            ("signal_daemon", "signal_neighbour"),
         ),
         # The network: none in the namespace, no sockets by seccomp, no TCP by Landlock.
         ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("tcp", "mptcp", "udp")),
         ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("tcp", "mptcp", "udp")),
+        # Unix sockets of the machine: not there, not by seccomp, not by Landlock if they are abstract.
+        ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("path_socket", "abstract_socket")),
+        ({Layer.NAMESPACES, Layer.SECCOMP}, Layer.LANDLOCK, ("abstract_socket",)),
+        ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("path_socket", "abstract_socket")),
         # User namespaces: the limit of 0 in the context's own, the filter.
         ({Layer.SECCOMP}, Layer.NAMESPACES, ("user_namespace",)),
         (

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from runner.errors import IsolationError
 from runner.launch import Level
 from runner.sandbox.attacks import ATTACKS
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import ALL, Layer, level_of
-from runner.sandbox.probe import Verdict, attack_all, level_reached, probe
+from runner.sandbox.probe import Verdict, attack_all, level_reached, probe, proven_launcher
 from tests.support.needs import missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,13 +66,35 @@ async def test_a_layer_that_does_not_hold_is_found_out(
     assert "kernel_surface" in {verdict.attack for verdict in report.broken}
 
 
-async def test_a_sandbox_that_does_not_start_is_level_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.sandbox.runtime._DEVICES", ("/dev/no-such-device",))
-    report = await probe(brief=True)
-    if Layer.NAMESPACES in {state.layer for state in report.missing}:
+@pytest.mark.slow
+async def test_namespaces_that_are_offered_and_then_refused_are_left_out_and_named(
+    machine: frozenset[Layer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that lets bubblewrap start and forbids what is done inside it."""
+    if Layer.NAMESPACES not in machine:
         missing("bubblewrap", "install it with `make system`")
-    assert report.level == Level.L0
-    assert "no-such-device" in report.broken[0].detail
+    monkeypatch.setattr("runner.sandbox.runtime._DEVICES", ("/dev/no-such-device",))
+    report = await probe(brief=True, languages=("sh",))
+    assert report.level == level_of(machine - {Layer.NAMESPACES})
+    assert "no-such-device" in next(s.detail for s in report.missing if s.layer is Layer.NAMESPACES)
+
+
+@pytest.mark.slow
+async def test_the_daemon_gets_a_proven_launcher_or_a_reason(
+    machine: frozenset[Layer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = level_of(machine)
+    launcher, report = await proven_launcher(reached)
+    assert launcher.level == report.level == reached
+    await launcher.close()
+    monkeypatch.setattr("runner.sandbox.seccomp.build", lambda **_: b"")
+    with pytest.raises(IsolationError, match="kernel_surface"):
+        await proven_launcher(Level.L1)
+
+
+def test_no_context_claims_more_than_was_proven() -> None:
+    assert SandboxLauncher(ALL, proven=Level.L1).level == Level.L1
+    assert SandboxLauncher(ALL - {Layer.CGROUP}, proven=Level.L3).level == Level.L2
 
 
 @pytest.mark.slow

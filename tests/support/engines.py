@@ -205,8 +205,10 @@ BODIES: dict[str, dict[str, str]] = {
 
 
 def language(name: str) -> Any:
-    """A test parameter. php is not on every machine: `make test` installs it, `make check` does without."""
-    return pytest.param(name, marks=pytest.mark.slow) if name == "php" else name
+    """A test parameter. `make check` leaves out php, which only `make test` installs, and wasm, which starts slowly
+    without a warm template.
+    """
+    return pytest.param(name, marks=pytest.mark.slow) if name in {"php", "wasm"} else name
 
 
 def languages(*names: str) -> list[Any]:

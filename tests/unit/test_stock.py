@@ -13,10 +13,11 @@ class FakeChild:
     alive: bool = True
     closed: bool = False
 
-    async def kill(self) -> None:
-        self.alive = False
-
     def close(self) -> None:
+        self.closed = True
+
+    async def discard(self) -> None:
+        self.alive = False
         self.closed = True
 
 

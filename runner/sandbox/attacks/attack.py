@@ -397,6 +397,11 @@ def abstract_socket() -> str | None:
     return connect(socket.AF_UNIX, socket.SOCK_STREAM, 0, "\0" + target("ABSTRACT"))
 
 
+def path_socket() -> str | None:
+    """A service of the machine that listens for everybody, such as the system bus."""
+    return connect(socket.AF_UNIX, socket.SOCK_STREAM, 0, target("SOCKET_PATH"))
+
+
 def raw_socket() -> str | None:
     socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).close()
     return "made"

@@ -2,10 +2,9 @@
 
 Started once per set of readable paths, inside a read-only root that bubblewrap makes (when the machine can).
 For each order it forks; the fork takes the steps of `inner.confine` and becomes either the program of a
-python context, in this already warm interpreter, or the program that `argv` names. Three processes take part,
-two stay:
+python context, in this already warm interpreter, or the program that `argv` names:
 
-    spawner ── usher (enters cgroups and namespaces, ends) ── init (`inner.init`) ── program (the tenant's)
+    spawner ── init (`inner.init`, first process of the context) ── program (the tenant's)
 
 Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing.
 The program, every layer in place, waits for its environment before it does anything: until then the context
@@ -56,7 +55,6 @@ def main() -> None:
     control.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # so that the end of an usher leaves its init a child of ours
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
     os.umask(0o077)
     for name in PRELOAD:
@@ -84,6 +82,7 @@ def _load_package(folder: str) -> None:
 
 def _serve(control: socket.socket) -> Program | None:
     compiled: dict[tuple[str, int], types.CodeType] = {}
+    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     while True:
         word, fds, _, _ = socket.recv_fds(control, 16, MAX_FDS)
         if not word:
@@ -92,11 +91,13 @@ def _serve(control: socket.socket) -> Program | None:
         try:
             order = Order.from_fd(fds[FD_ORDER])
             code = _compiled(order.argv[2], compiled) if order.fork else None
+            pid = confine.fork_into_pid_namespace(own_pids) if order.namespaces else os.fork()
         except (OSError, ValueError, SyntaxError) as error:
-            _fail(report, "program", error)
+            _fail(report, "spawner", error)
         else:
-            if os.fork() == 0:
+            if pid == 0:
                 control.close()
+                os.close(own_pids)
                 return _become_context(order, code, report, fds)
         report.close()
         for index, fd in enumerate(fds):
@@ -114,10 +115,7 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
 
 
 def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
-    """Runs in the usher, then in init, and returns in the program only.
-
-    A step that fails ends the context.
-    """
+    """Runs in the context's init, and returns in its program only. A step that fails ends the context."""
     step = "cgroup"
     try:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
@@ -127,8 +125,6 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
         if order.namespaces:
             sysctls = confine.open_user_sysctls()
             confine.leave_namespaces(network=order.network)
-            if os.fork() != 0:
-                os._exit(0)
             confine.mount_own(order)
             _drop(order, sysctls)
         else:
