@@ -48,7 +48,7 @@ class Language:
         """
         for command in self.needs:
             _find(command)
-        folders = (str(_package(module)) for module in self.modules)
+        folders = map(str, self.packages())
         return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap), *folders)
 
     def missing(self) -> str | None:
@@ -63,7 +63,11 @@ class Language:
 
     def readable(self) -> tuple[Path, ...]:
         """Paths beyond the base runtime that the program reads."""
-        return (BOOTSTRAPS, *map(_package, self.modules))
+        return (BOOTSTRAPS, *self.packages())
+
+    def packages(self) -> tuple[Path, ...]:
+        """The folders of `modules`."""
+        return tuple(_package(module) for module in self.modules)
 
     def _program(self) -> str:
         return _find(self.command) if self.command else str(Path(sys.executable).resolve())

@@ -1,9 +1,13 @@
 """What goes wrong in the runner, as one small tree; every class has a stable `code`.
 
 RunnerError
-└── LaunchError            a context could not be started
-    ├── IsolationError     the machine cannot give the isolation that was asked for
-    └── ContextLostError   it ended for no fault of its own before it got going; another try may work
+├── LaunchError            a context could not be started
+│   ├── IsolationError     the machine cannot give the isolation that was asked for
+│   └── ContextLostError   it ended for no fault of its own before it got going; another try may work
+├── ProtocolError          a context sent what the protocol does not allow; that context is ended
+├── ContextEndedError      a context ended, or was ended, while something was asked of it
+├── RefusedError           a handler does not load: its own `before` or its top level failed
+└── TargetRefusedError     an http handler points where it may not
 """
 
 
@@ -29,3 +33,27 @@ class ContextLostError(LaunchError):
     """A context, or the process that makes them, ended before the program got going; another try may work."""
 
     code = "context_lost"
+
+
+class ProtocolError(RunnerError):
+    """A context sent what the protocol does not allow. It costs that context, never the daemon."""
+
+    code = "protocol"
+
+
+class ContextEndedError(RunnerError):
+    """A context ended, or had to be ended, while something was asked of it; the message says how."""
+
+    code = "context_ended"
+
+
+class RefusedError(RunnerError):
+    """A handler parses but does not load; the message is what its own code raised."""
+
+    code = "handler_refused"
+
+
+class TargetRefusedError(RunnerError):
+    """The address of an http handler is one that tenants may not reach."""
+
+    code = "target_refused"

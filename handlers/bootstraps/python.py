@@ -14,6 +14,7 @@ full buffer would cost truth.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import io
 import json
 import os
@@ -135,7 +136,7 @@ def is_type(text: object) -> bool:
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
-    Engines that run programs set `statuses`, and then a line `S: 403 why` is the status of the job.
+    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job.
     """
 
     encoding = "utf-8"
@@ -144,6 +145,7 @@ class Log(io.TextIOBase):
     def __init__(self) -> None:
         self.keep = 16384
         self.line_max = 1 << 20
+        self.lines_max = 1000
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
         self.reset()
         self._bytes = LogBytes(self)
@@ -161,7 +163,7 @@ class Log(io.TextIOBase):
         self.overlong = False
 
     def take_statuses(self) -> None:
-        self.marks += ("S: ", "#S: ")
+        self.marks = ("J: ", "#J: ", "S: ", "#S: ")
 
     @property
     def buffer(self) -> LogBytes:
@@ -222,7 +224,8 @@ class Log(io.TextIOBase):
         if mark == "J":
             if "|" not in value or not is_type(value.partition("|")[0]):
                 return "not a new job: write J: type|payload"
-            self.lines.append(value.encode("utf-8", "surrogateescape"))
+            if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
+                self.lines.append(value.encode("utf-8", "surrogateescape"))
             return ""
         code, _, data = value.partition(" ")
         if len(code) != 3 or not code.isascii() or not code.isdigit():
@@ -380,6 +383,8 @@ def remember(name: str, text: str) -> None:
 
 def explain(err: BaseException) -> str:
     """The end of the traceback, without the frames of this file."""
+    if isinstance(err, Refused):
+        return err.message
     import traceback
 
     step = err.__traceback__
@@ -419,11 +424,8 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):
-        return (
-            NO_MEMORY,
-            f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(),
-            NO_DELAY,
-        )
+        text = f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}"
+        return NO_MEMORY, text.encode("utf-8", "replace"), NO_DELAY
     text = explain(err)
     if isinstance(err, OSError) and err.errno is not None:
         hint = limits["hints"].get(errno.errorcode.get(err.errno, ""))
@@ -486,6 +488,7 @@ def serve(engine: Any) -> None:
     channel = Channel()
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
+    faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:
@@ -503,7 +506,8 @@ def serve(engine: Any) -> None:
         length = int.from_bytes(body[:4], "little")
         spec = json.loads(body[4 : 4 + length])
         spec["attachment"] = body[4 + length :]
-        log.keep, log.line_max = spec["limits"]["log_bytes"], spec["limits"]["new_job_bytes"]
+        limits = spec["limits"]
+        log.keep, log.line_max, log.lines_max = limits["log_bytes"], limits["new_job_bytes"], limits["new_jobs"]
         answer = b""
         try:
             if kind == CHECK:

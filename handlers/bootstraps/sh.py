@@ -18,7 +18,6 @@ import select
 import signal
 import sys
 import tempfile
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.bootstraps import python
 else:
-    _spec = importlib.util.spec_from_file_location("channel", Path(__file__).with_name("python.py"))
+    _spec = importlib.util.spec_from_file_location("channel", os.path.join(os.path.dirname(__file__), "python.py"))
     python = sys.modules["channel"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(python)
 
@@ -52,7 +51,7 @@ class Sh:
     log: python.Log
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sh-"))
+        self.folder = tempfile.mkdtemp(prefix="sh-")
         self.files = 0
         self.pid = 0
         self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
@@ -80,9 +79,10 @@ class Sh:
 
     def save(self, text: str) -> str:
         self.files += 1
-        path = self.folder / str(self.files)
-        path.write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
-        return str(path)
+        path = os.path.join(self.folder, str(self.files))
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text + "\n")
+        return path
 
     def hook(self, name: str, text: str) -> Callable[[], None] | None:
         if not text:

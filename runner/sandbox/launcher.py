@@ -142,7 +142,9 @@ class SandboxLauncher:
         extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
         if relative := [str(path) for path in extra if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
-        return Kind(spec.argv, fork, spec.limits, View(self._python, tuple(sorted(extra)), spec.network))
+        preload = spec.preload if fork else ()
+        view = View(self._python, tuple(sorted(extra)), spec.network, preload)
+        return Kind(spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
         self._closed = True

@@ -61,6 +61,7 @@ class View:
     python: Interpreter
     extra: tuple[Path, ...]
     network: bool
+    preload: tuple[Path, ...] = ()  # packages that its contexts find loaded
 
     def readable(self, *, own_proc: bool) -> tuple[str, ...]:
         """For Landlock.
@@ -75,13 +76,13 @@ class View:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
 
 
-def spawner_command(python: Interpreter, control_fd: int) -> list[str]:
+def spawner_command(view: View, control_fd: int) -> list[str]:
     root = str(_PACKAGE.parent.parent)
     start = (
         f"import sys; sys.path.insert(0, {root!r}); from runner.sandbox.inner.spawner import main; "
         "sys.path.pop(0); main()"
     )
-    return [python.path, "-I", "-c", start, str(control_fd)]
+    return [view.python.path, "-I", "-c", start, str(control_fd), *map(str, view.preload)]
 
 
 def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[int, int]) -> list[str]:

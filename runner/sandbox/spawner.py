@@ -43,7 +43,7 @@ class Spawner:
         ours.setblocking(False)
         passwd, group = runtime.passwd_and_group()
         data_fds = _memfd(passwd), _memfd(group)
-        command = runtime.spawner_command(self._view.python, theirs.fileno())
+        command = runtime.spawner_command(self._view, theirs.fileno())
         if self._bwrap is not None:
             command = await asyncio.to_thread(runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds)
         fds = (theirs.fileno(), *data_fds)

@@ -8,7 +8,7 @@ import pytest
 from handlers.model import Handler
 from runner.outcome import Stopped
 from runner.runner import Runner
-from tests.support.engines import BODIES, Run, behaviours, handler, jobs, run
+from tests.support.engines import Run, behaviours, handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAYLOADS = ("0", "1", "2", "3", "4")
@@ -117,7 +117,7 @@ HOOKS = {
 }
 
 
-@pytest.mark.parametrize("lang", HOOKS)
+@pytest.mark.parametrize("lang", languages(*HOOKS))
 async def test_hooks_run_once_per_context_and_once_per_batch(runner: Runner, lang: str) -> None:
     handler(lang, "nothing")  # skips when the language is not there
     before, before_each, body, after_each = HOOKS[lang]
@@ -136,7 +136,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("lang", BROKEN)
+@pytest.mark.parametrize("lang", languages(*BROKEN))
 @pytest.mark.parametrize("hook", ["before", "before_each", "after_each"])
 async def test_a_hook_that_fails_is_an_error_of_the_batch(runner: Runner, lang: str, hook: str) -> None:
     made = handler(lang, "nothing", **{hook: BROKEN[lang]})
@@ -154,7 +154,13 @@ async def test_a_crash_in_a_hook_is_an_error_of_the_batch(runner: Runner, hook: 
     assert all(result.startswith(name + b" failed: ") for result in seen.results)
 
 
-@pytest.mark.parametrize("lang", BODIES)
+async def test_a_context_that_ends_right_after_its_batch_has_still_done_it(runner: Runner) -> None:
+    after_each = "import os, struct\nos.write(4, struct.pack('<IBBHII', 0, 6, 0, 0, 1, 0)); os._exit(0)"
+    seen = await run(runner, Handler("python", "return payload", after_each=after_each), jobs("a", "b"))
+    assert seen.results == [b'"a"', b'"b"']
+
+
+@pytest.mark.parametrize("lang", languages())
 async def test_five_hundred_at_once(runner: Runner, lang: str) -> None:
     count = 500 if lang in {"python", "node", "php"} else 50
     batch = jobs(*map(str, range(count)))
