@@ -110,4 +110,4 @@ class PolicyMachine(RuleBasedStateMachine):
 
 
 TestPolicy = PolicyMachine.TestCase
-TestPolicy.settings = settings(max_examples=50, deadline=None)
+TestPolicy.settings = settings(max_examples=30, deadline=None)

@@ -118,3 +118,26 @@ def test_leftovers_do_not_pile_up() -> None:
         queue.correct(rival, 1.0)
         queue.enter(rival, 0)
     assert len(queue._lanes[0]) < 100
+
+
+def test_longer_absence_is_no_better_place() -> None:
+    queue = FairQueue(1, 0.0)
+    queue.rival("long away")
+    queue.enter(queue.rival("busy"), 0)
+    for _ in range(10):
+        serve_first(queue, {"busy": 1.0})
+    for name in ("new", "long away"):
+        queue.enter(queue.rival(name), 0)
+    assert [serve_first(queue, {"new": 1.0, "long away": 1.0}) for _ in range(2)] == ["new", "long away"]
+
+
+def test_being_passed_over_is_no_better_place_than_a_newcomers() -> None:
+    queue = FairQueue(2, 0.0)
+    queue.enter(queue.rival("passed over"), 1)
+    queue.enter(queue.rival("busy"), 0)
+    for _ in range(10):
+        serve_first(queue, {"busy": 1.0}, last_lane=0)
+    queue.enter(queue.rival("new"), 0)
+    first = queue.first(1)
+    assert first is not None
+    assert first.name == "new", "the lower lane at equal turns"
