@@ -107,7 +107,7 @@ def quiet_waits() -> list[dict[str, Any]]:
             ("60 s jobs, 3 tenants", 3, 60.0, 0.0),
         ]:
             around = partial(random.Random(3).uniform, job_s / 2, job_s * 1.5)
-            loads = [Load(jobtype=f"flood{n}-job", job_s=around, backlog=200_000 // floods) for n in range(floods)]
+            loads = [Load(jobtype=f"flood{n}-job", job_s=around, backlog=400_000 // floods) for n in range(floods)]
             loads.append(Load(jobtype="quiet-job", job_s=0.005, every_s=1.0, begin_s=60.5))
             outcome = simulate("deficit", slots, loads, 180.0, borrow_s)
             waits = outcome.waits_s["quiet-job"]

@@ -24,7 +24,7 @@ def test_one_slow_first_start_is_soon_outweighed() -> None:
     for _ in range(8):
         size = learned.batch_size("a-x", 10_000, 1, 0.1)
         learned.learn("a-x", size, size * 0.001)
-    assert learned.expect_s("a-x", 1) == pytest.approx(0.001, rel=0.5)
+    assert learned.expect_s("a-x", 1) < 0.002
 
 
 def test_a_surprise_is_remembered_for_ten_times_its_length() -> None:
