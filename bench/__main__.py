@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal", "runner"]
+BENCHES = ["journal", "scheduler"]
 
 
 def main() -> int:
