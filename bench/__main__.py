@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal", "scheduler"]
+BENCHES = ["journal", "http"]
 
 
 def main() -> int:

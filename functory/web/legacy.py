@@ -39,10 +39,7 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         if query.client not in {None, who.tenant}:
             raise Forbidden("client is not the tenant of the key", detail={"tenant": who.tenant})
     type_name = check_type_name(query.jobtype.removeprefix(f"{who.tenant}-"))
-    lines = split_lines(await call.read_body())
-    if not lines:
-        raise InvalidInput("the body holds no job: send at least one", detail={"field": "body"})
-    return ids_answer(await submit_lines(call.service, who, type_name, lines))
+    return ids_answer(await submit_lines(call.service, who, type_name, split_lines(await call.read_body())))
 
 
 @routes.add("POST", "/start", scope="operator", summary="Start jobs on this daemon again")
