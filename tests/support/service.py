@@ -2,13 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon import Daemon
 from store.base import JobRecord, JobState
+
+T = TypeVar("T")
 
 UNCONFINED = {"min_isolation": "L0", "all_tenants_trusted": "true"}
 """Without a sandbox: these tests are about the service, and start in no time."""
@@ -44,3 +47,11 @@ async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
             if record is not None and record.state == JobState.ARCHIVED:
                 return record
             await daemon.endings.wait(job_id, 1.0)
+
+
+async def until(look: Callable[[], Awaitable[T]]) -> T:
+    """What `look` answers once that is something."""
+    async with asyncio.timeout(30):
+        while not (seen := await look()):  # noqa: ASYNC110 (several parts may bring it about: no one event)
+            await asyncio.sleep(0)
+    return seen
