@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-import logging
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -16,8 +16,6 @@ from functory.serving import Server
 if TYPE_CHECKING:
     from functory.cli.main import Commands
 
-log = logging.getLogger("functory")
-
 
 def add_commands(commands: "Commands") -> None:
     parser = commands.add_parser("serve", help="run a daemon until it is asked to stop")
@@ -26,8 +24,8 @@ def add_commands(commands: "Commands") -> None:
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
-    config = config_of(arguments)
-    settings = config.settings
+    settings = config_of(arguments).settings
+    os.umask(0o077)  # whatever a daemon writes is its owner's business
     configure_logging(settings.log_style, settings.log_level)
     if settings.processes > 1:
         return asyncio.run(run_processes(settings.processes, sys.argv[sys.argv.index("serve") + 1 :]))

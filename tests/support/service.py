@@ -49,7 +49,7 @@ async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
             await daemon.endings.wait(job_id, 1.0)
 
 
-async def until(look: Callable[[], Awaitable[T]]) -> T:
+async def until(look: Callable[[], Awaitable[T | None]]) -> T:
     """What `look` answers once that is something."""
     async with asyncio.timeout(30):
         while not (seen := await look()):  # noqa: ASYNC110 (several parts may bring it about: no one event)
