@@ -63,7 +63,7 @@ class Costs:
         cost = self._costs.get(jobtype)
         if cost is None:
             return Pace.UNKNOWN
-        if cost.peak_s <= self._options.borrow_s:
+        if 0 < self._options.borrow_s >= cost.peak_s:
             return Pace.SHORT
         return Pace.LONG if cost.peak_s > self._options.long_s else Pace.MEDIUM
 

@@ -44,3 +44,9 @@ def test_an_overrun_changes_the_pace_at_once_and_not_the_mean() -> None:
     learned.overrun("a-x", 30.0)
     assert learned.pace("a-x") is Pace.LONG
     assert learned.expect_s("a-x", 1) == pytest.approx(0.001)
+
+
+def test_nothing_is_short_where_nothing_may_borrow() -> None:
+    learned = Costs(SchedulerOptions(slots=4))
+    learned.learn("a-x", 10, 0.0)
+    assert learned.pace("a-x") is Pace.MEDIUM
