@@ -46,6 +46,8 @@ class Adding(Core):
         """Insert jobs with distinct ids into the queue, and count them. Answers how many were new."""
         if any(job.indexed for job in jobs):
             jobs = await self._new_ones(jobs)  # a number given to a duplicate would be a gap
+            if not jobs:
+                return 0
         await self.note_domains(jobs)
         seqs = await self.give_seqs(jobs, now_ms)
         documents = [
