@@ -93,7 +93,7 @@ def throughput(server: MongoServer, size: int, rounds: int) -> dict[str, Any]:
     ours: list[Rates] = []
     limits: list[Rates] = []
     for _ in range(rounds):
-        ours.append(asyncio.run(our_round(next(names), batches)))
+        ours.append(asyncio.run(our_round(next(names), batches, 1)))
         limits.append(asyncio.run(limit_round(next(names), batches)))
     our, limit = best(ours), best(limits)
     row: dict[str, Any] = {"batch": size}
