@@ -93,7 +93,7 @@ def throughput(server: MongoServer, size: int, rounds: int) -> dict[str, Any]:
     ours: list[Rates] = []
     limits: list[Rates] = []
     for _ in range(rounds):
-        ours.append(asyncio.run(our_round(next(names), batches)))
+        ours.append(asyncio.run(our_round(next(names), batches, 1)))
         limits.append(asyncio.run(limit_round(next(names), batches)))
     our, limit = best(ours), best(limits)
     row: dict[str, Any] = {"batch": size}
@@ -106,6 +106,7 @@ def throughput(server: MongoServer, size: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store_mongo", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each; the best counts")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="jobs in a batch")
     arguments = parse_arguments(parser, None)
     server = server_here(fsync=True)
     if server is None:
@@ -114,7 +115,7 @@ def main() -> None:
     report = Report("store_mongo", as_json=arguments.json)
     try:
         server.start()
-        rows = [throughput(server, size, arguments.rounds) for size in BATCHES]
+        rows = [throughput(server, size, arguments.rounds) for size in arguments.batches]
     finally:
         server.close()
     report.table("MongoDB's protocol, 100-byte payloads: jobs/s, and share of the same driver calls alone", rows)

@@ -144,6 +144,9 @@ class Ledger:
         await self.settle()
         if self._idle:
             return self._idle.pop()
+        return await retried(self._take_free)  # one whose answer was lost lapses
+
+    async def _take_free(self) -> _Writer:
         taken = {"$set": {"owner": self._owner, "at": self._clock_ms}}
         free = await find_and_update(self._collections.writers, {"owner": None}, taken)
         if free is None:

@@ -1,5 +1,6 @@
 """The driver's edge without a server: refused URLs, errors by kind, options of the URL."""
 
+import asyncio
 import socket
 from typing import Any
 
@@ -27,20 +28,20 @@ def test_a_url_that_the_driver_refuses_is_not_repeated(url: str) -> None:
     assert refused.value.__cause__ is None
 
 
-def test_the_database_is_that_of_the_url_or_functory() -> None:
+async def test_the_database_is_that_of_the_url_or_functory() -> None:
     for url, name in (("mongodb://host/other", "other"), ("mongodb://host", "functory")):
-        client, database = connect(url)
+        client, database = await asyncio.to_thread(connect, url)
         assert database.name == name
-        disconnect(client)
+        await disconnect(client)
 
 
-def test_options_of_the_url_win_over_our_defaults() -> None:
-    client, database = connect("mongodb://host/?serverSelectionTimeoutMS=123&w=1")
+async def test_options_of_the_url_win_over_our_defaults() -> None:
+    client, database = await asyncio.to_thread(connect, "mongodb://host/?serverSelectionTimeoutMS=123&w=1")
     options: Any = client.options  # the stubs call it a function
     assert options.server_selection_timeout == pytest.approx(0.123)
     assert options.pool_options.socket_timeout == pytest.approx(60)
     assert database.write_concern.document == {"w": "majority", "j": True}, "but durability is not for the URL"
-    disconnect(client)
+    await disconnect(client)
 
 
 async def test_a_server_that_is_not_there_is_unavailable_and_the_object_can_be_closed() -> None:
