@@ -186,9 +186,11 @@ async def test_a_cancelled_launch_leaves_nothing(
     task = asyncio.create_task(launcher.launch(sh("sleep 600")))
     for _ in range(steps):
         await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    if task.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:  # it was faster
+        await discard(task.result())
     await launcher.close()
     assert await asyncio.to_thread(os.listdir, tmp_path) == []
     if kind != "sandbox":  # there the stock of the module's launcher may be filling up meanwhile
