@@ -19,6 +19,7 @@ from typing import Final
 from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.sandbox import cgroups, interpreter, layers, seccomp
+from runner.sandbox import room as rooms
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
@@ -28,7 +29,7 @@ from runner.sandbox.room import OVERHEAD_PROCESSES, Room
 from runner.sandbox.runtime import View
 from runner.sandbox.spawner import Spawner
 from runner.sandbox.stock import Stock
-from runner.sandbox.uids import DEFAULT_BASE, Uids
+from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
 
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
@@ -69,6 +70,8 @@ class SandboxLauncher:
         self._use = use
         self._python = python
         self._proven = proven
+        self._uid_base = uid_base
+        self._uid_range: UidRange | None = None
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -99,8 +102,13 @@ class SandboxLauncher:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
+        else:
+            await asyncio.to_thread(rooms.sweep)
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
+        if Layer.UID in self._use and self._uid_range is None:
+            self._uid_range = await asyncio.to_thread(UidRange.reserve, self._uid_base)
+            self._uids = Uids(self._uid_range.base)
         if Layer.CGROUP in self._use and self._cgroups is None:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
@@ -111,6 +119,15 @@ class SandboxLauncher:
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
+        task = asyncio.create_task(self._start(spec))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
+            with contextlib.suppress(LaunchError):
+                await (await task).discard()
+            raise
+
+    async def _start(self, spec: LaunchSpec) -> SandboxedChild:
         kind = self._kind(spec)
         try:
             try:
@@ -154,6 +171,9 @@ class SandboxLauncher:
         for task in spawners.values():
             with contextlib.suppress(LaunchError):
                 await (await task).close()
+        uid_range, self._uid_range = self._uid_range, None
+        if uid_range is not None:
+            uid_range.release()
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
