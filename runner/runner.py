@@ -8,6 +8,8 @@ the caller's.
 """
 
 import asyncio
+import contextlib
+import py_compile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from handlers.errors import HandlerError
-from handlers.languages import LANGUAGES, Language
+from handlers.languages import BOOTSTRAPS, LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
@@ -242,6 +244,9 @@ class _Program(NamedTuple):
 
 
 def _look_up(language: Language) -> _Program:
+    # `sh.py` and `wasm.py` import `python.py` in every new context and cannot keep what they compile there.
+    with contextlib.suppress(OSError):  # an installation that cannot be written to was compiled when it was made
+        py_compile.compile(str(BOOTSTRAPS / "python.py"), quiet=2)
     try:
         return _Program(language.argv(), language.readable(), language.packages())
     except FileNotFoundError as err:
