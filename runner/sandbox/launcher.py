@@ -28,7 +28,7 @@ from runner.sandbox.room import OVERHEAD_PROCESSES, Room
 from runner.sandbox.runtime import View
 from runner.sandbox.spawner import Spawner
 from runner.sandbox.stock import Stock
-from runner.sandbox.uids import DEFAULT_BASE, Uids
+from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
 
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
@@ -69,6 +69,8 @@ class SandboxLauncher:
         self._use = use
         self._python = python
         self._proven = proven
+        self._uid_base = uid_base
+        self._uid_range: UidRange | None = None
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -101,6 +103,9 @@ class SandboxLauncher:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
+        if Layer.UID in self._use and self._uid_range is None:
+            self._uid_range = await asyncio.to_thread(UidRange.reserve, self._uid_base)
+            self._uids = Uids(self._uid_range.base)
         if Layer.CGROUP in self._use and self._cgroups is None:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
@@ -154,6 +159,9 @@ class SandboxLauncher:
         for task in spawners.values():
             with contextlib.suppress(LaunchError):
                 await (await task).close()
+        uid_range, self._uid_range = self._uid_range, None
+        if uid_range is not None:
+            uid_range.release()
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)

@@ -96,7 +96,10 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
 async def still_answers(neighbour: Child) -> bool:
     """Whether the neighbour works as before: a line sent to it comes back."""
     line = secrets.token_hex(8).encode() + b"\n"
-    os.write(neighbour.writer, line)
+    try:
+        os.write(neighbour.writer, line)
+    except BrokenPipeError:
+        return False
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
     loop.add_reader(neighbour.reader, arrived.set)

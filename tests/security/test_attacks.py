@@ -29,7 +29,7 @@ class Range:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def attacked(machine: frozenset[Layer]) -> AsyncIterator[Range]:
-    launcher = SandboxLauncher(machine)
+    launcher = SandboxLauncher(machine, spares=0)
     await launcher.start()
     async with victims(launcher) as prey:
         yield Range(launcher, prey)

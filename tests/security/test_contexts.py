@@ -124,6 +124,18 @@ async def test_what_the_program_cannot_see_of_us(launcher: SandboxLauncher, tmp_
     assert replies == b"([], 'context', [1, 2], 1000)", log
 
 
+async def test_the_program_has_no_rights_left_to_lose(launcher: SandboxLauncher) -> None:
+    if launcher.level < Level.L2:
+        missing("namespaces", "install bubblewrap")
+    replies, _ = await finish(await launcher.launch(sh("cat /proc/self/status >&4")))
+    status = dict(line.split(":\t", 1) for line in replies.decode().splitlines() if ":\t" in line)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[name], 16) == 0, name
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert status["Groups"].strip() in {"", "65534"}  # 65534: one of the daemon's user that has no name in here
+
+
 async def test_a_spawner_that_died_is_replaced(launcher: SandboxLauncher) -> None:
     await finish(await launcher.launch(sh("exit 0")))
     for task in tuple(launcher._spawners.values()):

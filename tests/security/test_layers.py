@@ -3,6 +3,8 @@
 Where two layers stop the same attack, it is shown with both away, and then with the one.
 """
 
+from collections.abc import Sequence
+
 import pytest
 
 from runner.sandbox.attacks import ATTACKS
@@ -41,13 +43,13 @@ MACHINE = {
 }
 
 
-async def through(use: frozenset[Layer], *names: str) -> set[tuple[str, str]]:
+async def through(use: frozenset[Layer], *names: str, languages: Sequence[str] = ("python",)) -> set[tuple[str, str]]:
     """The attacks (of these names, or all) that get through these layers."""
-    launcher = SandboxLauncher(use)
+    launcher = SandboxLauncher(use, spares=0)  # every attack is a kind of its own: a stock would be made in vain
     await launcher.start()
     try:
         chosen = [attack for attack in ATTACKS if not names or attack.name in names]
-        verdicts = await attack_all(launcher, chosen, ["python", "sh"])
+        verdicts = await attack_all(launcher, chosen, languages)
     finally:
         await launcher.close()
     return {(verdict.attack, verdict.language) for verdict in verdicts if not verdict.stopped}
@@ -56,7 +58,7 @@ async def through(use: frozenset[Layer], *names: str) -> set[tuple[str, str]]:
 @pytest.mark.usefixtures("all_layers")
 async def test_the_attacks_work_where_nothing_stops_them() -> None:
     """The control: an attack that fails everywhere would prove nothing."""
-    got = await through(frozenset())
+    got = await through(frozenset(), languages=("python", "sh"))
     expected = {(a.name, lang) for a in ATTACKS for lang in a.languages if lang != "node" and a.name not in MACHINE}
     assert expected - set(ALWAYS_STOPPED) - got == set()
 
@@ -78,7 +80,7 @@ async def test_the_attacks_work_where_nothing_stops_them() -> None:
 )
 async def test_without_the_layer_the_attack_gets_through(layer: Layer, attack: str) -> None:
     assert (attack, "python") in await through(ALL - {layer}, attack)
-    assert await through(ALL, attack) == set()
+    # that it does not get through with all layers, test_attacks shows
 
 
 @pytest.mark.usefixtures("all_layers")
