@@ -116,6 +116,15 @@ class SandboxLauncher:
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
+        task = asyncio.create_task(self._start(spec))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
+            with contextlib.suppress(LaunchError):
+                await (await task).discard()
+            raise
+
+    async def _start(self, spec: LaunchSpec) -> SandboxedChild:
         kind = self._kind(spec)
         try:
             try:
