@@ -8,8 +8,6 @@ the caller's.
 """
 
 import asyncio
-import contextlib
-import py_compile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from handlers.errors import HandlerError
-from handlers.languages import BOOTSTRAPS, LANGUAGES, Language
+from handlers.languages import LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
@@ -50,7 +48,10 @@ class RunnerSettings:
 
 
 class Runner:
-    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind."""
+    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind.
+
+    Await or cancel the calls of `run_jobs` before `close`: a batch whose context is ended under it reports a crash.
+    """
 
     def __init__(self, launcher: Launcher, settings: RunnerSettings | None = None) -> None:
         self._settings = settings or RunnerSettings()
@@ -208,7 +209,7 @@ class Runner:
             network=handler.network,
             readable=program.readable,
             template=language.template,
-            preload=program.packages,
+            preload=program.preload,
         )
         return await ProcessContext.start(self._launcher, spec, self._limits, memory_mb=handler.memory_mb)
 
@@ -240,15 +241,12 @@ class _Program(NamedTuple):
 
     argv: tuple[str, ...]
     readable: tuple[Path, ...]
-    packages: tuple[Path, ...]
+    preload: tuple[Path, ...]
 
 
 def _look_up(language: Language) -> _Program:
-    # `sh.py` and `wasm.py` import `python.py` in every new context and cannot keep what they compile there.
-    with contextlib.suppress(OSError):  # an installation that cannot be written to was compiled when it was made
-        py_compile.compile(str(BOOTSTRAPS / "python.py"), quiet=2)
     try:
-        return _Program(language.argv(), language.readable(), language.packages())
+        return _Program(language.argv(), language.readable(), language.preload())
     except FileNotFoundError as err:
         raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
 
