@@ -28,7 +28,6 @@ PAYLOAD = b"x" * 100
 BATCHES = (1, 10, 100, 500, 1000)
 REPLY_BYTES = 16
 COLD_STARTS = 30
-UID_BASE = 0x7200_0000  # not those of a daemon on the same machine
 MB = 1 << 20
 WASM = base64.b64encode(bytes(wasmtime.wat2wasm('(module (memory (export "memory") 1) (func (export "_start")))')))
 NOTHING = {
@@ -63,7 +62,7 @@ def main() -> None:
 
 async def measure(arguments: argparse.Namespace) -> None:
     report = Report("runner", as_json=arguments.json)
-    launcher = PlainLauncher() if arguments.plain else SandboxLauncher(uid_base=UID_BASE)
+    launcher = PlainLauncher() if arguments.plain else SandboxLauncher()
     pool = PoolSettings(max_contexts=arguments.contexts + 10, max_memory_bytes=1 << 40)
     runner = Runner(launcher, RunnerSettings(pool=pool))
     await runner.start()

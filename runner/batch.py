@@ -174,7 +174,7 @@ class Batch:
             outcome.name_of(code),
             code,
             detail.result,
-            self._end_of_log(detail),
+            self._end_of_log(detail.log, detail.log_dropped),
             duration_ms,
             detail.new_jobs if code < outcome.BROKEN else (),
             self._level,
@@ -193,10 +193,10 @@ class Batch:
             raise ProtocolError(f"sent a new job of more than {limits.new_job_bytes} bytes")
         return detail
 
-    def _end_of_log(self, detail: Detail) -> bytes:
+    def _end_of_log(self, log: bytes, dropped: int) -> bytes:
         keep = self._limits.log_bytes
-        dropped = detail.log_dropped + max(len(detail.log) - keep, 0)
-        return (b"[%d bytes before this were dropped]\n" % dropped if dropped else b"") + detail.log[-keep:]
+        dropped += max(len(log) - keep, 0)
+        return (b"[%d bytes before this were dropped]\n" % dropped if dropped else b"") + log[-keep:]
 
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
@@ -217,14 +217,18 @@ class Batch:
             self._on_stopped(stopped)
 
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
-        """What the process tree printed past the bootstrap belongs to the job that stopped last."""
-        text, new_jobs = self._log.take()
-        if stopped.exitcode >= outcome.BROKEN:
-            new_jobs = ()  # it runs again and makes them again
-        return stopped._replace(
-            log=(stopped.log + text)[-self._limits.log_bytes :],
-            new_jobs=(stopped.new_jobs + new_jobs)[: self._limits.new_jobs],
-        )
+        """What was printed past the replies belongs to the job that stopped last."""
+        printed = self._log.take()
+        log = self._end_of_log(stopped.log + printed.log, printed.dropped)
+        if stopped.exitcode >= outcome.BROKEN:  # it runs again and makes its new jobs again
+            return stopped._replace(log=log)
+        new_jobs, too_much = stopped.new_jobs + printed.new_jobs, printed.too_much
+        if len(new_jobs) > self._limits.new_jobs:
+            too_much = f"made more than {self._limits.new_jobs} new jobs"
+        if too_much:
+            failed = outcome.name_of(outcome.TOO_BIG), outcome.TOO_BIG, too_much.encode()
+            return Stopped(stopped.id, *failed, log, stopped.duration_ms, (), self._level)
+        return stopped._replace(log=log, new_jobs=new_jobs)
 
     def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
         """An error of the whole batch; its time is divided among its jobs."""
@@ -232,7 +236,8 @@ class Batch:
         return [self._error(job, exitcode, text, share_ms) for job in self.jobs]
 
     def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float) -> Stopped:
-        result, log = text.encode("utf-8", "replace"), self._log.take()[0]
+        printed = self._log.take()
+        result, log = text.encode("utf-8", "replace"), self._end_of_log(printed.log, printed.dropped)
         return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
 
 

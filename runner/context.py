@@ -164,7 +164,7 @@ class ProcessContext:
     async def _last_report(self) -> str:
         await self.close()
         text = outcome.describe_exit(await self._exit, memory_mb=self.memory_mb)[1]
-        printed = self._log.take()[0].decode("utf-8", "replace").strip()
+        printed = self._log.take().log.decode("utf-8", "replace").strip()
         return f"{text.replace(' during the job', '')}{': ' + printed if printed else ''}"
 
     # Batches ------------------------------------------------------------------------------------------------------

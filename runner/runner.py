@@ -48,7 +48,10 @@ class RunnerSettings:
 
 
 class Runner:
-    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind."""
+    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind.
+
+    Await or cancel the calls of `run_jobs` before `close`: a batch whose context is ended under it reports a crash.
+    """
 
     def __init__(self, launcher: Launcher, settings: RunnerSettings | None = None) -> None:
         self._settings = settings or RunnerSettings()
@@ -206,7 +209,7 @@ class Runner:
             network=handler.network,
             readable=program.readable,
             template=language.template,
-            preload=program.packages,
+            preload=program.preload,
         )
         return await ProcessContext.start(self._launcher, spec, self._limits, memory_mb=handler.memory_mb)
 
@@ -238,12 +241,12 @@ class _Program(NamedTuple):
 
     argv: tuple[str, ...]
     readable: tuple[Path, ...]
-    packages: tuple[Path, ...]
+    preload: tuple[Path, ...]
 
 
 def _look_up(language: Language) -> _Program:
     try:
-        return _Program(language.argv(), language.readable(), language.packages())
+        return _Program(language.argv(), language.readable(), language.preload())
     except FileNotFoundError as err:
         raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
 

@@ -43,6 +43,7 @@ NO_DELAY = 0xFFFFFFFF
 MAX_U32 = 0xFFFFFFFE
 
 TIMED_OUT, TOO_BIG, NO_MEMORY, BROKEN = 504, 413, 507, 500
+SLOW_NS = 20_000_000  # a job that runs longer prints through to the raw log: what it said survives a crash
 TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
 
 
@@ -136,7 +137,8 @@ def is_type(text: object) -> bool:
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
-    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job.
+    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job. Otherwise
+    what a job prints after its first moments leaves at once on descriptor 1, where the daemon sorts it the same way.
     """
 
     encoding = "utf-8"
@@ -146,6 +148,8 @@ class Log(io.TextIOBase):
         self.keep = 16384
         self.line_max = 1 << 20
         self.lines_max = 1000
+        self.statuses = False
+        self.started = 0  # when the job that is running began, 0 between jobs
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
         self.reset()
         self._bytes = LogBytes(self)
@@ -164,6 +168,7 @@ class Log(io.TextIOBase):
 
     def take_statuses(self) -> None:
         self.marks = ("J: ", "#J: ", "S: ", "#S: ")
+        self.statuses = True
 
     @property
     def buffer(self) -> LogBytes:
@@ -182,9 +187,24 @@ class Log(io.TextIOBase):
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
-        if self.size > self.keep * 2:
+        if self.started and not self.statuses and time.perf_counter_ns() - self.started > SLOW_NS:
+            self.pass_on()
+        elif self.size > self.keep * 2:
             self.settle()
         return len(text)
+
+    def pass_on(self) -> None:
+        data = (self.kept + self.open + "".join(self.pieces)).encode("utf-8", "surrogateescape")
+        self.kept, self.open, self.pieces, self.size = "", "", [], 0
+        self.dirty = bool(self.lines or self.dropped or self.overlong)
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(1, view) :]
+            except BlockingIOError:  # a program that shares descriptor 1 made it non-blocking; node does
+                import select
+
+                select.select([], [1], [])
 
     def settle(self, final: bool = False) -> None:
         """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
@@ -579,7 +599,7 @@ def run_jobs(
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
         last = False
-        started = clock()
+        log.started = started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
             if value is None and not log.dirty and ctx.new_jobs is None and not channel.forked:
@@ -590,6 +610,7 @@ def run_jobs(
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
         duration_us = min((clock() - started) // 1000, MAX_U32)
+        log.started = 0
         text, dropped, new_jobs = b"", 0, ctx.new_jobs or []
         try:
             if log.dirty:
@@ -607,6 +628,7 @@ def run_jobs(
         if last:
             return False
     channel.running = False
+    log.started = 0
     return True
 
 

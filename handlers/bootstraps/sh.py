@@ -12,7 +12,6 @@ One file, standard library only; the protocol and the job's log are those of `py
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import select
 import signal
@@ -26,9 +25,12 @@ if TYPE_CHECKING:
 
     from handlers.bootstraps import python
 else:
-    _spec = importlib.util.spec_from_file_location("channel", os.path.join(os.path.dirname(__file__), "python.py"))
-    python = sys.modules["channel"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(python)
+    python = sys.modules.get("python")  # a warm template has loaded it
+    if python is None:
+        sys.path.insert(0, os.path.dirname(__file__))
+        import python
+
+        del sys.path[0]
 
 SHELL = "/bin/sh"
 # exit status -> code; others are errors. 65 and 75 are EX_DATAERR and EX_TEMPFAIL of sysexits.h.

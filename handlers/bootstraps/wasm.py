@@ -33,7 +33,7 @@ else:
             spec.loader.exec_module(sys.modules[name])
         return sys.modules[name]
 
-    python = _load("channel", os.path.join(os.path.dirname(__file__), "python.py"))
+    python = _load("python", os.path.join(os.path.dirname(__file__), "python.py"))
     wasmtime = _load("wasmtime", os.path.join(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
 
 WASI = "wasi_snapshot_preview1"

@@ -61,7 +61,7 @@ class View:
     python: Interpreter
     extra: tuple[Path, ...]
     network: bool
-    preload: tuple[Path, ...] = ()  # packages that its contexts find loaded
+    preload: tuple[Path, ...] = ()  # packages and modules that its contexts find loaded
 
     def readable(self, *, own_proc: bool) -> tuple[str, ...]:
         """For Landlock.

@@ -146,14 +146,15 @@ async def test_ten_gigabytes_of_output_and_one_endless_line(runner: Runner) -> N
         seen = await run(runner, Handler("python", body, timeout_s=60.0), jobs("a", "b"))
         assert seen.exitcodes == [413]
         assert seen.results[0] == b"printed more than 64 MB; the job was ended"
-        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes
+        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes + 60, "the end, and a note of what was dropped"
 
 
-async def test_printing_for_ever_inside_the_language_stays_in_its_memory(runner: Runner) -> None:
+async def test_printing_for_ever_inside_the_language_is_ended_too(runner: Runner) -> None:
+    """By the limit of time or by that of output, whichever comes first on this machine."""
     body = "while True: print('x' * 10_000, end='')"
     seen = await run(runner, Handler("python", body, timeout_s=0.5), jobs("a"))
-    assert seen.exitcodes == [504]
-    assert len(seen.stopped[0].log) <= ContextLimits().log_bytes
+    assert seen.exitcodes in ([504], [413])
+    assert len(seen.stopped[0].log) <= ContextLimits().log_bytes + 60
 
 
 @given(st.lists(st.binary(max_size=64), max_size=20))

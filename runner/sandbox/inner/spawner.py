@@ -59,8 +59,8 @@ def main() -> None:
     os.umask(0o077)
     for name in PRELOAD:
         __import__(name)
-    for folder in sys.argv[2:]:
-        _load_package(folder)
+    for path in sys.argv[2:]:
+        _load(path)
     gc.collect()
     gc.freeze()
     control.send(b"ready")
@@ -69,13 +69,15 @@ def main() -> None:
         program()
 
 
-def _load_package(folder: str) -> None:
-    """By path: only the package can be seen from here, not the folder that an import would search."""
-    name = os.path.basename(folder)  # noqa: PTH119  # no pathlib in contexts
-    start = os.path.join(folder, "__init__.py")  # noqa: PTH118
-    spec = importlib.util.spec_from_file_location(name, start, submodule_search_locations=[folder])
+def _load(path: str) -> None:
+    """A module, or the package in a folder. By path: the folder that an import would search is not in sight here."""
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119  # no pathlib in contexts
+    package = not path.endswith(".py")
+    start = os.path.join(path, "__init__.py") if package else path  # noqa: PTH118
+    inside = [path] if package else None
+    spec = importlib.util.spec_from_file_location(name, start, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
-        raise ImportError(f"no package in {folder}")
+        raise ImportError(f"no module at {path}")
     sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
 

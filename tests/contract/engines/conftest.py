@@ -1,6 +1,5 @@
 """The engine suite runs on both launchers: the plain one in `make check`, the sandbox in `make test`."""
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -13,15 +12,12 @@ from runner.plain import PlainLauncher
 from runner.runner import Runner, RunnerSettings
 from runner.sandbox.launcher import SandboxLauncher
 
-# Two daemons as root on one machine need different ranges of uids, and so do two runs of the tests.
-UID_BASE = 0x7100_0000 + (os.getpid() % 0x80) * 0x1_0000
-
 
 @pytest_asyncio.fixture(
     scope="module", loop_scope="module", params=["plain", pytest.param("sandbox", marks=pytest.mark.slow)]
 )
 async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
-    made: Launcher = PlainLauncher() if request.param == "plain" else SandboxLauncher(uid_base=UID_BASE)
+    made: Launcher = PlainLauncher() if request.param == "plain" else SandboxLauncher()
     await made.start()
     yield made
     await made.close()

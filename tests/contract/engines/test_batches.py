@@ -7,6 +7,7 @@ import pytest
 
 from handlers.model import Handler
 from runner.outcome import Stopped
+from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import Run, behaviours, handler, jobs, languages, run
 
@@ -39,6 +40,36 @@ async def test_a_job_that_is_asked_to_stop_can_clean_up_and_say_where_it_was(run
     assert seen.exitcodes == [504]
     assert seen.stopped[0].log == b"working\ncleaned up\n"
     assert b"time.sleep(60)" in seen.results[0], "the traceback shows where it was"
+
+
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "import os, time\nprint('early'); time.sleep(0.05); print('late'); os._exit(3)"),
+        ("python", "import time, re\nprint('early'); time.sleep(0.05); print('late'); re.match('(a+)+b', 'a' * 64)"),
+        (
+            "node",
+            """async () => { console.log('early'); await new Promise((done) => setTimeout(done, 50));
+            console.log('late'); process.reallyExit(3) }""",
+        ),
+    ],
+)
+async def test_what_a_slow_job_printed_survives_its_end(runner: Runner, lang: str, body: str) -> None:
+    """The middle one is stuck below python, where no signal is heard: it is killed and cannot say anything more."""
+    seen = await run(runner, Handler(lang, body, timeout_s=0.5, memory_mb=192), jobs("x"))
+    assert seen.stopped[0].code == "error"
+    assert seen.stopped[0].log == b"early\nlate\n"
+
+
+async def test_a_slow_job_makes_new_jobs_and_logs_as_a_quick_one(runner: Runner) -> None:
+    body = """import time
+print('J: mail|early'); print('one'); time.sleep(0.03); print('two'); print('J: mail|late'); print('J: nonsense')"""
+    seen = await run(runner, Handler("python", body), jobs("x"))
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b"early"), NewJob("mail", b"late"))
+    assert seen.stopped[0].log == b"one\ntwo\nJ: nonsense [not a new job: write J: type|payload]\n"
+    many = "import time\ntime.sleep(0.03)\nfor i in range(2000): print('J: mail|x')"
+    seen = await run(runner, Handler("python", many), jobs("x"))
+    assert (seen.exitcodes, seen.results) == ([413], [b"made more than 1000 new jobs"])
 
 
 async def test_a_job_that_ignores_being_asked_is_killed_with_its_tree(runner: Runner) -> None:
