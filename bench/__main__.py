@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal"]
+BENCHES = ["journal", "store", "store_mongo"]
 
 
 def main() -> int:

@@ -60,8 +60,12 @@ def check_jobtype(tenant: str, jobtype: str) -> str:
     return jobtype
 
 
+def is_job_id(job_id: str) -> bool:
+    return _JOB_ID.fullmatch(job_id) is not None
+
+
 def check_job_id(job_id: str) -> str:
-    if _JOB_ID.fullmatch(job_id) is None:
+    if not is_job_id(job_id):
         raise InvalidValue(f"{job_id!r:.120} is not a job id: 1 to 64 letters, digits, '-' and '_'")
     return job_id
 

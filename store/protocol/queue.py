@@ -115,7 +115,8 @@ class JobQueue(abc.ABC):
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
-        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due).
+        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due), and where
+        there are no transactions it finishes what processes that died had begun.
         """
 
     @abc.abstractmethod

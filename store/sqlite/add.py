@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from store.errors import Conflict, NotFound
 from store.names import tenant_of
-from store.sqlite.moves import change_payload, change_priority, put_in_queue, queued_state
+from store.sqlite.moves import change_payload, change_priority, put_in_queue
 from store.sqlite.rows import data_key, disposition, write_blob
-from store.sqlite.schema import INLINE_BYTES, State
+from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
 from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
 
-_INSERT: Final = (
+INSERT: Final = (
     "INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data, options, retry_after, repeat)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
@@ -22,7 +22,7 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
     newest = tx.conn.execute("SELECT max(n) FROM jobs").get or 0
     rows = _rows(tx, jobs, now_ms)
     changes = tx.conn.total_changes()
-    tx.conn.executemany(_INSERT, rows)
+    tx.conn.executemany(INSERT, rows)
     added = tx.conn.total_changes() - changes
     duplicates = len(jobs) - added
     if duplicates:
@@ -42,25 +42,25 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
 def _rows(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[tuple[Any, ...]]:
     places: dict[tuple[str, str, int], tuple[int, int]] = {}
     rows = []
-    for job in jobs:
-        key = (job.jobtype, job.domain, job.priority)
-        place = places.get(key)
+    for job_id, jobtype, data, due, created, priority, domain, options, retry_after, _, repeat, _, _ in jobs:
+        place = places.get((jobtype, domain, priority))
         if place is None:
-            number = tx.catalog.make_type(job.jobtype)
-            place = places[key] = (number, tx.catalog.make_lane(number, job.domain, job.priority))
-        size_bytes = len(job.data)
+            number = tx.catalog.make_type(jobtype)
+            place = (number, tx.catalog.make_lane(number, domain, priority))
+            places[jobtype, domain, priority] = place
+        size_bytes = len(data)
         rows.append(
             (
-                job.id,
+                job_id,
                 *place,
-                queued_state(job.dt_ms, now_ms),
-                job.dt_ms,
-                job.create_ms,
+                WAITING if due <= now_ms else DEFERRED,
+                due,
+                created,
                 size_bytes,
-                job.data if size_bytes <= INLINE_BYTES else None,
-                job.options or None,
-                job.retry_after_ms,
-                job.repeat or None,
+                data if size_bytes <= INLINE_BYTES else None,
+                options or None,
+                retry_after,
+                repeat or None,
             )
         )
     return rows

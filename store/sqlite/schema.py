@@ -37,6 +37,11 @@ class State(IntEnum):
     ARCHIVED = 5
 
 
+WAITING: Final = int(State.WAITING)
+DEFERRED: Final = int(State.DEFERRED)
+"""Plain integers for the loops that run once per job: an enum's member is ten times as slow to bind."""
+
+
 _FIRST: Final = """
 CREATE TABLE types (
     type INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -70,6 +70,8 @@ class Tally:
         self.runs[number, now_ms].codes[index] += count
 
     def ran(self, number: int, durations_us: list[int], waits_us: list[int], now_ms: int) -> None:
+        if not durations_us:
+            return
         runs = self.runs[number, now_ms]
         runs.runner_us += sum(durations_us)
         runs.duration.record(durations_us)

@@ -97,7 +97,7 @@ async def test_a_refused_batch_adds_nothing_and_does_not_move_the_position(store
         {"parent": job_id(7)},
         {"data": b"x" * (MAX_DATA_BYTES + 1)},
     ],
-    ids=lambda changes: ",".join(changes),
+    ids=",".join,
 )
 async def test_malformed_jobs_are_refused(store: Store, changes: dict[str, object]) -> None:
     with pytest.raises(InvalidValue):

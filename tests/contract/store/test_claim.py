@@ -1,6 +1,7 @@
 """Listing waiting types and claiming: order, leases, tokens, limits, concurrency."""
 
 import asyncio
+import itertools
 import random
 
 import pytest
@@ -124,7 +125,7 @@ async def test_many_claimers_get_no_job_twice(store: Store) -> None:
             await store.release_jobs(f"c{number}", [archive(job) for job in batch], now_ms=T0)
         return taken
 
-    taken = sum(await asyncio.gather(*(claimer(n) for n in range(12))), [])
+    taken = list(itertools.chain(*await asyncio.gather(*(claimer(n) for n in range(12)))))
     assert sorted(taken) == ids(new_jobs(500))
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
     assert (counters.waiting, counters.running, counters.ok) == (0, 0, 500)

@@ -1,5 +1,7 @@
 """Rate domains: one bucket for all claimers, and jobs of other domains go past an empty one."""
 
+from typing import Any
+
 import pytest
 
 from store.base import RateDomain, Store
@@ -80,6 +82,6 @@ async def test_a_token_is_not_taken_for_a_job_that_is_not_claimed(store: Store) 
 
 
 @pytest.mark.parametrize("changes", [{"rate_per_s": 0.0}, {"rate_per_s": float("nan")}, {"burst": 0}, {"domain": ""}])
-async def test_malformed_limits_are_refused(store: Store, changes: dict[str, object]) -> None:
+async def test_malformed_limits_are_refused(store: Store, changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         await store.set_rate_domain(LIMIT._replace(**changes), now_ms=T0)
