@@ -26,8 +26,9 @@ from functory.cli import (
     settings,
     tenants,
 )
+from functory.client import ClientError, ServerUnreachable
 from functory.errors import FunctoryError
-from functory.statuses import exit_code_of
+from functory.statuses import exit_code_of, exit_code_of_status
 from handlers.errors import HandlerError
 from journal import JournalError
 from runner.errors import RunnerError
@@ -52,7 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError, OSError) as error:
         print(f"functory: {error}", file=sys.stderr)
-        return exit_code_of(error)
+        return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    """What a server answered counts as if it had happened here."""
+    if isinstance(error, ClientError):
+        return exit_code_of_status(error.status)
+    return exit_code_of_status(503) if isinstance(error, ServerUnreachable) else exit_code_of(error)
 
 
 def make_parser() -> argparse.ArgumentParser:
