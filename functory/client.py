@@ -16,9 +16,9 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 from aiohttp import ClientError as TransportError
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
-from functory.errors import FunctoryError
+from functory.errors import FunctoryError, InvalidInput
 from functory.wire import admin, handlers, jobs
 from functory.wire.scoreboard import FailureList, Scoreboard
 
@@ -89,11 +89,11 @@ class Client:
     async def why(self, job_id: str) -> jobs.Why:
         return await self._call("GET", self._path("job", job_id, "why"), jobs.Why)
 
-    async def cancel_job(self, job_id: str) -> jobs.Job:
-        return await self._call("POST", self._path("job", job_id, "cancel"), jobs.Job)
+    async def cancel_job(self, job_id: str) -> None:
+        await self._fetch("POST", self._path("job", job_id, "cancel"), {}, None, None)
 
-    async def retry_job(self, job_id: str, *, delay_s: float = 0.0) -> jobs.Job:
-        return await self._call("POST", self._path("job", job_id, "retry"), jobs.Job, body={"delay_s": delay_s})
+    async def retry_job(self, job_id: str, *, delay_s: float = 0.0) -> None:
+        await self._fetch("POST", self._path("job", job_id, "retry"), {}, {"delay_s": delay_s}, None)
 
     async def results(self, **filters: object) -> jobs.Page:
         return await self._call("GET", self._path("results"), jobs.Page, query=filters)
@@ -203,8 +203,11 @@ class Client:
                 method, self._url + path, params=parameters, data=content, headers=headers
             ) as response:
                 text = await response.read()
+        except InvalidURL as error:
+            raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
         except (TransportError, TimeoutError) as error:
-            raise ServerUnreachable(f"{self._url}: {str(error) or 'no answer in time'}") from error
+            reason = str(error) or "no answer in time"
+            raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
         if response.status >= 400:
             raise _problem(response.status, text)
         return text

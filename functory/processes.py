@@ -42,10 +42,7 @@ async def run_processes(count: int, arguments: Sequence[str]) -> int:
                 "functory",
                 "serve",
                 *arguments,
-                "--processes",
-                "1",
-                "--journal",
-                f"journal-{index}",
+                *own_arguments(index),
             )
             children[index] = child
             if stop.is_set():

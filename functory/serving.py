@@ -23,7 +23,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._daemon = Daemon(settings)
-        self._has_new_key = False
+        self._key_note = ""
 
     async def start(self) -> None:
         """Bring the daemon up, then listen: nobody is answered before everything works."""
@@ -59,17 +59,20 @@ class Server:
         """What a person wants to know who has just started it."""
         if self._settings.role == "run":
             return f"Functory runs jobs of {self._settings.store_url}"
-        key_file = self._settings.data_dir / OPERATOR_KEY_FILE
-        lines = [f"Functory listens on http://{self._settings.host}:{self._listener.port}  (API: /docs, stop: Ctrl-C)"]
-        lines.append(f"{'A new' if self._has_new_key else 'The'} operator key is in {key_file}")
-        return "\n".join(lines)
+        address = f"http://{self._settings.host}:{self._listener.port}"
+        return f"Functory listens on {address}  (API: /docs, stop: Ctrl-C)\n{self._key_note}"
 
     async def _keep_operator_key(self, service: Service) -> None:
         """First start of a store: make a key for the operator, and keep it where only the owner can read it."""
+        key_file = self._settings.data_dir / OPERATOR_KEY_FILE
         key = await ensure_operator_key(service)
         if key is not None:
-            self._has_new_key = True
-            await asyncio.to_thread(_write_private, self._settings.data_dir / OPERATOR_KEY_FILE, key + "\n")
+            await asyncio.to_thread(_write_private, key_file, key + "\n")
+            self._key_note = f"A new operator key is in {key_file}"
+        elif await asyncio.to_thread(key_file.exists):
+            self._key_note = f"The operator key is in {key_file}"
+        else:
+            self._key_note = "The operator key is where the first daemon of this store has put it"
 
     def _sockets(self) -> list[socket.socket] | None:
         """One of several daemons on a port has a listening socket of its own there; the kernel deals them out."""

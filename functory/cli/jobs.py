@@ -52,7 +52,7 @@ def add_commands(commands: "Commands") -> None:
 
 
 async def run_add(client: Client, arguments: argparse.Namespace) -> int:
-    lines = arguments.payload or await asyncio.to_thread(lambda: sys.stdin.read().splitlines())
+    lines = arguments.payload or await asyncio.to_thread(_lines_of_input)
     options = {"delay_s": arguments.delay_s, "priority": arguments.priority}
     ids: list[str] = []
     with Progress("added", len(lines)) as progress:
@@ -64,6 +64,11 @@ async def run_add(client: Client, arguments: argparse.Namespace) -> int:
         print_json({"count": len(ids), "ids": ids}) if arguments.json else print("\n".join(ids))
         return 0
     return await _wait_for_all(client, ids, as_json=arguments.json)
+
+
+def _lines_of_input() -> list[str]:
+    """As in the body of a request: blank lines are ignored, and a line that starts with # is a comment."""
+    return [line for line in sys.stdin.read().split("\n") if line.strip() and not line.startswith("#")]
 
 
 async def _wait_for_all(client: Client, ids: list[str], *, as_json: bool) -> int:

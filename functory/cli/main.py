@@ -26,7 +26,7 @@ from functory.cli import (
     settings,
     tenants,
 )
-from functory.client import ClientError
+from functory.client import ClientError, ServerUnreachable
 from functory.errors import FunctoryError
 from functory.statuses import exit_code_of, exit_code_of_status
 from handlers.errors import HandlerError
@@ -52,17 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except ClientError as error:
-        return _fail(error, exit_code_of_status(error.status))
-    except OSError as error:
-        return _fail(error, _NO_FILE)
-    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError) as error:
-        return _fail(error, exit_code_of(error))
+    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError, OSError) as error:
+        print(f"functory: {error}", file=sys.stderr)
+        return _exit_code(error)
 
 
-def _fail(error: Exception, exit_code: int) -> int:
-    print(f"functory: {error}", file=sys.stderr)
-    return exit_code
+def _exit_code(error: Exception) -> int:
+    """What a server answered counts as if it had happened here."""
+    if isinstance(error, OSError):
+        return _NO_FILE
+    if isinstance(error, ClientError):
+        return exit_code_of_status(error.status)
+    return exit_code_of_status(503) if isinstance(error, ServerUnreachable) else exit_code_of(error)
 
 
 def make_parser() -> argparse.ArgumentParser:
