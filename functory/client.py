@@ -79,7 +79,8 @@ class Client:
         request: dict[str, object] = {
             name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
         }
-        rows = [{**options, "payload_base64": b64encode(line).decode()} for line in lines]
+        shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
+        rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
         return await self._call("POST", path, jobs.Added, query=request, body=rows)
 
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
