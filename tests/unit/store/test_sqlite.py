@@ -117,6 +117,13 @@ async def test_a_folder_that_does_not_exist_is_unavailable(tmp_path: Path) -> No
             pass
 
 
+async def test_the_file_is_for_its_owner_only(store: SqliteStore) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    for suffix in ("", "-wal", "-shm"):
+        file = store.path.with_name(store.path.name + suffix)
+        assert (await asyncio.to_thread(file.stat)).st_mode & 0o077 == 0, file
+
+
 async def test_many_processes_may_create_the_file_at_once(tmp_path: Path) -> None:
     stores = [SqliteStore(tmp_path / "store.db") for _ in range(6)]
     await asyncio.gather(*(store.open() for store in stores))
