@@ -19,6 +19,7 @@ from typing import Final
 from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.sandbox import cgroups, interpreter, layers, seccomp
+from runner.sandbox import room as rooms
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
@@ -101,6 +102,8 @@ class SandboxLauncher:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
+        else:
+            await asyncio.to_thread(rooms.sweep)
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
         if Layer.UID in self._use and self._uid_range is None:

@@ -16,7 +16,8 @@ from runner.errors import LaunchError
 from runner.launch import Level
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
-from tests.support.contexts import LIMITS, discard, finish, forked, receive, receive_all, sh
+from runner.sandbox.room import sweep
+from tests.support.contexts import DEADLINE_S, LIMITS, discard, finish, forked, receive, receive_all, sh
 from tests.support.needs import missing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,9 +191,23 @@ async def test_links_in_the_scratch_directory_lead_nowhere(machine: frozenset[La
     replies, _ = await finish(await launcher.launch(sh(script)))
     await launcher.close()
     scratch = Path(replies.decode().strip())
-    assert scratch.name.startswith("functory-")
+    assert scratch.name.startswith(f"functory-scratch-{os.getpid()}-")
     assert not await asyncio.to_thread(scratch.exists)
     assert await asyncio.to_thread(os.listdir, victim) == ["file"]
+
+
+async def test_scratch_directories_of_killed_daemons_are_removed(
+    machine: frozenset[Layer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("functory-scratch-4194305-a", f"functory-scratch-{os.getpid()}-b", "functory-scratch-4194305"):
+        await asyncio.to_thread((tmp_path / name / "deep").mkdir, parents=True)
+    await asyncio.to_thread((tmp_path / "functory-scratch-4194305-link").symlink_to, "/")
+    launcher = SandboxLauncher(machine - {Layer.NAMESPACES})
+    await launcher.start()
+    await launcher.close()
+    left = await asyncio.to_thread(os.listdir, tmp_path)
+    assert sorted(left) == ["functory-scratch-4194305-link", f"functory-scratch-{os.getpid()}-b"]
 
 
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
@@ -213,9 +228,10 @@ import asyncio, os, sys
 sys.path.insert(0, sys.argv[1])
 from runner.launch import LaunchSpec, Limits
 from runner.sandbox.launcher import SandboxLauncher
+from runner.sandbox.layers import Layer
 
 async def main():
-    launcher = SandboxLauncher()
+    launcher = SandboxLauncher({Layer(name) for name in sys.argv[2:]})
     await launcher.start()
     limits = Limits(1 << 27, 32, 64, 1 << 20, 1 << 20)
     script = "exec 4>&-; (trap '' TERM HUP; setsid sleep 600) & echo up; wait"
@@ -234,27 +250,30 @@ asyncio.run(main())
 
 
 @pytest.mark.slow
-async def test_no_context_outlives_a_daemon_that_was_killed(machine: frozenset[Layer]) -> None:
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _DAEMON, str(ROOT), stdout=subprocess.PIPE)
+@pytest.mark.parametrize("without", [set(), {Layer.NAMESPACES}, {Layer.NAMESPACES, Layer.UID, Layer.CGROUP}])
+async def test_no_context_outlives_a_daemon_that_was_killed(machine: frozenset[Layer], without: set[Layer]) -> None:
+    """Its init is the last to go, and goes only when no process of the context is left."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _DAEMON, str(ROOT), *(machine - without), stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     pid = int(await process.stdout.readline())
     watch = os.pidfd_open(pid)
     process.kill()
     await process.wait()
-    assert await receive_all_ended(watch)
+    await until_gone(watch)  # or the deadline fails the test
     os.close(watch)
+    await asyncio.to_thread(sweep)  # as the next daemon would
 
 
-async def receive_all_ended(pidfd: int) -> bool:
-    """Wait until the process behind the pidfd is gone."""
-    ended = asyncio.Event()
+async def until_gone(pidfd: int) -> None:
+    gone = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_reader(pidfd, ended.set)
+    loop.add_reader(pidfd, gone.set)
     try:
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(gone.wait(), DEADLINE_S)
     finally:
         loop.remove_reader(pidfd)
-    return True
 
 
 async def test_thousands_of_lines_of_log_do_not_hurt_the_launcher(launcher: SandboxLauncher) -> None:
