@@ -42,7 +42,7 @@ def test_both_find_the_same_new_jobs_in_short_lines(pieces: list[str]) -> None:
         return
     assert inner(pieces)[1] == outer(pieces)[1]
     marked = [line.split("J: ", 1)[1] for line in whole.split("\n") if line.startswith(("J: ", "#J: "))]
-    assert inner(pieces)[1] == [line.encode() for line in marked if re.match(r"x*mail\|", line)]
+    assert inner(pieces)[1] == [line.encode() for line in marked if re.match(r"[A-Za-z0-9][\w.:-]*\|", line, re.ASCII)]
 
 
 @given(texts)
@@ -50,7 +50,7 @@ def test_both_stay_within_their_bounds_and_keep_the_end(pieces: list[str]) -> No
     for text, new_jobs in (inner(pieces), outer(pieces)):
         assert len(text.decode(errors="replace")) <= KEEP
         for line in new_jobs:
-            assert parse_new_job(line).type.endswith("mail")
+            assert parse_new_job(line).type  # raises when it is no new job
             assert len(line) <= LINE + 200
 
 

@@ -207,7 +207,7 @@ async def test_scratch_directories_of_killed_daemons_are_removed(
     await launcher.start()
     await launcher.close()
     left = await asyncio.to_thread(os.listdir, tmp_path)
-    assert sorted(left) == ["functory-scratch-4194305-link", f"functory-scratch-{os.getpid()}-b"]
+    assert set(left) == {"functory-scratch-4194305-link", f"functory-scratch-{os.getpid()}-b"}
 
 
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
