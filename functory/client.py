@@ -1,290 +1,243 @@
-"""A small asynchronous client with the verbs of the HTTP interface, for programs, the command line and the demo.
+"""A small asynchronous client with the verbs of the HTTP interface.
 
-    async with Client("http://127.0.0.1:8080", key, "acme") as functory:
-        added = await functory.add("thumb", [b"one", b"two"])
-        job = await functory.wait(added.ids[0], wait_s=30)
+    async with Client("http://127.0.0.1:8484", key, "acme") as acme:
+        await acme.put_handler("double", "python", "return {'twice': int(payload) * 2}")
+        added = await acme.add_jobs("double", ["21", "4"])
+        job = await acme.get_job(added.ids[0], wait_s=10)
 
-Answers are the types of `functory.wire`. What the service refuses is a `ServiceError` with its status, code, message
-and detail. Nothing is repeated behind the caller's back: a request that may be repeated safely is one with an
-idempotency key, and the error says when.
+Answers are the same types that the server renders (`functory.wire`). What the server refuses is raised as ClientError
+with its code, message and status; a connection that fails is ServerUnreachable.
 """
 
-import io
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
+from aiohttp import ClientError as TransportError
+from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
-from functory.statuses import exit_code_of_status
+from functory.errors import FunctoryError, InvalidInput
 from functory.wire import admin, handlers, jobs
-from functory.wire import scoreboard as boards
-from functory.wire.base import Done, ErrorAnswer
+from functory.wire.base import ErrorAnswer
+from functory.wire.scoreboard import FailureList, Scoreboard
 
 _T = TypeVar("_T")
-_GRACE_S: Final = 10.0
-"""On top of the time that the service was asked to wait."""
 
 
-class ServiceError(Exception):
-    """The service answered, and refused."""
+class ServerUnreachable(FunctoryError):
+    code = "server_unreachable"
 
-    def __init__(self, status: int, code: str, message: str, detail: Mapping[str, Any], retry_after_s: float | None):
-        super().__init__(f"{message} ({status} {code})")
+
+class ClientError(FunctoryError):
+    """An answer that is an error. `status` is the HTTP status, `error_code` the server's word for it."""
+
+    code = "client_error"
+
+    def __init__(
+        self, status: int, error_code: str, message: str, detail: Mapping[str, object], retry_after_s: float | None
+    ) -> None:
+        super().__init__(f"{message} ({error_code})", detail=detail, retry_after_s=retry_after_s)
         self.status = status
-        self.code = code
-        self.message = message
-        self.detail = dict(detail)
-        self.retry_after_s = retry_after_s
-
-    @property
-    def exit_code(self) -> int:
-        """What a command ends with when this ends it."""
-        return exit_code_of_status(self.status)
+        self.error_code = error_code
 
 
 class Client:
-    """One tenant's (or, with tenant "", the operator's) view of a service."""
+    """One connection pool for one key. `tenant` may be left out for the operator's calls."""
 
-    def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 60.0) -> None:
+    def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
         self._url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {key}"}
         self._tenant = tenant
-        self._timeout_s = timeout_s
-        self._session: aiohttp.ClientSession | None = None
+        self._session = ClientSession(
+            headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=ClientTimeout(total=timeout_s)
+        )
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(headers=self._headers, auto_decompress=True)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self.close()
 
-    async def add(
-        self,
-        type_name: str,
-        payloads: Sequence[bytes],
-        *,
-        ack: Literal["journal", "store"] = "journal",
-        idempotency_key: str | None = None,
-        **options: str | float | bool,
-    ) -> jobs.Added:
-        """One job per payload, with the same options for all (`delay_s`, `dt`, `priority`, `domain`, `unique`, ...).
+    async def close(self) -> None:
+        await self._session.close()
 
-        Payloads that lines cannot carry (line breaks, a `#` in front, nothing at all) travel as JSON by themselves.
+    # Jobs
+
+    async def add_jobs(self, job_type: str, payloads: Sequence[str | bytes], **options: object) -> jobs.Added:
+        """One job for each payload, all with the same options (`delay_s`, `priority`, `idempotency_key`, ...).
+
+        Payloads that a body of lines cannot carry travel as JSON instead.
         """
-        path = f"job/{quote(type_name, safe='')}/add"
-        query: dict[str, Any] = {"ack": ack}
-        if idempotency_key is not None:
-            query["idempotency_key"] = idempotency_key
-        if all(payload and payload[:1] != b"#" and b"\n" not in payload for payload in payloads):
-            lines = b"\n".join(payloads)
-            return await self._tenants("POST", path, jobs.Added, query={**query, **options}, data=lines)
-        shared = {name: str(value) if name == "dt" else value for name, value in options.items()}
-        found = [{"payload_base64": b64encode(payload).decode(), **shared} for payload in payloads]
-        return await self._tenants("POST", path, jobs.Added, query=query, json=_encode(found))
+        lines = [payload.encode() if isinstance(payload, str) else payload for payload in payloads]
+        path = self._path("job", job_type, "add")
+        if all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines):
+            return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
+        request: dict[str, object] = {
+            name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
+        }
+        shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
+        rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
+        return await self._call("POST", path, jobs.Added, query=request, body=rows)
 
-    async def add_jobs(
-        self,
-        type_name: str,
-        new_jobs: Sequence[Mapping[str, Any]],
-        *,
-        ack: Literal["journal", "store"] = "journal",
-        idempotency_key: str | None = None,
-    ) -> jobs.Added:
-        """Jobs with options of their own: mappings with the fields of `functory.wire.jobs.NewJob`."""
-        query = {"ack": ack} if idempotency_key is None else {"ack": ack, "idempotency_key": idempotency_key}
-        path = f"job/{quote(type_name, safe='')}/add"
-        return await self._tenants("POST", path, jobs.Added, query=query, json=msgspec.json.encode(list(new_jobs)))
-
-    async def get_job(self, job_id: str) -> jobs.Job:
-        return await self._tenants("GET", f"job/{_part(job_id)}", jobs.Job)
-
-    async def wait(self, job_id: str, wait_s: float = 30.0) -> jobs.Job:
-        """The job once it has ended, or as it is after that time (at most 60 s)."""
-        return await self._tenants("GET", f"job/{_part(job_id)}", jobs.Job, query={"wait_s": wait_s}, wait_s=wait_s)
+    async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
+        """With `wait_s`, answers as soon as the job has ended, or when the time is up."""
+        return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
 
     async def get_result(self, job_id: str) -> bytes:
-        """The result as its bytes."""
-        return await self._request("GET", f"/{self._tenant}/job/{_part(job_id)}/result")
+        """The whole result as it is, up to 16 MB."""
+        return await self._fetch("GET", self._path("job", job_id, "result"), {}, None, None)
 
     async def why(self, job_id: str) -> jobs.Why:
-        return await self._tenants("GET", f"job/{_part(job_id)}/why", jobs.Why)
+        return await self._call("GET", self._path("job", job_id, "why"), jobs.Why)
 
-    async def cancel(self, job_id: str) -> None:
-        await self._tenants("POST", f"job/{_part(job_id)}/cancel", Done)
+    async def cancel_job(self, job_id: str) -> None:
+        await self._fetch("POST", self._path("job", job_id, "cancel"), {}, None, None)
 
-    async def retry(self, job_id: str, delay_s: float = 0.0) -> None:
-        await self._tenants("POST", f"job/{_part(job_id)}/retry", Done, json=_encode({"delay_s": delay_s}))
+    async def retry_job(self, job_id: str, *, delay_s: float = 0.0) -> None:
+        await self._fetch("POST", self._path("job", job_id, "retry"), {}, {"delay_s": delay_s}, None)
 
-    async def replay(self, **choice: Any) -> jobs.Replayed:
-        """With the fields of `functory.wire.jobs.ReplayBody`."""
-        return await self._tenants("POST", "replay", jobs.Replayed, json=_encode(choice))
+    async def results(self, **filters: object) -> jobs.Page:
+        return await self._call("GET", self._path("results"), jobs.Page, query=filters)
 
-    async def results(self, **where: Any) -> AsyncIterator[jobs.Job]:
-        """All jobs that fit `functory.wire.jobs.ResultsQuery`, page after page."""
-        cursor: str | None = None
-        while True:
-            query = where if cursor is None else {**where, "cursor": cursor}
-            page = await self._tenants("GET", "results", jobs.Page, query=query)
-            for job in page.jobs:
-                yield job
-            cursor = page.cursor
-            if cursor is None:
-                return
+    async def replay(self, **request: object) -> jobs.Replayed:
+        return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
 
-    async def scoreboard(self, window_s: int = 3600) -> boards.Scoreboard:
-        return await self._tenants("GET", "scoreboard", boards.Scoreboard, query={"window_s": window_s})
+    async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:
+        query = {"window_s": window_s}
+        return await self._call("GET", self._path("scoreboard"), Scoreboard, query=query)
 
-    async def failures(self, **where: Any) -> boards.FailureList:
-        return await self._tenants("GET", "failures", boards.FailureList, query=where)
+    async def failures(self, **filters: object) -> FailureList:
+        return await self._call("GET", self._path("failures"), FailureList, query=filters)
 
-    async def put_handler(self, type_name: str, fields: Mapping[str, Any]) -> handlers.Handler:
-        """`fields` are those of a handler: at least lang and body."""
-        return await self._tenants("PUT", f"handler/{_part(type_name)}", handlers.Handler, json=_encode(fields))
+    async def pause_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "pause"), {}, None, None)
 
-    async def get_handler(self, type_name: str, version: int | None = None) -> handlers.Handler:
+    async def resume_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "resume"), {}, None, None)
+
+    # Handlers
+
+    async def put_handler(self, job_type: str, lang: str, body: str, **fields: object) -> handlers.Handler:
+        document = {"lang": lang, "body": body, **fields}
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, body=document)
+
+    async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
         query = {} if version is None else {"version": version}
-        return await self._tenants("GET", f"handler/{_part(type_name)}", handlers.Handler, query=query)
+        return await self._call("GET", self._path("handler", job_type), handlers.Handler, query=query)
 
-    async def list_handlers(self) -> list[handlers.HandlerRow]:
-        return (await self._tenants("GET", "handler", handlers.HandlerList)).handlers
+    async def list_handlers(self) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler"), handlers.HandlerList)
 
-    async def list_versions(self, type_name: str) -> list[handlers.HandlerRow]:
-        return (await self._tenants("GET", f"handler/{_part(type_name)}/versions", handlers.HandlerList)).handlers
+    async def list_versions(self, job_type: str) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler", job_type, "versions"), handlers.HandlerList)
 
-    async def roll_back(self, type_name: str, version: int) -> handlers.Handler:
-        path = f"handler/{_part(type_name)}/rollback"
-        return await self._tenants("POST", path, handlers.Handler, json=_encode({"version": version}))
+    async def roll_back(self, job_type: str, version: int) -> handlers.Handler:
+        path = self._path("handler", job_type, "rollback")
+        return await self._call("POST", path, handlers.Handler, body={"version": version})
 
-    async def delete_handler(self, type_name: str) -> None:
-        await self._tenants("DELETE", f"handler/{_part(type_name)}", Done)
+    async def delete_handler(self, job_type: str) -> None:
+        await self._fetch("DELETE", self._path("handler", job_type), {}, None, None)
 
-    async def invoke(
-        self, type_name: str, payload: bytes, handler: Mapping[str, Any] | None = None
-    ) -> handlers.Invoked:
-        """Run the handler of the type, or the one that is given, once and now."""
-        body = {"payload_base64": b64encode(payload).decode()} | ({} if handler is None else {"handler": dict(handler)})
-        return await self._tenants("POST", f"handler/{_part(type_name)}/invoke", handlers.Invoked, json=_encode(body))
+    async def invoke(self, job_type: str, payload: object = "", *, handler: object = None) -> handlers.Invoked:
+        body = {"payload": payload, **({} if handler is None else {"handler": handler})}
+        return await self._call("POST", self._path("handler", job_type, "invoke"), handlers.Invoked, body=body)
 
-    async def pause_type(self, type_name: str) -> None:
-        await self._tenants("POST", f"type/{_part(type_name)}/pause", Done)
+    # The operator's
 
-    async def resume_type(self, type_name: str) -> None:
-        await self._tenants("POST", f"type/{_part(type_name)}/resume", Done)
+    async def create_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("POST", "/admin/tenants", admin.Tenant, body={"name": name, **fields})
 
-    async def create_tenant(self, name: str, **more: Any) -> admin.Tenant:
-        """With weight and limits, as in `functory.wire.admin.NewTenant`."""
-        return await self._typed("POST", "/admin/tenants", admin.Tenant, json=_encode({"name": name, **more}))
+    async def list_tenants(self) -> admin.TenantList:
+        return await self._call("GET", "/admin/tenants", admin.TenantList)
 
-    async def list_tenants(self) -> list[admin.Tenant]:
-        return (await self._typed("GET", "/admin/tenants", admin.TenantList)).tenants
-
-    async def update_tenant(self, name: str, **changes: Any) -> admin.Tenant:
-        return await self._typed("PATCH", f"/admin/tenants/{_part(name)}", admin.Tenant, json=_encode(changes))
+    async def change_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("PATCH", f"/admin/tenants/{name}", admin.Tenant, body=fields)
 
     async def delete_tenant(self, name: str) -> int:
-        """All of it, however many requests that takes; how many records that were."""
+        """Remove the tenant and all its data; how many records that were."""
         removed = 0
-        while True:
-            step = await self._typed("DELETE", f"/admin/tenants/{_part(name)}", admin.Deleted)
-            removed += step.removed
-            if not step.more:
-                return removed
+        more = True
+        while more:
+            step = await self._call("DELETE", f"/admin/tenants/{name}", admin.Deleted)
+            removed, more = removed + step.removed, step.more
+        return removed
 
-    async def create_key(self, tenant: str = "", **more: Any) -> admin.KeyWithSecret:
-        """For a tenant, or without one for the operator; scopes, label, expires_s as in `NewKey`."""
-        return await self._typed("POST", _keys(tenant), admin.KeyWithSecret, json=_encode(more))
+    async def create_key(self, tenant: str, **fields: object) -> admin.KeyWithSecret:
+        """Its text is in the answer, and nowhere else."""
+        return await self._call("POST", f"/admin/tenants/{tenant}/keys", admin.KeyWithSecret, body=fields)
 
-    async def list_keys(self, tenant: str = "") -> list[admin.Key]:
-        return (await self._typed("GET", _keys(tenant), admin.KeyList)).keys
+    async def list_keys(self, tenant: str) -> admin.KeyList:
+        return await self._call("GET", f"/admin/tenants/{tenant}/keys", admin.KeyList)
 
-    async def rotate_key(self, key_id: str, tenant: str = "", overlap_s: int = 86_400) -> admin.KeyWithSecret:
-        path = f"{_keys(tenant)}/{_part(key_id)}/rotate"
-        return await self._typed("POST", path, admin.KeyWithSecret, json=_encode({"overlap_s": overlap_s}))
+    async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
+        path = f"/admin/tenants/{tenant}/keys/{key_id}/rotate"
+        return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
 
-    async def revoke_key(self, key_id: str, tenant: str = "") -> None:
-        await self._typed("DELETE", f"{_keys(tenant)}/{_part(key_id)}", Done)
-
-    async def list_daemons(self) -> list[admin.Daemon]:
-        return (await self._typed("GET", "/admin/daemons", admin.DaemonList)).daemons
+    async def revoke_key(self, tenant: str, key_id: str) -> None:
+        await self._fetch("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}", {}, None, None)
 
     async def pause_daemon(self, sysid: str) -> None:
-        await self._typed("POST", f"/admin/daemons/{_part(sysid)}/pause", Done)
+        await self._fetch("POST", f"/admin/daemons/{sysid}/pause", {}, None, None)
 
     async def resume_daemon(self, sysid: str) -> None:
-        await self._typed("POST", f"/admin/daemons/{_part(sysid)}/resume", Done)
+        await self._fetch("POST", f"/admin/daemons/{sysid}/resume", {}, None, None)
 
-    async def audit(self, **where: Any) -> admin.AuditPage:
-        return await self._typed("GET", "/admin/audit", admin.AuditPage, query=where)
+    async def audit(self, **filters: object) -> admin.AuditPage:
+        return await self._call("GET", "/admin/audit", admin.AuditPage, query=filters)
 
-    async def health(self) -> admin.HealthDetail:
-        return await self._typed("GET", "/admin/health", admin.HealthDetail)
+    async def list_daemons(self) -> admin.DaemonList:
+        return await self._call("GET", "/admin/daemons", admin.DaemonList)
 
-    async def _tenants(self, method: str, path: str, answer: type[_T], **more: Any) -> _T:
-        return await self._typed(method, f"/{self._tenant}/{path}", answer, **more)
+    async def openapi(self) -> dict[str, Any]:
+        return await self._call("GET", "/openapi.json", dict[str, Any])
 
-    async def _typed(self, method: str, path: str, answer: type[_T], **more: Any) -> _T:
-        return msgspec.json.decode(await self._request(method, path, **more), type=answer)
+    # One request
 
-    async def _request(
+    def _path(self, *parts: str) -> str:
+        return "/" + "/".join(quote(part, safe="") for part in (self._tenant, *parts))
+
+    async def _call(
         self,
         method: str,
         path: str,
+        answer: type[_T],
         *,
-        query: Mapping[str, Any] | None = None,
-        json: bytes | None = None,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
         data: bytes | None = None,
-        wait_s: float = 0.0,
+    ) -> _T:
+        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data), type=answer)
+
+    async def _fetch(
+        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
     ) -> bytes:
-        if self._session is None:
-            raise RuntimeError("the client is not open: use it with `async with`")
-        body = data if json is None else json
-        kind = "text/plain" if json is None else "application/json"
-        async with self._session.request(
-            method,
-            self._url + path,
-            params={name: _query_text(value) for name, value in (query or {}).items()},
-            data=None if body is None else io.BytesIO(body),
-            headers={} if body is None else {"Content-Type": kind},
-            timeout=aiohttp.ClientTimeout(total=max(self._timeout_s, wait_s + _GRACE_S)),
-            allow_redirects=False,
-        ) as response:
-            content = await response.read()
-            if response.status >= 300:
-                raise _error(response.status, content, response.headers.get("Retry-After"))
-            return content
+        content = data if body is None else msgspec.json.encode(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        parameters = {name: str(value) for name, value in query.items() if value is not None}
+        try:
+            async with self._session.request(
+                method, self._url + path, params=parameters, data=content, headers=headers
+            ) as response:
+                text = await response.read()
+        except InvalidURL as error:
+            raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
+        except (TransportError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+        if response.status >= 400:
+            raise _problem(response.status, text, response.headers.get("Retry-After"))
+        return text
 
 
-def _error(status: int, content: bytes, retry_after: str | None) -> ServiceError:
-    wait_s = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+def _problem(status: int, text: bytes, retry_after: str | None) -> ClientError:
+    retry_after_s = float(retry_after) if retry_after and retry_after.isdecimal() else None
     try:
-        problem = msgspec.json.decode(content, type=ErrorAnswer).error
-    except msgspec.DecodeError:
-        text = content[:200].decode("utf-8", "replace")
-        return ServiceError(status, "not_functory", f"this is no answer of the service: {text!r}", {}, wait_s)
-    return ServiceError(status, problem.code, problem.message, problem.detail, wait_s)
-
-
-def _part(text: str) -> str:
-    """One part of a path, whatever is in it."""
-    return quote(text, safe="")
-
-
-def _keys(tenant: str) -> str:
-    return f"/admin/tenants/{_part(tenant)}/keys" if tenant else "/admin/keys"
-
-
-def _encode(value: object) -> bytes:
-    return msgspec.json.encode(value)
-
-
-def _query_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        error = msgspec.json.decode(text, type=ErrorAnswer).error
+    except msgspec.MsgspecError:
+        message = f"the server answered {status} with something else than its own JSON"
+        return ClientError(status, "unreadable", message, {}, retry_after_s)
+    return ClientError(status, error.code, error.message, error.detail, retry_after_s)

@@ -12,7 +12,9 @@ FunctoryError
 ├── RequestTooSlow          the body did not arrive in time
 ├── RateLimited             the key has used up its requests for now
 ├── QuotaExceeded           the tenant has stored as much as it may
-└── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
+├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
+├── InvalidConfig           a setting is wrong; the message names it and its place
+└── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
 
 Messages are shown to tenants as they are: they say what was wrong, where, and what to do.
 """
@@ -80,3 +82,11 @@ class QuotaExceeded(FunctoryError):
 
 class NotReadyYet(FunctoryError):
     code = "not_ready_yet"
+
+
+class InvalidConfig(FunctoryError):
+    code = "invalid_config"
+
+
+class DaemonFailed(FunctoryError):
+    code = "daemon_failed"

@@ -77,6 +77,9 @@ class Control(Protocol):
     def gauges(self) -> dict[str, float]:
         """Numbers for `/metrics` and the daemons' page: names in snake case with their unit."""
 
+    def hold(self, jobtype: str) -> str:
+        """Why this daemon starts nothing of the type now, in a word of `scheduler.Hold`."""
+
     def languages(self) -> frozenset[str]:
         """What this daemon can run."""
 

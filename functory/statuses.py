@@ -26,6 +26,8 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.RateLimited: 429,
     ours.QuotaExceeded: 429,
     ours.NotReadyYet: 503,
+    ours.InvalidConfig: 422,
+    ours.DaemonFailed: 500,
     of_journal.JournalError: 500,
     of_journal.InvalidWrite: 422,
     of_journal.LimitExceeded: 413,

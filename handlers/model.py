@@ -67,7 +67,7 @@ class Handler:
 
     @cached_property
     def surroundings(self) -> str:
-        """Digest of what a context is made of before it sees a body: sharers of an eid must share this too."""
+        """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
         return _digest([self.lang, self.eid, self.before, dict(self.env), self.memory_mb, self.network])
 
     @property

@@ -80,9 +80,7 @@ def _text(name: str, value: object, max_bytes: int) -> str:
             name, f"is not valid Unicode at character {err.start + 1}; remove the lone surrogate"
         ) from err
     if size_bytes > max_bytes:
-        raise InvalidHandlerError(
-            name, f"has {size_bytes} bytes, at most {max_bytes} are taken; make it shorter"
-        )
+        raise InvalidHandlerError(name, f"has {size_bytes} bytes, at most {max_bytes} are taken; make it shorter")
     if "\0" in value:
         raise InvalidHandlerError(name, f"has a NUL at character {value.index(chr(0)) + 1}; remove it")
     return value
@@ -90,9 +88,7 @@ def _text(name: str, value: object, max_bytes: int) -> str:
 
 def _body(value: object, language: Language) -> str:
     if value is None:
-        raise InvalidHandlerError(
-            "body", "is missing; send the code of the handler (a URL when lang is http)"
-        )
+        raise InvalidHandlerError("body", "is missing; send the code of the handler (a URL when lang is http)")
     body = _text("body", value, language.body_max_bytes)
     if not body.strip():
         raise InvalidHandlerError("body", "is empty; send the code of the handler (a URL when lang is http)")
@@ -130,9 +126,7 @@ def _module(text: str) -> str:
     except (binascii.Error, ValueError) as err:
         raise InvalidHandlerError("body", f"must be a WebAssembly module in base64: {err}") from err
     if not module.startswith(b"\0asm"):
-        raise InvalidHandlerError(
-            "body", "is base64, but not of a WebAssembly module: it does not start with \\0asm"
-        )
+        raise InvalidHandlerError("body", "is base64, but not of a WebAssembly module: it does not start with \\0asm")
     return text
 
 
@@ -149,9 +143,7 @@ def _eid(value: object, language: Language) -> str:
     if value in ("", None):
         return ""
     if not isinstance(value, str) or not _EID.fullmatch(value):
-        raise InvalidHandlerError(
-            "eid", "must be 1 to 64 letters, digits or _ . : - and start with a letter or digit"
-        )
+        raise InvalidHandlerError("eid", "must be 1 to 64 letters, digits or _ . : - and start with a letter or digit")
     if not language.in_context:
         raise InvalidHandlerError(
             "eid", f"has no meaning for {language.name}, which has no context to share; leave it out"
@@ -169,9 +161,7 @@ def _env(value: object, language: Language) -> Mapping[str, str]:
     env: dict[str, str] = {}
     for name, text in value.items():
         if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-            raise InvalidHandlerError(
-                "env", "has a name that is not letters, digits and _ (not starting with a digit)"
-            )
+            raise InvalidHandlerError("env", "has a name that is not letters, digits and _ (not starting with a digit)")
         if _ENV_REFUSED.fullmatch(name):
             raise InvalidHandlerError(f"env.{name}", "may not be set by a handler; leave it out")
         env[name] = _text(f"env.{name}", text, MAX_ENV_BYTES)
@@ -184,9 +174,7 @@ def _timeout_s(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidHandlerError("timeout_s", "must be a number of seconds")
     if not MIN_TIMEOUT_S <= value <= MAX_TIMEOUT_S:
-        raise InvalidHandlerError(
-            "timeout_s", f"must be between {MIN_TIMEOUT_S:g} and {MAX_TIMEOUT_S:g} seconds"
-        )
+        raise InvalidHandlerError("timeout_s", f"must be between {MIN_TIMEOUT_S:g} and {MAX_TIMEOUT_S:g} seconds")
     return float(value)
 
 

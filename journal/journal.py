@@ -276,6 +276,12 @@ class Journal:
         """Every line before it was rsynced."""
         return self._ledger.read_point
 
+    @property
+    def write_point(self) -> Position:
+        """Where the next line will go: once the read point is here, everything acknowledged so far was rsynced."""
+        newest = max(self._segments.values(), default=None)
+        return Position(newest.number, newest.end, 0) if newest else self._ledger.read_point
+
     async def _load(self, span: Span, max_lines: int) -> Piece:
         segments = dict(self._segments)
         lines, size = min(max_lines, span.lines), self._options.read_bytes

@@ -9,9 +9,7 @@ from typing import Final, NamedTuple
 
 TARGET_MS: Final = 100.0
 MAX_JOBS: Final = 500
-FIRST_BATCH: Final = (
-    8  # nothing is known yet: enough to learn from, few enough to be harmless when each takes a minute
-)
+FIRST_BATCH: Final = 8  # nothing is known yet: enough to learn from, few enough to be harmless when each takes a minute
 _WEIGHT: Final = 0.3
 
 

@@ -18,7 +18,7 @@ from yarl import URL
 
 from handlers.model import Handler
 from runner import outcome
-from runner.context import OnStopped
+from runner.batch import OnStopped
 from runner.errors import TargetRefusedError
 from runner.launch import Level
 from runner.limits import ContextLimits
@@ -65,17 +65,13 @@ class _CheckedResolver(AbstractResolver):
 class HttpEngine:
     """`close` is idempotent. `allowed` are networks that the operator opens beyond the public ones."""
 
-    def __init__(
-        self, limits: ContextLimits, *, allowed: Sequence[Network] = (), max_connections: int = 100
-    ) -> None:
+    def __init__(self, limits: ContextLimits, *, allowed: Sequence[Network] = (), max_connections: int = 100) -> None:
         self._limits = limits
         self._allowed = tuple(allowed)
         self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
 
-    async def run(
-        self, jobtype: str, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped
-    ) -> None:
+    async def run(self, jobtype: str, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped) -> None:
         """Post the jobs and report every one. A payload with a newline cannot share a POST and goes alone."""
         together = [job for job in jobs if b"\n" not in job.data]
         for batch in ([together] if together else []) + [[job] for job in jobs if b"\n" in job.data]:
@@ -104,9 +100,7 @@ class HttpEngine:
         if session is not None:
             await session.close()
 
-    async def _post(
-        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
-    ) -> tuple[list[Line], int | None]:
+    async def _post(self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]) -> tuple[list[Line], int | None]:
         count = len(batch)
         timeout_s = handler.timeout_s * count
         try:
@@ -123,9 +117,7 @@ class HttpEngine:
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
         return self._judge(status, headers, body, count)
 
-    def _judge(
-        self, status: int, headers: dict[str, str], body: bytes, count: int
-    ) -> tuple[list[Line], int | None]:
+    def _judge(self, status: int, headers: dict[str, str], body: bytes, count: int) -> tuple[list[Line], int | None]:
         if status == _TOO_MANY:  # the one 4xx that asks to come again
             return [Line(100, body[: self._limits.log_bytes])] * count, _after_ms(headers)
         if not outcome.is_status(status):

@@ -1,12 +1,14 @@
 """The seam between the engines and the isolation: what to start, and what one gets back.
 
-Values and protocols only. An engine says in a `LaunchSpec` which program it needs for which tenant; a `Launcher`
-(`runner.plain` without isolation, `runner.sandbox` with it) starts it and returns a `Child`. Neither side knows more
-about the other. Nothing here reads a message of the child: what travels over the channel belongs to the engines.
+Values and protocols only. An engine says in a `LaunchSpec` which program it needs for which tenant; a
+`Launcher` (`runner.plain` without isolation, `runner.sandbox` with it) starts it and returns a `Child`.
+Neither side knows more about the other. Nothing here reads a message of the child: what travels over the
+channel belongs to the engines.
 
-In the child the channel is two pipes: requests arrive on `REQUEST_FD`, replies leave on `REPLY_FD`. Descriptor 0 is
-`/dev/null`, 1 and 2 are the log pipe, and no other descriptor is open. So whatever a tenant's program or its children
-print is log text, and it cannot be mistaken for a reply by accident (on purpose it can: replies are hostile input).
+In the child the channel is two pipes: requests arrive on `REQUEST_FD`, replies leave on `REPLY_FD`.
+Descriptor 0 is `/dev/null`, 1 and 2 are the log pipe, and no other descriptor is open. So whatever a tenant's
+program or its children print is log text, and it cannot be mistaken for a reply by accident (on purpose it
+can: replies are hostile input).
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one context, for its whole process tree where the level can count a tree (L3), else per process."""
+    """Bounds of one context: of its whole process tree where the level can count a tree, else per process."""
 
     memory_bytes: int
     processes: int
@@ -44,9 +46,10 @@ class Limits:
 class LaunchSpec:
     """One context to start.
 
-    With `template` the context is forked from that warm process instead of exec'ing `argv`. For "python", `argv` is still
-    what would have been run, `(python, "-I", file, *args)`: the fork runs `file` as `__main__` with `sys.argv == [file,
-    *args]`. A launcher without that template execs `argv`; the program cannot tell the difference but by the time it took.
+    With `template` the context is forked from that warm process instead of exec'ing `argv`. For "python",
+    `argv` is still what would have been run, `(python, "-I", file, *args)`: the fork runs `file` as
+    `__main__` with `sys.argv == [file, *args]`. A launcher without that template execs `argv`; the program
+    cannot tell the difference but by the time it took.
     """
 
     tenant: str
@@ -56,6 +59,7 @@ class LaunchSpec:
     network: bool = False
     readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime
     template: str | None = None
+    preload: tuple[Path, ...] = ()  # packages and modules within `readable` that the template loads before it forks
 
 
 @dataclass(frozen=True, slots=True)

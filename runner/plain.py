@@ -1,7 +1,8 @@
-"""The launcher without isolation (L0): a plain subprocess. Only for an operator who trusts all tenants, and for tests.
+"""The launcher without isolation (L0): a plain subprocess. Only for an operator who trusts all tenants, and
+for tests.
 
-It keeps the rest of the promise of `runner.launch`: the same descriptors, no inherited environment, limits of size
-where rlimits can give them, and an end of the whole process group. What left its group, survives.
+It keeps the rest of the promise of `runner.launch`: the same descriptors, no inherited environment, limits of
+size where rlimits can give them, and an end of the whole process group. What left its group, survives.
 """
 
 import asyncio
@@ -12,14 +13,16 @@ import shutil
 import signal
 import tempfile
 from asyncio.subprocess import Process
+from collections.abc import Callable
 from typing import Final
 
 from runner.errors import LaunchError
 from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
 from runner.sandbox.memory import tree_bytes
 
-# The pipes arrive as 0, 1 and 2, the only numbers that every sh can move, and go to where the program expects them.
-# sh because it is everywhere, and because running python code between fork and exec is unsafe in a threaded daemon.
+# The pipes arrive as 0, 1 and 2, the only numbers that every sh can move, and go to where the program expects
+# them. sh because it is everywhere, and because running python code between fork and exec is unsafe in a
+# threaded daemon.
 _PLACE: Final = f'exec {REQUEST_FD}<&0 {REPLY_FD}>&1 0</dev/null 1>&2; exec "$@"'
 
 
@@ -72,6 +75,9 @@ class PlainChild:
             for fd in (self._reader, self._writer, self._log_fd):
                 os.close(fd)
 
+    def on_end(self, callback: Callable[["PlainChild"], None]) -> None:
+        self._ended.add_done_callback(lambda _: callback(self))
+
     def _signal(self, number: int) -> None:
         if not self._ended.done():
             with contextlib.suppress(ProcessLookupError):
@@ -99,6 +105,17 @@ class PlainLauncher:
         """Nothing to get ready."""
 
     async def launch(self, spec: LaunchSpec) -> PlainChild:
+        task = asyncio.create_task(self._start(spec))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
+            with contextlib.suppress(LaunchError):
+                child = await task
+                await child.kill()
+                child.close()
+            raise
+
+    async def _start(self, spec: LaunchSpec) -> PlainChild:
         scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="functory-")
         request_read, request_write = os.pipe2(os.O_CLOEXEC)
         reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
@@ -123,7 +140,7 @@ class PlainLauncher:
             os.set_blocking(fd, False)
         child = PlainChild(process, (reply_read, request_write, log_read), scratch)
         self._children.add(child)
-        child._ended.add_done_callback(lambda _: self._children.discard(child))
+        child.on_end(self._children.discard)
         return child
 
     async def close(self) -> None:

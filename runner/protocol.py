@@ -32,9 +32,7 @@ LEAVING: Final = 8
 
 _REQUEST: Final = struct.Struct("<IHH")  # length, kind, slot
 _REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
-_DETAIL: Final = struct.Struct(
-    "<IIIII"
-)  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
+_DETAIL: Final = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
 _NO_DELAY: Final = 0xFFFFFFFF
 _REPLY_BYTES: Final = _REPLY.size
 
@@ -130,9 +128,7 @@ class ReplyParser:
                 raise ProtocolError(f"sent a message of unknown kind {kind}")
             if length:
                 if length > self.max_body_bytes:
-                    raise ProtocolError(
-                        f"announced a message of {length} bytes, the limit is {self.max_body_bytes}"
-                    )
+                    raise ProtocolError(f"announced a message of {length} bytes, the limit is {self.max_body_bytes}")
                 if at + size + length > end:
                     self._wanted = size + length
                     break

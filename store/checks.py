@@ -18,9 +18,10 @@ from store.names import (
     check_job_id,
     check_label,
     check_tenant,
+    is_job_id,
     tenant_of,
 )
-from store.values.jobs import FINAL_CODES, Archive, Code, NewJob, Outcome, Rearm, Release, Retry
+from store.values.jobs import FINAL_CODES, Archive, Code, NewJob, Outcome, Rearm, Release, Retry, Unget
 from store.values.records import RateDomain, Tenant
 
 MAX_TIME_MS: Final = 253_402_300_799_999
@@ -86,11 +87,40 @@ def check_new_job(job: NewJob) -> None:
 
 
 def check_new_jobs(jobs: Sequence[NewJob]) -> None:
+    """All jobs of a bulk add. Tens of thousands a second pass here, so one look settles the plain ones."""
     check_batch("add_jobs", len(jobs))
+    for jobtype in {job.jobtype for job in jobs}:
+        tenant_of(jobtype)
     for job in jobs:
-        check_new_job(job)
-        if job.unique or job.parent:
-            raise InvalidValue(f"job {job.id} has a unique name or a parent: create_job adds such a job")
+        (
+            job_id,
+            _,
+            data,
+            dt_ms,
+            create_ms,
+            priority,
+            domain,
+            options,
+            retry_after,
+            _,
+            repeat,
+            unique,
+            parent,
+        ) = job
+        if (
+            not is_job_id(job_id)
+            or priority not in PRIORITIES
+            or not 0 <= dt_ms <= MAX_TIME_MS
+            or not 0 <= create_ms <= MAX_TIME_MS
+            or len(data) > MAX_DATA_BYTES
+            or domain
+            or options
+            or repeat
+            or retry_after is not None
+        ):
+            check_new_job(job)
+        if unique or parent:
+            raise InvalidValue(f"job {job_id} has a unique name or a parent: create_job adds such a job")
 
 
 def check_claim(limit: int, lease_ms: int, max_bytes: int, ahead: int | None) -> None:
@@ -101,21 +131,11 @@ def check_claim(limit: int, lease_ms: int, max_bytes: int, ahead: int | None) ->
         check_range("ahead", ahead, 1, 1_000_000)
 
 
-def _check_outcome(outcome: Outcome, job_id: str) -> None:
-    if outcome.result is not None and len(outcome.result) > MAX_RESULT_BYTES:
-        raise InvalidValue(f"result of job {job_id}: {len(outcome.result)} bytes, at most {MAX_RESULT_BYTES}")
-    if len(outcome.log) > MAX_LOG_BYTES:
-        raise InvalidValue(f"log of job {job_id}: {len(outcome.log)} bytes, at most {MAX_LOG_BYTES}")
-    if not 0 <= outcome.exitcode <= 999:
-        raise InvalidValue(f"exitcode {outcome.exitcode} of job {job_id} is not in 0..999")
-    if outcome.duration_us < 0:
-        raise InvalidValue(f"duration_us {outcome.duration_us} of job {job_id} is negative")
-    check_time("started_ms", outcome.started_ms)
-    if outcome.isolation:
-        check_text("isolation", outcome.isolation, 32)
-    if outcome.fingerprint:
-        check_label("fingerprint", outcome.fingerprint)
-        check_text("message", outcome.message, MAX_MESSAGE_CHARS)
+_CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {
+    Archive: FINAL_CODES,
+    Retry: frozenset({Code.RETRY, Code.ERROR}),
+    Rearm: FINAL_CODES - {Code.CANCELLED},
+}
 
 
 def check_releases(releases: Sequence[Release]) -> None:
@@ -123,24 +143,37 @@ def check_releases(releases: Sequence[Release]) -> None:
     if len({release.id for release in releases}) != len(releases):
         raise InvalidValue("release_jobs: the same job id twice in one batch")
     for release in releases:
-        if isinstance(release, Archive):
-            fits = release.outcome.code in FINAL_CODES
-        elif isinstance(release, Retry):
-            fits = release.outcome.code in {Code.RETRY, Code.ERROR}
-        elif isinstance(release, Rearm):
-            fits = release.outcome.code in FINAL_CODES and release.outcome.code != Code.CANCELLED
-        else:
+        if isinstance(release, Unget):
             continue
-        if not fits:
+        outcome = release.outcome
+        if outcome.code not in _CODES_OF[type(release)]:
             kind = type(release).__name__.lower()
-            raise InvalidValue(
-                f"job {release.id}: code {release.outcome.code} does not fit a release to {kind}"
-            )
-        _check_outcome(release.outcome, release.id)
+            raise InvalidValue(f"job {release.id}: code {outcome.code} does not fit a release to {kind}")
+        _check_outcome(outcome, release.id)
         if not isinstance(release, Archive):
             check_time("dt_ms", release.dt_ms)
             if release.data is not None:
                 check_data(release.data)
+
+
+def _check_outcome(outcome: Outcome, job_id: str) -> None:
+    (_, exitcode, started_ms, duration_us, result, log, _, isolation, fingerprint, message) = outcome
+    if result is not None and len(result) > MAX_RESULT_BYTES:
+        raise InvalidValue(f"result of job {job_id}: {len(result)} bytes, at most {MAX_RESULT_BYTES}")
+    if len(log) > MAX_LOG_BYTES:
+        raise InvalidValue(f"log of job {job_id}: {len(log)} bytes, at most {MAX_LOG_BYTES}")
+    if not 0 <= exitcode <= 999:
+        raise InvalidValue(f"exitcode {exitcode} of job {job_id} is not in 0..999")
+    if duration_us < 0:
+        raise InvalidValue(f"duration_us {duration_us} of job {job_id} is negative")
+    if not 0 <= started_ms <= MAX_TIME_MS:
+        check_time("started_ms", started_ms)
+    if isolation:
+        check_text("isolation", isolation, 32)
+    if fingerprint:
+        check_label("fingerprint", fingerprint)
+    if message:
+        check_text("message", message, MAX_MESSAGE_CHARS)
 
 
 def check_page_limit(limit: int) -> None:

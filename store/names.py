@@ -30,6 +30,9 @@ PAUSED_LOCK: Final = "__paused"
 DONE_OFFSET_MS: Final = 31_556_952_000_000
 """A thousand years: what is added to the time of the end in the `dt` of an archived job."""
 
+FORGOTTEN_AFTER_MS: Final = 30 * 86_400_000
+"""A daemon whose lease on its sysid lapsed so long ago will not come back: its record is removed."""
+
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
@@ -48,9 +51,7 @@ def tenant_of(jobtype: str) -> str:
     """The tenant of a `tenant-type` jobtype, which is checked on the way. The first '-' ends the tenant."""
     tenant, dash, kind = jobtype.partition("-")
     if not dash or _TENANT.fullmatch(tenant) is None or _TYPE.fullmatch(kind) is None:
-        raise InvalidValue(
-            f"{jobtype!r:.200} is not a jobtype: it reads tenant-type, both of plain characters"
-        )
+        raise InvalidValue(f"{jobtype!r:.200} is not a jobtype: it reads tenant-type, both of plain characters")
     return tenant
 
 
@@ -62,8 +63,12 @@ def check_jobtype(tenant: str, jobtype: str) -> str:
     return jobtype
 
 
+def is_job_id(job_id: str) -> bool:
+    return _JOB_ID.fullmatch(job_id) is not None
+
+
 def check_job_id(job_id: str) -> str:
-    if _JOB_ID.fullmatch(job_id) is None:
+    if not is_job_id(job_id):
         raise InvalidValue(f"{job_id!r:.120} is not a job id: 1 to 64 letters, digits, '-' and '_'")
     return job_id
 

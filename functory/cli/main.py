@@ -1,24 +1,48 @@
 """The `functory` command: its parser, and the one place that turns errors into messages and exit codes.
 
 0   done
-1   done, and what was looked for is bad: damage found, a job failed
-2   the command line is wrong
-3   it could not be done: not found, locked, unreadable
+1   done, and what was looked for is bad: damage found, a job failed, isolation too low
+2   the command line or the input is wrong
+3 and up   it could not be done; `functory.statuses` says which number means what
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import functory
-from functory.cli import journal
+from functory.cli import (
+    completion,
+    demo,
+    doctor,
+    handlers,
+    invoke,
+    jobs,
+    journal,
+    scoreboard,
+    serve,
+    settings,
+    tenants,
+)
+from functory.client import ClientError, ServerUnreachable
+from functory.errors import FunctoryError
+from functory.statuses import exit_code_of, exit_code_of_status
+from handlers.errors import HandlerError
 from journal import JournalError
+from runner.errors import RunnerError
+from store.errors import StoreError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
+
+_NO_FILE = 8
+_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
+    arguments = make_parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
         return run(arguments)
@@ -26,9 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; without this the interpreter complains when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (JournalError, OSError) as error:
+    except KeyboardInterrupt:
+        return 130
+    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError, OSError) as error:
         print(f"functory: {error}", file=sys.stderr)
-        return 3
+        return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    """What a server answered counts as if it had happened here."""
+    if isinstance(error, OSError):
+        return _NO_FILE
+    if isinstance(error, ClientError):
+        return exit_code_of_status(error.status)
+    return exit_code_of_status(503) if isinstance(error, ServerUnreachable) else exit_code_of(error)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -37,5 +72,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"functory {functory.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    journal.add_commands(commands)
+    for group in _GROUPS:
+        group.add_commands(commands)
     return parser

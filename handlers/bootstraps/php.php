@@ -167,7 +167,8 @@ final class Functory
             try {
                 $made[$field] = $text === '' ? null : eval("return static function ($arguments) { $text\n};");
             } catch (ParseError $err) {
-                throw new FunctoryRefused($field, $err->getMessage(), $err->getLine());
+                $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
+                throw new FunctoryRefused($field, $err->getMessage(), min($err->getLine(), $lines));
             }
         }
         return $made;
@@ -308,7 +309,13 @@ final class Functory
 
     private static function explain(Throwable $err): string
     {
-        return substr(get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine() . "\n" . $err->getTraceAsString(), 0, 8000);
+        $lines = [get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine()];
+        foreach (explode("\n", $err->getTraceAsString()) as $frame) {
+            if (str_contains($frame, ' : eval()') || str_contains($frame, "eval()'d code")) {
+                $lines[] = str_replace(__FILE__, 'handler.php', $frame);
+            }
+        }
+        return substr(implode("\n", $lines), 0, 8000);
     }
 }
 

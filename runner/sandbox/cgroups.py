@@ -1,13 +1,17 @@
-"""One cgroup per context, version 1 or 2: memory and number of processes of the whole tree, and why it was killed.
+"""One cgroup per context, version 1 or 2: memory and number of processes of the whole tree, and why it was
+killed.
 
-Owns a subtree named after this process below the daemon's own cgroup, and removes it. It never touches a limit of the
-cgroup that it found itself in. All calls are short but are file access: call them outside the event loop.
+Owns a subtree named after this process below the daemon's own cgroup, and removes it. It never touches a
+limit of the cgroup that it found itself in. All calls are short but are file access: call them outside the
+event loop.
 """
 
 import contextlib
 import errno
+import itertools
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +23,7 @@ from runner.errors import LaunchError
 _PREFIX: Final = "functory-"
 _CONTROLLERS: Final = ("memory", "pids")
 _REMOVE_DEADLINE_S: Final = 5.0
+_serial = itertools.count(1)  # one process may have several launchers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,10 @@ class Cgroup:
         return int(found[1]) if found else 0
 
     def remove(self) -> None:
-        """Remove it; its processes must have ended. Idempotent. What is still being torn down is waited for."""
+        """Remove it; its processes must have ended.
+
+        Idempotent. What is still being torn down is waited for.
+        """
         for directory in self.directories:
             _remove(directory, time.monotonic() + _REMOVE_DEADLINE_S)
 
@@ -101,14 +109,17 @@ class Cgroups:
     def __init__(self, memory: Path, pids: Path, dialect: Dialect) -> None:
         self._bases = {"memory": memory, "pids": pids}
         self._dialect = dialect
-        self._name = f"{_PREFIX}{os.getpid()}"
+        self._name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
 
     @property
     def version(self) -> int:
         return 1 if self._dialect is V1 else 2
 
     def open(self) -> None:
-        """Make the subtree, after removing those of daemons that died. Raises OSError when that is not allowed."""
+        """Make the subtree, after removing those of daemons that died.
+
+        Raises OSError when that is not allowed.
+        """
         for base in set(self._bases.values()):
             _sweep(base)
             own = base / self._name
@@ -148,6 +159,13 @@ def find() -> Cgroups:
     raise OSError("no cgroup file system with the controllers memory and pids is mounted")
 
 
+def own_procs() -> list[str]:
+    """The `cgroup.procs` files of this process's own cgroups: the way out of a context's, if it were open."""
+    mounts = dict(_mounts(Path("/proc/self/mountinfo").read_text()))
+    paths = dict(_own_paths(Path("/proc/self/cgroup").read_text()))
+    return [str(_below(mount, paths.get(key, "/")) / "cgroup.procs") for key, mount in mounts.items()]
+
+
 def _mounts(mountinfo: str) -> Iterator[tuple[str, tuple[str, Path]]]:
     """(controller, (root of the mount, mount point)); version 2 under the name "unified"."""
     for line in mountinfo.splitlines():
@@ -176,15 +194,15 @@ def _below(mount: tuple[str, Path], path: str) -> Path:
 
 
 def _delegate(base: Path) -> None:
-    """Version 2 has processes in leaves only: step aside into one, so that the controllers can be handed down."""
+    """Version 2 has processes in leaves only: step aside into one, so that the controllers can be handed
+    down.
+    """
     control = base / "cgroup.subtree_control"
     if {"memory", "pids"} <= set(control.read_text().split()):
         return
     missing = {"memory", "pids"} - set((base / "cgroup.controllers").read_text().split())
     if missing:
-        raise OSError(
-            errno.EPERM, f"the controllers {', '.join(sorted(missing))} are not delegated to {base}"
-        )
+        raise OSError(errno.EPERM, f"the controllers {', '.join(sorted(missing))} are not delegated to {base}")
     leaf = base / f"{_PREFIX}daemon"
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
@@ -192,11 +210,14 @@ def _delegate(base: Path) -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the subtrees of daemons that were killed: their processes died with them, the directories stayed."""
+    """Remove the subtrees of daemons that were killed: their processes died with them, the directories
+    stayed.
+    """
     for directory in base.glob(f"{_PREFIX}[0-9]*"):
-        pid = directory.name.removeprefix(_PREFIX)
+        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
-            _remove_tree(directory)
+            with contextlib.suppress(OSError):  # the next start will try again
+                _remove_tree(directory)
 
 
 def _remove_tree(directory: Path) -> None:
@@ -208,6 +229,13 @@ def _remove_tree(directory: Path) -> None:
     _remove(directory, deadline)
 
 
+def _kill_all(directory: Path) -> None:
+    """A second line: whoever is still in the cgroup of a context that is over, has no business there."""
+    with contextlib.suppress(OSError):
+        for pid in (directory / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def _remove(directory: Path, deadline: float) -> None:
     while True:
         try:
@@ -217,6 +245,7 @@ def _remove(directory: Path, deadline: float) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
+            _kill_all(directory)
             time.sleep(0.001)  # ended processes leave a moment after they are reported
         else:
             return

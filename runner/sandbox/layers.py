@@ -1,4 +1,5 @@
-"""The layers of isolation: which there are, which this machine can give, and the level that a set of them makes.
+"""The layers of isolation: which there are, which this machine can give, and the level that a set of them
+makes.
 
 What is found here is only a promise of the machine; `runner.sandbox.probe` holds it to that.
 """
@@ -6,7 +7,8 @@ What is found here is only a promise of the machine; `runner.sandbox.probe` hold
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Set
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -44,7 +46,7 @@ class LayerState:
     remedy: str = ""
 
 
-def level_of(layers: Set[Layer]) -> Level:
+def level_of(layers: AbstractSet[Layer]) -> Level:
     """The level that these layers make, if they hold."""
     basic = {Layer.ENVIRONMENT, Layer.DESCRIPTORS, Layer.RLIMITS, Layer.SECCOMP}
     if basic | {Layer.NAMESPACES, Layer.CGROUP} <= layers:
@@ -57,7 +59,10 @@ def level_of(layers: Set[Layer]) -> Level:
 
 
 def detect() -> tuple[LayerState, ...]:
-    """Every layer with its state. Starts a process or two and touches the cgroup tree: not for the event loop."""
+    """Every layer with its state.
+
+    Starts a process or two and touches the cgroup tree: not for the event loop.
+    """
     always = "needs nothing of the machine"
     checks: dict[Layer, Callable[[], LayerState]] = {
         Layer.ENVIRONMENT: lambda: LayerState(Layer.ENVIRONMENT, True, always),
@@ -122,9 +127,9 @@ def _detect_namespaces() -> LayerState:
             Layer.NAMESPACES,
             False,
             f"bubblewrap was refused: {done.stderr.decode(errors='replace').strip()[:300]}",
-            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, the AppArmor "
-            "profile for bwrap; in a container: --security-opt seccomp=unconfined --cap-add SYS_ADMIN, or a runtime "
-            "that allows them)",
+            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, the "
+            "AppArmor profile for bwrap; in a container: --security-opt seccomp=unconfined --cap-add "
+            "SYS_ADMIN, or a runtime that allows them)",
         )
     return LayerState(Layer.NAMESPACES, True, bwrap)
 
@@ -144,7 +149,5 @@ def _detect_landlock() -> LayerState:
 
 def _detect_seccomp() -> LayerState:
     if not seccomp.supported():
-        return LayerState(
-            Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64"
-        )
+        return LayerState(Layer.SECCOMP, False, f"no filter for {os.uname().machine}", "run on x86_64 or aarch64")
     return LayerState(Layer.SECCOMP, True, f"filter for {os.uname().machine}")

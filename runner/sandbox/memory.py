@@ -1,4 +1,7 @@
-"""Memory of a process tree as /proc tells it, for machines without cgroups. Shared pages count once per process."""
+"""Memory of a process tree as /proc tells it, for machines without cgroups.
+
+Shared pages count once per process.
+"""
 
 import os
 from typing import Final
@@ -8,7 +11,10 @@ _READ_BYTES: Final = 1 << 16
 
 
 def tree_bytes(pid: int) -> int:
-    """Resident bytes of `pid` and its descendants; what has ended meanwhile counts 0. Kernel memory only, no disk."""
+    """Resident bytes of `pid` and its descendants; what has ended meanwhile counts 0.
+
+    Kernel memory only, no disk.
+    """
     total = 0
     waiting = [pid]
     while waiting:

@@ -1,9 +1,10 @@
 """The seccomp filter: a BPF program, assembled here by hand, that every context runs under for life.
 
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
-`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix
-one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is allowed:
-this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not instead of them.
+`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a
+unix one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is
+allowed: this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not
+instead of them.
 """
 
 import errno
@@ -39,12 +40,12 @@ def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
-    """The program as `struct sock_filter[]`, for `prctl(PR_SET_SECCOMP)` or `bwrap --seccomp`."""
+def build(*, network: bool, namespaces: bool, machine: str | None = None) -> bytes:
+    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolationError(
-            f"no seccomp filter for the architecture {machine}; there are: {', '.join(sorted(_ARCHITECTURES))}"
+            f"no seccomp filter for the architecture {machine}, only for {', '.join(sorted(_ARCHITECTURES))}"
         )
     column, audit_arch = _ARCHITECTURES[machine]
     code = [
@@ -55,7 +56,7 @@ def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
     ]
     if machine == "x86_64":
         code += [_jump(_JUMP_GREATER_EQUAL, _X32_BIT, then=0, otherwise=1), _answer(_NOT_THERE)]
-    denied = dict(syscalls.DENIED) if own_ipc else syscalls.DENIED | syscalls.SYSTEM_V_IPC
+    denied = dict(syscalls.DENIED) if namespaces else syscalls.DENIED | syscalls.SYSTEM_V_IPC
     for numbers in denied.values():
         if (number := numbers[column]) is not None:
             code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]
@@ -63,7 +64,9 @@ def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
     code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]
     code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))
     code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
-    families = (socket.AF_UNIX, *(_NETWORK_FAMILIES if network else ()))
+    # Without namespaces the machine's own unix sockets are in reach, by path or by name, and nothing but this stops
+    # a connection to them. Socket pairs need no name and are another call.
+    families = (*((socket.AF_UNIX,) if namespaces else ()), *(_NETWORK_FAMILIES if network else ()))
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
     code.append(_answer(_ALLOW))
     return b"".join(code)

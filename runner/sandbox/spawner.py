@@ -1,7 +1,7 @@
 """The daemon's hold on one spawner process: start it, hand it orders, end it with everything that it forked.
 
-The other side is `inner.spawner`. The process must be started from the thread of the event loop: its life is bound to
-that thread (`--die-with-parent`), so that no context outlives a daemon that was killed.
+The other side is `inner.spawner`. The process must be started from the thread of the event loop: its life is
+bound to that thread (`--die-with-parent`), so that no context outlives a daemon that was killed.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError
 from runner.sandbox import runtime
 from runner.sandbox.inner.order import Order
 from runner.sandbox.runtime import View
@@ -22,12 +22,10 @@ _START_TIMEOUT_S: Final = 30.0
 class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
-    def __init__(
-        self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
-    ) -> None:
+    def __init__(self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool) -> None:
         self._view = view
         self._bwrap = bwrap
-        self._environment = {} if clean_environment else None
+        self._environment: dict[str, str] | None = {} if clean_environment else None
         self._close_descriptors = close_descriptors
         self._process: Process | None = None
         self._control: socket.socket | None = None
@@ -37,13 +35,17 @@ class Spawner:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start it and wait until it can take orders. Raises IsolationError with what it printed if it cannot."""
+        """Start it and wait until it can take orders.
+
+        Raises IsolationError with what it printed if it cannot.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
-        command = runtime.spawner_command(theirs.fileno())
+        passwd, group = runtime.passwd_and_group()
+        data_fds = _memfd(passwd), _memfd(group)
+        command = runtime.spawner_command(self._view, theirs.fileno())
         if self._bwrap is not None:
-            command = runtime.in_bubblewrap(command, self._view, self._bwrap, data_fds)
+            command = await asyncio.to_thread(runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds)
         fds = (theirs.fileno(), *data_fds)
         for fd in fds:
             os.set_inheritable(fd, True)
@@ -58,6 +60,9 @@ class Spawner:
                 # pass_fds would force close_fds on
                 **({"pass_fds": fds} if self._close_descriptors else {"close_fds": False}),
             )
+        except OSError as error:
+            ours.close()
+            raise IsolationError(f"{command[0]} could not be started: {error}") from error
         finally:
             theirs.close()
             for fd in data_fds:
@@ -74,9 +79,12 @@ class Spawner:
             raise IsolationError(f"the sandbox could not be started: {said or 'no answer'}")
 
     async def send(self, order: Order, fds: Sequence[int]) -> None:
-        """Hand over an order with the descriptors of its context. What becomes of it is told on its report socket."""
+        """Hand over an order with the descriptors of its context.
+
+        What becomes of it is told on its report socket.
+        """
         if self._control is None:
-            raise LaunchError("the spawner is not running")
+            raise ContextLostError("the spawner is not running")
         order_fd = order.to_fd()
         try:
             while True:
@@ -84,11 +92,9 @@ class Spawner:
                     socket.send_fds(self._control, [b"launch"], [order_fd, *fds])
                     return
                 except BlockingIOError:
-                    await asyncio.sleep(
-                        0
-                    )  # many launches at once: the spawner takes them one after the other
+                    await asyncio.sleep(0)  # many launches at once: the spawner takes them one after the other
         except OSError as error:
-            raise LaunchError(f"the spawner has ended: {error}") from error
+            raise ContextLostError(f"the spawner has ended: {error}") from error
         finally:
             os.close(order_fd)
 
@@ -116,6 +122,5 @@ class Spawner:
 
 def _memfd(content: bytes) -> int:
     fd = os.memfd_create("data", os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    os.pwrite(fd, content, 0)  # and the offset stays at the beginning
     return fd

@@ -1,6 +1,8 @@
-"""A small stock of blank contexts: locked, waiting, and without a tenant, so that a launch need not wait for the kernel.
+"""A small stock of blank contexts: locked, waiting, and without a tenant, so that a launch need not wait for
+the kernel.
 
-Kept per kind of context that was wanted before. A blank one has never seen a byte of any tenant; it is used once.
+Kept per kind of context that was wanted before. A blank one has never seen a byte of any tenant; it is used
+once.
 """
 
 import asyncio
@@ -15,7 +17,10 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 
 class Stock(Generic[Kind]):
-    """`make` makes a blank context. At most `kinds` kinds are kept, `spares` of each; 0 spares: none are kept."""
+    """`make` makes a blank context.
+
+    At most `kinds` kinds are kept, `spares` of each; 0 spares: none are kept.
+    """
 
     def __init__(self, make: Callable[[Kind], Awaitable[SandboxedChild]], *, spares: int, kinds: int) -> None:
         self._make = make
@@ -26,7 +31,9 @@ class Stock(Generic[Kind]):
         self._closed = False
 
     async def take(self, kind: Kind) -> SandboxedChild:
-        """A blank context of this kind, from stock if there is one; another takes its place in the background."""
+        """A blank context of this kind, from stock if there is one; another takes its place in the
+        background.
+        """
         blanks = self._blanks.get(kind, [])
         while blanks:
             child = blanks.pop(0)
@@ -49,7 +56,7 @@ class Stock(Generic[Kind]):
         self._closed = True
         await asyncio.gather(*self._filling.values())
         blanks, self._blanks = self._blanks, OrderedDict()
-        await asyncio.gather(*(_discard(child) for children in blanks.values() for child in children))
+        await asyncio.gather(*(child.discard() for children in blanks.values() for child in children))
 
     def _refill(self, kind: Kind) -> None:
         if self._spares and not self._closed and kind not in self._filling:
@@ -62,14 +69,9 @@ class Stock(Generic[Kind]):
         self._blanks.move_to_end(kind)
         while len(self._blanks) > self._kinds:
             _, dropped = self._blanks.popitem(last=False)
-            await asyncio.gather(*(_discard(child) for child in dropped))
+            await asyncio.gather(*(child.discard() for child in dropped))
         while len(blanks) < self._spares and not self._closed:
             try:
                 blanks.append(await self._make(kind))
             except LaunchError:
                 return  # the next launch will meet the same trouble and report it
-
-
-async def _discard(child: SandboxedChild) -> None:
-    await child.kill()
-    child.close()

@@ -1,7 +1,8 @@
-"""Numbers of the system calls that the seccomp filter names, per architecture (x86_64, aarch64); None: not there.
+"""Numbers of the system calls that the seccomp filter names, per architecture (x86_64, aarch64); None: not
+there.
 
-Taken from the kernel's tables. A number never changes once it is released; a call that is newer than a kernel is
-refused there with ENOSYS anyway.
+Taken from the kernel's tables. A number never changes once it is released; a call that is newer than a kernel
+is refused there with ENOSYS anyway.
 """
 
 from typing import Final
@@ -75,7 +76,8 @@ DENIED: Final[dict[str, tuple[int, int | None]]] = {
     "nfsservctl": (180, 42),
 }
 
-# Objects that outlive their process and are shared by all who can name them; harmless in an own IPC namespace only.
+# Objects that outlive their process and are shared by all who can name them; harmless in an own IPC namespace
+# only.
 SYSTEM_V_IPC: Final[dict[str, tuple[int, int | None]]] = {
     "shmget": (29, 194),
     "shmat": (30, 196),

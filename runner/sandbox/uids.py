@@ -1,21 +1,27 @@
 """Uids for contexts: one each while it lives, so that no two contexts, and so no two tenants, share one.
 
-The range is far above what systems, containers and directories hand out. Uids are given round robin: one that was
-just released is the last to come again. Two daemons as root on one machine need different ranges.
+The uids are far above what systems, containers and directories hand out. They come in ranges, and a launcher locks the
+range that it uses: without namespaces a context is killed by its uid, and must not take one of another daemon along.
+Within a range they are given round robin: one that was just released is the last to come again.
 """
 
+import fcntl
+import os
+import tempfile
+from pathlib import Path
 from typing import Final
 
-from runner.errors import LaunchError
+from runner.errors import IsolationError, LaunchError
 
 DEFAULT_BASE: Final = 0x7000_0000
-_COUNT: Final = 1 << 16
+_COUNT: Final = 1 << 12
+_RANGES: Final = 64
 
 
 class Uids:
     """A range of uids and which of them are taken."""
 
-    def __init__(self, base: int = DEFAULT_BASE, count: int = _COUNT) -> None:
+    def __init__(self, base: int, count: int = _COUNT) -> None:
         self._base = base
         self._count = count
         self._next = 0
@@ -33,3 +39,41 @@ class Uids:
 
     def release(self, uid: int) -> None:
         self._taken.discard(uid)
+
+
+class UidRange:
+    """The lock on a range, which no other launcher of this machine then uses; it ends with the process."""
+
+    def __init__(self, lock_fd: int, base: int) -> None:
+        self._lock_fd = lock_fd
+        self.base = base
+
+    @classmethod
+    def reserve(cls, base: int = DEFAULT_BASE, directory: Path | None = None) -> "UidRange":
+        """The first free range from `base` on. For root; opens files, so not for the event loop."""
+        folder = directory or _lock_directory()
+        for index in range(_RANGES):
+            fd = os.open(folder / f"{base + index * _COUNT}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+            else:
+                return cls(fd, base + index * _COUNT)
+        raise IsolationError(f"all {_RANGES} ranges of uids are in use; their locks are in {folder}")
+
+    def release(self) -> None:
+        os.close(self._lock_fd)
+
+
+def _lock_directory() -> Path:
+    """A directory of root's that all daemons of this machine agree on."""
+    for parent in ("/run", "/var/lib", tempfile.gettempdir()):
+        folder = Path(parent, "functory-uids")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            continue  # a read-only file system
+        if folder.lstat().st_uid == os.geteuid() and not folder.is_symlink():
+            return folder
+    raise IsolationError("no directory to lock a range of uids in: /run, /var/lib and the temporary one are read-only")

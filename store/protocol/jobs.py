@@ -91,9 +91,7 @@ class JobDesk(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def replay_jobs(
-        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int
-    ) -> tuple[str, ...]:
+    async def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
         """Queue archived jobs again for dt_ms, with attempts 0 and a token that goes on growing.
 
         The last outcome stays readable until the next one, but the kept result is dropped. Answers the ids
@@ -111,9 +109,7 @@ class JobDesk(abc.ABC):
         """Of an indexed queue; all zero when it has had no indexed job."""
 
     @abc.abstractmethod
-    async def advance_index(
-        self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000
-    ) -> IndexState:
+    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
         """Move processed over the jobs that follow it without a gap and are terminal, at most limit of them.
 
         Stops at a job that is not terminal; with skip_failed False also at one that is failed, abandoned or

@@ -78,9 +78,7 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def renew_locks(
-        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
-    ) -> RenewReport:
+    async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         """Extend leases to now + lease_ms, each on condition of (id, lock = owner, token). Idempotent.
 
         A lease that lapsed and was not yet expired is renewed too: nobody else has got it.
@@ -117,7 +115,8 @@ class JobQueue(abc.ABC):
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
-        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due).
+        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due), and where
+        there are no transactions it finishes what processes that died had begun.
         """
 
     @abc.abstractmethod

@@ -13,7 +13,9 @@ class Scoreboard(abc.ABC):
         """The counters of a tenant's jobtypes (None: of all tenants), in order of jobtype.
 
         Every jobtype that has or had a job, or is paused, until its tenant is deleted. Exact at rest; for
-        deferred jobs that have just come due as in get_waiting_jobtypes. Cost: on the number of types.
+        deferred jobs that have just come due as in get_waiting_jobtypes. Where there are no transactions, and
+        a process died in the middle of a change, exact again after an expire_locks five minutes later: until
+        then the jobs of that one change are counted as before it. Cost: on the number of types.
         """
 
     @abc.abstractmethod

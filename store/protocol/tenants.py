@@ -66,9 +66,7 @@ class TenantRegister(abc.ABC):
         """Events are never changed; only expire_records removes old ones."""
 
     @abc.abstractmethod
-    async def list_audit(
-        self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100
-    ) -> AuditPage:
+    async def list_audit(self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100) -> AuditPage:
         """Newest appended first (None: of all). The cursor is opaque and stable. Raises InvalidValue."""
 
     @abc.abstractmethod

@@ -2,6 +2,16 @@
 
 Owns everything that knows SQL. Several processes may share one file on one machine; never put it on a network
 file system, where WAL does not work. docs/store.md has the layout and how to add a migration.
+
+Read in this order:
+  schema.py        tables, indexes, migrations; connection.py settings and errors
+  writer.py        the thread that writes, with group commit; readers.py the threads that read; core.py both
+  catalog.py       integers of types and lanes; tally.py the counts of a transaction; rows.py rows to values
+  add.py           a job enters; claim.py it is handed out, within rates.py; release.py the delivery ends
+  endings.py       outcomes and what follows for relatives; moves.py the steps they share; expire.py upkeep
+  desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py counts
+  handlers.py, daemons.py, tenants.py the other records
+  roles/           the verbs: arguments checked, work handed to the writer or a reader
 """
 
 from pathlib import Path
@@ -19,9 +29,7 @@ from store.sqlite.roles.tenants import SqliteTenants
 __all__ = ["SqliteStore", "store_from_url"]
 
 
-class SqliteStore(
-    SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store
-):
+class SqliteStore(SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store):
     """All roles on one file."""
 
 
@@ -29,15 +37,6 @@ def store_from_url(url: str) -> Store:
     """`sqlite:///absolute/path.db`. Raises UnsupportedStore for a host, a query or a missing path."""
     parts = urlsplit(url)
     path = unquote(parts.path)
-    if (
-        parts.netloc
-        or parts.query
-        or parts.fragment
-        or not path.strip("/")
-        or path.endswith("/")
-        or "\0" in path
-    ):
-        raise UnsupportedStore(
-            "a SQLite store URL reads sqlite:///absolute/path.db and has nothing else in it"
-        )
+    if parts.netloc or parts.query or parts.fragment or not path.strip("/") or path.endswith("/") or "\0" in path:
+        raise UnsupportedStore("a SQLite store URL reads sqlite:///absolute/path.db and has nothing else in it")
     return SqliteStore(Path(path))

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from store.errors import Conflict, NotFound
 from store.names import tenant_of
-from store.sqlite.moves import change_payload, change_priority, put_in_queue, queued_state
+from store.sqlite.moves import change_payload, change_priority, put_in_queue
 from store.sqlite.rows import data_key, disposition, write_blob
-from store.sqlite.schema import INLINE_BYTES, State
+from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+from store.values.jobs import AddReport, CreateReport, JobState, JournalPosition, NewJob, state_of
 
-_INSERT: Final = (
+INSERT: Final = (
     "INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data, options, retry_after, repeat)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
@@ -22,7 +22,7 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
     newest = tx.conn.execute("SELECT max(n) FROM jobs").get or 0
     rows = _rows(tx, jobs, now_ms)
     changes = tx.conn.total_changes()
-    tx.conn.executemany(_INSERT, rows)
+    tx.conn.executemany(INSERT, rows)
     added = tx.conn.total_changes() - changes
     duplicates = len(jobs) - added
     if duplicates:
@@ -42,25 +42,25 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
 def _rows(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[tuple[Any, ...]]:
     places: dict[tuple[str, str, int], tuple[int, int]] = {}
     rows = []
-    for job in jobs:
-        key = (job.jobtype, job.domain, job.priority)
-        place = places.get(key)
+    for job_id, jobtype, data, due, created, priority, domain, options, retry_after, _, repeat, _, _ in jobs:
+        place = places.get((jobtype, domain, priority))
         if place is None:
-            number = tx.catalog.make_type(job.jobtype)
-            place = places[key] = (number, tx.catalog.make_lane(number, job.domain, job.priority))
-        size_bytes = len(job.data)
+            number = tx.catalog.make_type(jobtype)
+            place = (number, tx.catalog.make_lane(number, domain, priority))
+            places[jobtype, domain, priority] = place
+        size_bytes = len(data)
         rows.append(
             (
-                job.id,
+                job_id,
                 *place,
-                queued_state(job.dt_ms, now_ms),
-                job.dt_ms,
-                job.create_ms,
+                WAITING if due <= now_ms else DEFERRED,
+                due,
+                created,
                 size_bytes,
-                job.data if size_bytes <= INLINE_BYTES else None,
-                job.options or None,
-                job.retry_after_ms,
-                job.repeat or None,
+                data if size_bytes <= INLINE_BYTES else None,
+                options or None,
+                retry_after,
+                repeat or None,
             )
         )
     return rows
@@ -97,9 +97,8 @@ def _give_seq(tx: Tx, job: NewJob) -> None:
 
 
 def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:
-    older = tx.conn.execute("SELECT id FROM jobs WHERE id = ?", (job.id,)).get
-    if older is not None:
-        return _older(tx, job.id, now_ms)
+    if tx.conn.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).get:
+        return CreateReport(job.id, created=False, state=_state(tx, job.id, now_ms))
     if job.unique:
         number = tx.catalog.make_type(job.jobtype)
         sql = "SELECT n, id FROM jobs WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state < 5"
@@ -109,22 +108,19 @@ def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:
             change_payload(tx, n, job.data)
             change_priority(tx, n, job.priority)
             tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, n))
-            return _older(tx, holder_id, now_ms)
+            return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
-    plain = job._replace(unique="", parent="")
-    add_jobs(tx, [plain], now_ms, None)
-    tx.conn.execute(
-        "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?", (job.unique or None, job.parent or None, job.id)
-    )
+    add_jobs(tx, [job], now_ms, None)
+    sql = "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?"
+    tx.conn.execute(sql, (job.unique or None, job.parent or None, job.id))
     if held:
         _hold(tx, job.id)
-    return CreateReport(job.id, created=True, state=_older(tx, job.id, now_ms).state)
+    return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
 
 
-def _older(tx: Tx, job_id: str, now_ms: int) -> CreateReport:
+def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE id = ?"
-    state = state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
-    return CreateReport(job_id, created=False, state=state)
+    return state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
 
 
 def _join_parent(tx: Tx, job: NewJob) -> bool:

@@ -74,8 +74,6 @@ class Catalog:
         if groups is None:
             sql = "SELECT lane, domain, priority FROM lanes WHERE type = ?"
             found = [Lane(*row) for row in self._conn.execute(sql, (number,))]
-            groups = tuple(
-                group for p in PRIORITIES if (group := tuple(lane for lane in found if lane.priority == p))
-            )
+            groups = tuple(group for p in PRIORITIES if (group := tuple(lane for lane in found if lane.priority == p)))
             self._lanes_of[number] = groups
         return groups

@@ -4,30 +4,25 @@ The cost is that of the jobs taken and of one index seek per lane; what waits be
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from store.sqlite.catalog import Lane
-from store.sqlite.moves import put_in_queue
 from store.sqlite.rates import Rates
 from store.sqlite.rows import data_key, read_blob
-from store.sqlite.schema import INLINE_BYTES
+from store.sqlite.schema import INLINE_BYTES, WAITING
 from store.sqlite.writer import Tx
 from store.values.jobs import Job
 
 _COLUMNS: Final = (
-    "due, id, n, state, data_bytes, data, token, attempts, created"
-    ", retry_after, options, seq, repeat, uniq, parent"
+    "due, id, n, state, data_bytes, data, token, attempts, created, retry_after, options, seq, repeat, uniq, parent"
 )
-_QUEUED: Final = (
-    f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
-)
+QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
 _INDEXED: Final = (
     f"SELECT {_COLUMNS}, lane FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
     " AND state <= 1 AND due <= ? ORDER BY seq"
 )
-_LOCK: Final = (
+LOCK: Final = (
     "UPDATE jobs SET state = 2, lock = ?, lease = ?, claimed = ?, token = token + 1, attempts = attempts + 1"
     " WHERE n = ?"
 )
@@ -43,11 +38,8 @@ class Claim(NamedTuple):
     ahead: int | None
 
 
-class _Candidate(NamedTuple):
-    """Ordered by due time and id among those of one priority; no two have the same id."""
-
-    row: tuple[Any, ...]
-    lane: Lane
+Row = tuple[Any, ...]
+"""_COLUMNS of a job; sorts by due time and id, and no two jobs have the same id."""
 
 
 def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
@@ -62,91 +54,126 @@ def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
     groups = tx.catalog.lanes_of(number)
     rates = Rates(tx, claim.jobtype, {lane.domain for group in groups for lane in group}, claim.now_ms)
     if claim.ahead is None:
-        candidates = _in_order(tx, groups, rates, claim)
+        taken = _in_order(tx, groups, rates, claim)
     else:
-        candidates = _by_seq(tx, number, groups, rates, processed, claim)
-    taken = _choose(candidates, rates, claim)
+        taken = _by_seq(tx, number, groups, rates, processed, claim)
     rates.write(tx)
-    return _lock(tx, taken, claim)
+    return [job for lane, rows in taken for job in _lock(tx, lane, rows, claim)]
 
 
-def _in_order(
-    tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim
-) -> Iterator[_Candidate]:
+class _Room:
+    """What a claim may still take."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.jobs = claim.limit
+        self._bytes_left = claim.max_bytes
+        self._limit = claim.limit
+
+    def take(self, rows: list[Row]) -> list[Row]:
+        """As many of the first rows as fit; when one does not, there is no room any more."""
+        taken = 0
+        for row in rows:
+            self._bytes_left -= row[4]
+            if self._bytes_left < 0 and self.jobs < self._limit:
+                self.jobs = 0
+                break
+            taken += 1
+            self.jobs -= 1
+        return rows if taken == len(rows) else rows[:taken]
+
+
+def _in_order(tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[tuple[Lane, list[Row]]]:
+    room = _Room(claim)
+    taken: list[tuple[Lane, list[Row]]] = []
     for group in groups:
-        if len(group) == 1:
-            yield from _of_lane(tx, group[0], rates, claim)
+        if len(group) == 1 and not rates.limits(group[0].domain):
+            rows = tx.conn.execute(QUEUED, (group[0].lane, claim.now_ms, room.jobs)).fetchall()
+            taken.append((group[0], room.take(rows)))
         else:
-            yield from heapq.merge(*(_of_lane(tx, lane, rates, claim) for lane in group))
-
-
-def _of_lane(tx: Tx, lane: Lane, rates: Rates, claim: Claim) -> Iterator[_Candidate]:
-    if rates.allows(lane.domain):
-        for row in tx.conn.execute(_QUEUED, (lane.lane, claim.now_ms, claim.limit)):
-            if not rates.allows(lane.domain):
-                return
-            yield _Candidate(row, lane)
-
-
-def _by_seq(
-    tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, processed: int, claim: Claim
-) -> Iterator[_Candidate]:
-    lanes = {lane.lane: lane for group in groups for lane in group}
-    window = (number, processed, processed + (claim.ahead or 0), claim.now_ms)
-    for *row, lane in tx.conn.execute(_INDEXED, window):
-        if rates.allows(lanes[lane].domain):
-            yield _Candidate(tuple(row), lanes[lane])
-
-
-def _choose(candidates: Iterator[_Candidate], rates: Rates, claim: Claim) -> list[_Candidate]:
-    """The first candidates that fit the limits on count and bytes; a token is taken for each."""
-    taken: list[_Candidate] = []
-    total_bytes = 0
-    for candidate in candidates:
-        total_bytes += candidate.row[4]
-        if taken and total_bytes > claim.max_bytes:
-            break
-        if candidate.lane.domain:
-            rates.take(candidate.lane.domain)
-        taken.append(candidate)
-        if len(taken) == claim.limit:
+            taken += _merged(tx, group, rates, room, claim)
+        if room.jobs == 0:
             break
     return taken
 
 
-def _lock(tx: Tx, taken: list[_Candidate], claim: Claim) -> list[Job]:
-    jobs = []
+def _merged(
+    tx: Tx, group: tuple[Lane, ...], rates: Rates, room: _Room, claim: Claim
+) -> Iterator[tuple[Lane, list[Row]]]:
+    """From lanes of one priority and several domains, one by one in common order, while the rates allow."""
+    for row, lane in heapq.merge(*(_of_lane(tx, lane, rates, claim) for lane in group)):
+        fitting = room.take([row])
+        if fitting:
+            rates.take(lane.domain)
+            yield lane, fitting
+        if room.jobs == 0:
+            return
+
+
+def _of_lane(tx: Tx, lane: Lane, rates: Rates, claim: Claim) -> Iterator[tuple[Row, Lane]]:
+    if rates.allows(lane.domain):
+        for row in tx.conn.execute(QUEUED, (lane.lane, claim.now_ms, claim.limit)):
+            if not rates.allows(lane.domain):
+                return
+            yield row, lane
+
+
+def _by_seq(
+    tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, processed: int, claim: Claim
+) -> list[tuple[Lane, list[Row]]]:
+    room = _Room(claim)
+    lanes = {lane.lane: lane for group in groups for lane in group}
+    taken: list[tuple[Lane, list[Row]]] = []
+    window = (number, processed, processed + (claim.ahead or 0), claim.now_ms)
+    for *row, lane_number in tx.conn.execute(_INDEXED, window):
+        lane = lanes[lane_number]
+        if not rates.allows(lane.domain):
+            continue
+        fitting = room.take([tuple(row)])
+        if fitting:
+            rates.take(lane.domain)
+            taken.append((lane, fitting))
+        if room.jobs == 0:
+            break
+    return taken
+
+
+def _lock(tx: Tx, lane: Lane, rows: list[Row], claim: Claim) -> Iterator[Job]:
+    """Lock jobs of one lane, and count them as running."""
+    _, _, owner, lease_ms, now_ms, _, _ = claim
     updates = []
-    for row, lane in taken:
-        (due, job_id, n, _state, data_bytes, data, token, attempts, created) = row[:9]
-        (retry_after, options, seq, repeat, unique, parent) = row[9:]
-        lease = claim.now_ms + (retry_after or claim.lease_ms)
+    waiting = 0
+    jobs = []
+    for row in rows:
+        due, job_id, n, state, data_bytes, data, token, attempts, created, retry_after, options, *rest = row
+        seq, repeat, unique, parent = rest
+        lease = now_ms + (retry_after or lease_ms)
         if data_bytes > INLINE_BYTES:
             data = read_blob(tx.conn, data_key(n))
-        updates.append((claim.owner, lease, claim.now_ms, n))
+        waiting += state == WAITING
+        updates.append((owner, lease, now_ms, n))
         jobs.append(
-            Job(
-                job_id,
-                claim.jobtype,
-                data,
-                lease,
-                claim.owner,
-                token + 1,
-                attempts + 1,
-                lane.priority,
-                due,
-                created,
-                lane.domain,
-                options or "",
-                retry_after,
-                seq,
-                repeat or "",
-                unique or "",
-                parent or "",
+            Job._make(
+                (
+                    job_id,
+                    claim.jobtype,
+                    data,
+                    lease,
+                    owner,
+                    token + 1,
+                    attempts + 1,
+                    lane.priority,
+                    due,
+                    created,
+                    lane.domain,
+                    options or "",
+                    retry_after,
+                    seq,
+                    repeat or "",
+                    unique or "",
+                    parent or "",
+                )
             )
         )
-    tx.conn.executemany(_LOCK, updates)
-    for (number, state), count in Counter([(lane.lane, row[3]) for row, lane in taken]).items():
-        put_in_queue(tx, number, state, -count)
-        tx.tally.lane(number, running=count)
-    return jobs
+    tx.conn.executemany(LOCK, updates)
+    tx.tally.lane(lane.lane, waiting=-waiting, deferred=waiting - len(rows), running=len(rows))
+    return iter(jobs)

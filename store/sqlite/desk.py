@@ -22,10 +22,7 @@ from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import Code, IndexState, JobState, state_of
 
-_OF_TENANT = (
-    f"SELECT {COLUMNS}, j.code, j.token FROM jobs j JOIN types t ON t.type = j.type"
-    " WHERE j.id = ? AND t.tenant = ?"
-)
+_OF_TENANT = f"SELECT {COLUMNS} FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ? AND t.tenant = ?"
 
 
 class Change(NamedTuple):
@@ -38,29 +35,23 @@ class Change(NamedTuple):
     dt_ms: int | None
 
 
-class _Found(NamedTuple):
-    row: Row
-    code: int | None
-    token: int
-
-
-def _find(tx: Tx, tenant: str, job_id: str) -> _Found | None:
+def _find(tx: Tx, tenant: str, job_id: str) -> Row | None:
     found = tx.conn.execute(_OF_TENANT, (job_id, tenant)).get
-    return None if found is None else _Found(Row._make(found[:-2]), found[-2], found[-1])
+    return None if found is None else Row._make(found)
 
 
-def _must_find(tx: Tx, tenant: str, job_id: str) -> _Found:
-    found = _find(tx, tenant, job_id)
-    if found is None:
+def _must_find(tx: Tx, tenant: str, job_id: str) -> Row:
+    row = _find(tx, tenant, job_id)
+    if row is None:
         raise NotFound(f"tenant {tenant} has no job {job_id}")
-    return found
+    return row
 
 
 def update_job(tx: Tx, tenant: str, job_id: str, change: Change, now_ms: int) -> JobState:
-    row, _, token = _must_find(tx, tenant, job_id)
+    row = _must_find(tx, tenant, job_id)
     if row.state == State.ARCHIVED:
         raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
-    if change.token is not None and (row.state != State.RUNNING or change.token != token):
+    if change.token is not None and (row.state != State.RUNNING or change.token != row.token):
         raise Conflict(f"job {job_id}: token {change.token} is not that of its current delivery")
     if change.dt_ms is not None and row.state == State.RUNNING:
         raise Conflict(f"job {job_id} is running: its time cannot be changed now")
@@ -87,8 +78,8 @@ def _change_due(tx: Tx, row: Row, dt_ms: int, now_ms: int) -> None:
 
 
 def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int) -> None:
-    row, code, _ = _must_find(tx, tenant, job_id)
-    if row.state == State.ARCHIVED and code == CODE_NUMBER[Code.CANCELLED]:
+    row = _must_find(tx, tenant, job_id)
+    if row.state == State.ARCHIVED and row.code == CODE_NUMBER[Code.CANCELLED]:
         return
     if row.state in {State.RUNNING, State.ARCHIVED}:
         what = "is running" if row.state == State.RUNNING else "has ended"
@@ -100,10 +91,9 @@ def replay_jobs(tx: Tx, tenant: str, job_ids: Sequence[str], dt_ms: int, now_ms:
     replayed = []
     state = queued_state(dt_ms, now_ms)
     for job_id in job_ids:
-        found = _find(tx, tenant, job_id)
-        if found is None or found.row.state != State.ARCHIVED or _name_is_taken(tx, found.row):
+        row = _find(tx, tenant, job_id)
+        if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):
             continue
-        row = found.row
         drop_result(tx, row.n, row.type, row.result_bytes)
         sql = "UPDATE jobs SET state = ?, due = ?, attempts = 0, lock = NULL, lease = NULL WHERE n = ?"
         tx.conn.execute(sql, (state, dt_ms, row.n))
@@ -122,7 +112,7 @@ def _name_is_taken(tx: Tx, row: Row) -> bool:
 
 def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str]) -> int:
     found = [_find(tx, tenant, job_id) for job_id in dict.fromkeys(job_ids)]
-    numbers = [job.row.n for job in found if job is not None and job.row.state == State.ARCHIVED]
+    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]
     delete_rows(tx, numbers)
     return len(numbers)
 
@@ -144,10 +134,7 @@ def advance_index(tx: Tx, jobtype: str, limit: int, *, skip_failed: bool) -> Ind
         return IndexState(0, 0, None)
     number, head, processed = found
     until = min(head, processed + limit)
-    sql = (
-        "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
-        " ORDER BY seq"
-    )
+    sql = "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ? ORDER BY seq"
     blocked_by = None
     for seq, state, code in tx.conn.execute(sql, (number, processed, until)):
         if state != State.ARCHIVED:

@@ -1,11 +1,11 @@
 """How runs and jobs end: what is written of an outcome, what is counted, which relatives hear of it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from store.sqlite.moves import leave, put_in_queue
-from store.sqlite.rows import inline, result_key, write_blob
+from store.sqlite.rows import result_key, write_blob
 from store.sqlite.schema import INLINE_BYTES, State
 from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
@@ -15,7 +15,8 @@ CANCELLED_EXITCODE: Final = 499
 ABANDONED_EXITCODE: Final = 504
 
 COLUMNS: Final = (
-    "j.n, j.id, j.type, j.lane, j.state, j.due, j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending"
+    "j.n, j.id, j.type, j.lane, j.state, j.due, j.token, j.attempts, j.retry_after, j.code,"
+    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending"
 )
 
 
@@ -28,11 +29,23 @@ class Row(NamedTuple):
     lane: int
     state: int
     due: int
+    token: int
+    attempts: int
+    retry_after_ms: int | None
+    code: int | None
     result_bytes: int
     log_bytes: int
     parent: str | None
     settled: int
     pending: int
+
+
+class Place(NamedTuple):
+    """Where a job goes that is not over."""
+
+    state: int
+    due_ms: int
+    attempts: int
 
 
 class Ending(NamedTuple):
@@ -44,28 +57,31 @@ class Ending(NamedTuple):
 
 
 _OUTCOME: Final = (
-    "code = ?, exitcode = ?, started = ?, duration = ?, done = ?, version = ?, isolation = ?,"
-    " fingerprint = ?, message = ?, result = ?, result_bytes = ?, log = ?, log_bytes = ?"
+    "UPDATE jobs SET code = ?2, exitcode = ?3, started = ?4, duration = ?5, done = ?6, version = ?7,"
+    " isolation = ?8, fingerprint = ?9, message = ?10, result = ?11, result_bytes = ?12, log = ?13, log_bytes = ?14"
 )
-ARCHIVE: Final = f"UPDATE jobs SET {_OUTCOME}, state = 5, settled = 1 WHERE n = ?"
-QUEUE: Final = (
-    f"UPDATE jobs SET {_OUTCOME}, state = ?, due = ?, attempts = ?, lock = NULL, lease = NULL WHERE n = ?"
-)
+ARCHIVE: Final = f"{_OUTCOME}, state = 5, settled = 1 WHERE n = ?1"
+_QUEUE: Final = f"{_OUTCOME}, state = ?15, due = ?16, attempts = ?17, lock = NULL, lease = NULL WHERE n = ?1"
 
 
 def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
     """Archive jobs with final outcomes; wake parents whose last child ended; cancel held children of parents
     that did not end well. Ensures: what follows from an ending is done in the same transaction."""
     while endings:
-        write_outcomes(tx, ARCHIVE, endings, now_ms)
-        for (state, number, lane), count in Counter(
-            (e.row.state, e.row.type, e.row.lane) for e in endings
-        ).items():
+        tx.conn.executemany(ARCHIVE, _keep(tx, endings, now_ms))
+        places = Counter([(row.state, row.type, row.lane) for row, _, _ in endings])
+        for (state, number, lane), count in places.items():
             leave(tx, state, number, lane, count)
         count_endings(tx, endings, now_ms)
-        _settle_parents(tx, (e.row.parent for e in endings if e.row.parent and not e.row.settled), now_ms)
-        parents = [e.row.id for e in endings if e.row.pending and e.outcome.code != Code.OK]
+        _settle_parents(tx, [row.parent for row, _, _ in endings if row.parent and not row.settled], now_ms)
+        parents = [row.id for row, outcome, _ in endings if row.pending and outcome.code != Code.OK]
         endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]
+
+
+def queue_again(tx: Tx, endings: Sequence[Ending], places: Sequence[Place], now_ms: int) -> None:
+    """Keep the outcomes of running jobs that are not over, and put each in its place; the caller counts."""
+    kept = zip(_keep(tx, endings, now_ms), places, strict=True)
+    tx.conn.executemany(_QUEUE, [(*values, *place) for values, place in kept])
 
 
 def cancelled(row: Row) -> Ending:
@@ -81,65 +97,59 @@ def held_children(tx: Tx, parent: str) -> list[Row]:
     return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
 
 
-def write_outcomes(
-    tx: Tx, sql: str, endings: Sequence[Ending], now_ms: int, then: Sequence[tuple[Any, ...]] | None = None
-) -> None:
-    """Run ARCHIVE, QUEUE or the like for every ending; `then` has the further values of each, before the
-    number."""
-    further: Iterable[tuple[Any, ...]] = then if then is not None else [()] * len(endings)
-    tx.conn.executemany(
-        sql,
-        [(*_values(e.outcome, now_ms), *more, e.row.n) for e, more in zip(endings, further, strict=True)],
-    )
-    sizes: Counter[int] = Counter()
+def _keep(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[tuple[Any, ...]]:
+    """The parameters that _OUTCOME takes, one set per ending. Big results go beside, and sizes are counted."""
+    parameters = []
+    changes_bytes: defaultdict[int, int] = defaultdict(int)
     for row, outcome, _ in endings:
-        result_bytes = 0 if outcome.result is None else len(outcome.result)
-        sizes[row.type] += result_bytes + len(outcome.log) - row.result_bytes - row.log_bytes
-        if outcome.result is not None and result_bytes > INLINE_BYTES:
-            write_blob(tx.conn, result_key(row.n), outcome.result)
+        code, exitcode, started_ms, duration_us, result, log, version, isolation, fingerprint, message = outcome
+        result_bytes = len(result) if result else 0
+        log_bytes = len(log)
+        if result and result_bytes > INLINE_BYTES:
+            write_blob(tx.conn, result_key(row.n), result)
+            result = None
         elif row.result_bytes > INLINE_BYTES:
             tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(row.n),))
-    for number, change_bytes in sizes.items():
+        changes_bytes[row.type] += result_bytes + log_bytes - row.result_bytes - row.log_bytes
+        parameters.append(
+            (
+                row.n,
+                CODE_NUMBER[code],
+                exitcode,
+                started_ms,
+                duration_us,
+                now_ms,
+                version,
+                isolation or None,
+                fingerprint or None,
+                message or None,
+                result,
+                result_bytes,
+                log or None,
+                log_bytes,
+            )
+        )
+    for number, change_bytes in changes_bytes.items():
         tx.tally.size(number, change_bytes)
-
-
-def _values(outcome: Outcome, now_ms: int) -> tuple[Any, ...]:
-    result = outcome.result
-    return (
-        CODE_NUMBER[outcome.code],
-        outcome.exitcode,
-        outcome.started_ms,
-        outcome.duration_us,
-        now_ms,
-        outcome.handler_version,
-        outcome.isolation or None,
-        outcome.fingerprint or None,
-        outcome.message or None,
-        inline(result),
-        0 if result is None else len(result),
-        outcome.log or None,
-        len(outcome.log),
-    )
+    return parameters
 
 
 def count_endings(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
-    durations: defaultdict[int, list[int]] = defaultdict(list)
-    waits: defaultdict[int, list[int]] = defaultdict(list)
-    codes: Counter[tuple[int, Code]] = Counter()
-    for row, outcome, ran in endings:
-        codes[row.type, outcome.code] += 1
-        if ran:
-            durations[row.type].append(outcome.duration_us)
-            waits[row.type].append((outcome.started_ms - row.due) * 1000)
-        if outcome.fingerprint:
-            tx.tally.failed(row.type, outcome, row.id, now_ms)
-    for (number, code), count in codes.items():
-        tx.tally.ended(number, code, count, now_ms)
-    for number, values in durations.items():
-        tx.tally.ran(number, values, waits[number], now_ms)
+    by_type: defaultdict[int, list[Ending]] = defaultdict(list)
+    for ending in endings:
+        by_type[ending.row.type].append(ending)
+    for number, mine in by_type.items():
+        for code, count in Counter([outcome.code for _, outcome, _ in mine]).items():
+            tx.tally.ended(number, code, count, now_ms)
+        durations_us = [outcome.duration_us for _, outcome, ran in mine if ran]
+        waits_us = [(outcome.started_ms - row.due) * 1000 for row, outcome, ran in mine if ran]
+        tx.tally.ran(number, durations_us, waits_us, now_ms)
+        for row, outcome, _ in mine:
+            if outcome.fingerprint:
+                tx.tally.failed(number, outcome, row.id, now_ms)
 
 
-def _settle_parents(tx: Tx, parents: Iterable[str | None], now_ms: int) -> None:
+def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
     for parent, count in Counter(parents).items():
         tx.conn.execute("UPDATE jobs SET pending = pending - ? WHERE id = ?", (count, parent))
         sql = "SELECT n, type, lane FROM jobs WHERE id = ? AND state = 4 AND pending = 0"

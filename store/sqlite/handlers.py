@@ -43,8 +43,7 @@ def _put_in_force(tx: Tx, new: NewHandler) -> Handler:
     tx.conn.execute(sql, (number,))
     version = tx.conn.execute("SELECT handler FROM types WHERE type = ?", (number,)).get
     tx.conn.execute(
-        "INSERT INTO handlers (type, version, created, lang, author, restored_from, data)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO handlers (type, version, created, lang, author, restored_from, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (number, version, new.now_ms, new.lang, new.author, new.restored_from, new.data),
     )
     return Handler(new.jobtype, version, new.now_ms, new.lang, new.data, new.author, new.restored_from)

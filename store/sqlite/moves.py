@@ -4,12 +4,12 @@ Each keeps row, blobs and tally together; none decides anything.
 """
 
 from store.sqlite.rows import data_key, inline, result_key, write_blob
-from store.sqlite.schema import INLINE_BYTES, State
+from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
 
 
 def queued_state(due_ms: int, now_ms: int) -> int:
-    return State.WAITING.value if due_ms <= now_ms else State.DEFERRED.value
+    return WAITING if due_ms <= now_ms else DEFERRED
 
 
 def put_in_queue(tx: Tx, lane: int, state: int, count: int = 1, *, stored: int = 0) -> None:

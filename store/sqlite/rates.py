@@ -26,6 +26,9 @@ class Rates:
             if domain in domains:
                 self._tokens[domain] = refill(tokens, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
 
+    def limits(self, domain: str) -> bool:
+        return domain in self._tokens
+
     def allows(self, domain: str) -> bool:
         tokens = self._tokens.get(domain)
         return tokens is None or tokens >= 1.0
@@ -52,8 +55,7 @@ def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
         tokens = min(tokens, refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
         now_ms = max(now_ms, updated)
     tx.conn.execute(
-        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated) VALUES (?, ?, ?, ?, ?, ?)",
         (limit.tenant, limit.domain, float(limit.rate_per_s), limit.burst, tokens, now_ms),
     )
 

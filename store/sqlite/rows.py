@@ -82,9 +82,7 @@ def disposition(state: int, due: int, lease: int | None, done: int, lock: str | 
     return due, PAUSED_LOCK
 
 
-def _blobs(
-    conn: apsw.Connection, n: int, data_bytes: int, result_bytes: int
-) -> tuple[bytes, bytes | None, bytes]:
+def _blobs(conn: apsw.Connection, n: int, data_bytes: int, result_bytes: int) -> tuple[bytes, bytes | None, bytes]:
     data, result, log = conn.execute("SELECT data, result, log FROM jobs WHERE n = ?", (n,)).get
     if data_bytes > INLINE_BYTES:
         data = read_blob(conn, data_key(n))

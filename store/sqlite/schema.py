@@ -37,6 +37,11 @@ class State(IntEnum):
     ARCHIVED = 5
 
 
+WAITING: Final = int(State.WAITING)
+DEFERRED: Final = int(State.DEFERRED)
+"""Plain integers for the loops that run once per job: an enum's member is ten times as slow to bind."""
+
+
 _FIRST: Final = """
 CREATE TABLE types (
     type INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -202,9 +207,7 @@ def _version(conn: apsw.Connection, path: str) -> int:
     owner = int(conn.execute("PRAGMA application_id").get)
     tables = int(conn.execute("SELECT count(*) FROM sqlite_schema").get)
     if owner != APPLICATION_ID and (owner or version or tables):
-        raise UnsupportedStore(
-            f"{path} is a database of another program; name a file of its own for the store"
-        )
+        raise UnsupportedStore(f"{path} is a database of another program; name a file of its own for the store")
     if version > len(MIGRATIONS):
         raise SchemaTooNew(
             f"{path} has schema {version} and this version knows {len(MIGRATIONS)}: "

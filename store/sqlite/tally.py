@@ -51,9 +51,7 @@ class Tally:
         self.runs: defaultdict[tuple[int, int], _Runs] = defaultdict(_Runs)
         self.failures: dict[tuple[int, str], tuple[int, str, int, int, str]] = {}
 
-    def lane(
-        self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0
-    ) -> None:
+    def lane(self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0) -> None:
         counts = self.lanes[lane]
         counts[0] += waiting
         counts[1] += deferred
@@ -72,6 +70,8 @@ class Tally:
         self.runs[number, now_ms].codes[index] += count
 
     def ran(self, number: int, durations_us: list[int], waits_us: list[int], now_ms: int) -> None:
+        if not durations_us:
+            return
         runs = self.runs[number, now_ms]
         runs.runner_us += sum(durations_us)
         runs.duration.record(durations_us)
@@ -144,9 +144,7 @@ class Tally:
 def _write_failures(
     conn: apsw.Connection, number: int, fingerprint: str, group: tuple[int, str, int, int, str]
 ) -> None:
-    known = conn.execute(
-        "SELECT 1 FROM failures WHERE type = ? AND fingerprint = ?", (number, fingerprint)
-    ).get
+    known = conn.execute("SELECT 1 FROM failures WHERE type = ? AND fingerprint = ?", (number, fingerprint)).get
     if known is None:
         groups = conn.execute("SELECT count(*) FROM failures WHERE type = ?", (number,)).get
         if groups >= MAX_FAILURE_GROUPS - 1:  # the last place is for "other"

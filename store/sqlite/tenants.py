@@ -30,9 +30,7 @@ def list_tenants(conn: apsw.Connection) -> list[Tenant]:
     return [_tenant(row) for row in conn.execute(f"SELECT {_TENANT} FROM tenants ORDER BY name")]
 
 
-def update_tenant(
-    tx: Tx, name: str, weight: int | None, limits: str | None, suspended: bool | None
-) -> Tenant:
+def update_tenant(tx: Tx, name: str, weight: int | None, limits: str | None, suspended: bool | None) -> Tenant:
     row = tx.conn.execute(
         "UPDATE tenants SET weight = coalesce(?, weight), limits = coalesce(?, limits),"
         f" suspended = coalesce(?, suspended) OR deleting WHERE name = ? RETURNING {_TENANT}",

@@ -111,9 +111,7 @@ class Writer:
             self._tell(ended)
         conn.close()
 
-    def _run_group(
-        self, conn: apsw.Connection, catalog: Catalog, first: _Operation
-    ) -> tuple[list[_Ended], bool]:
+    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
         """One transaction. Ensures: afterwards none is open, and every operation taken has an end."""
         taken = [first]
         ended: list[_Ended] = []
@@ -139,13 +137,13 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller of the group must hear of it
             catalog.clear()
             if conn.in_transaction:
-                conn.execute("ROLLBACK")
+                # If even this fails the disk is in trouble: the next group fails at its BEGIN and tries again.
+                with contextlib.suppress(apsw.Error):
+                    conn.execute("ROLLBACK")
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
         return ended, stopping
 
-    def _run_one(
-        self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation
-    ) -> _Ended:
+    def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
         tally = Tally()
         conn.execute("SAVEPOINT operation")
         try:

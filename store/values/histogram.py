@@ -43,7 +43,8 @@ class Histogram:
         return f"Histogram({dict(sorted(self.cells.items()))})"
 
     def record(self, values: Iterable[int]) -> None:
-        self.cells.update(map(cell_of, values))
+        for value, count in Counter(values).items():  # waits repeat a lot: whole milliseconds
+            self.cells[cell_of(value)] += count
 
     def merge(self, other: "Histogram") -> None:
         self.cells.update(other.cells)

@@ -1,0 +1,3 @@
+"""The isolation under attack: what each level promises, what each layer is for, and that nothing is left
+behind.
+"""

@@ -39,11 +39,15 @@ def retry(job: Job, dt_ms: int, code: Code = Code.RETRY, **changes: Any) -> Retr
 
 
 async def claim(
-    store: Store, limit: int = 100, *, now_ms: int = T0, jobtype: str = JOBTYPE, owner: str = OWNER, **more: Any
+    store: Store,
+    limit: int = 100,
+    *,
+    now_ms: int = T0,
+    jobtype: str = JOBTYPE,
+    owner: str = OWNER,
+    **more: Any,
 ) -> list[Job]:
-    return await store.get_waiting_jobs(
-        jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=now_ms, **more
-    )
+    return await store.get_waiting_jobs(jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=now_ms, **more)
 
 
 async def claim_one(store: Store, *, now_ms: int = T0, **more: Any) -> Job:

@@ -114,5 +114,8 @@ class PaperControl:
     def languages(self) -> frozenset[str]:
         return self.runs
 
+    def hold(self, jobtype: str) -> str:
+        return "turn"
+
     def wake(self) -> None:
         self.wakes += 1

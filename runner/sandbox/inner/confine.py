@@ -1,8 +1,9 @@
-"""The layers of one context, each a step that a forked process takes on itself before it sees a byte of a tenant.
+"""The layers of one context, each a step that a forked process takes on itself before it sees a byte of a
+tenant.
 
-The sequence is the caller's (`inner.spawner`); each step raises OSError when the kernel refuses, and then the context
-is not started. A step is never skipped because it failed: a layer that the machine cannot give is left out by the
-daemon, which then reports a lower level.
+The sequence is the caller's (`inner.spawner`); each step raises OSError when the kernel refuses, and then the
+context is not started. A step is never skipped because it failed: a layer that the machine cannot give is
+left out by the daemon, which then reports a lower level.
 """
 
 import fcntl
@@ -32,10 +33,19 @@ def prefer_for_oom() -> None:
         file.write("1000")
 
 
+def fork_into_pid_namespace(own_namespace_fd: int) -> int:
+    """As `os.fork`, and the child is the first process of a new process namespace."""
+    kernel.unshare(kernel.CLONE_NEWPID)  # where the next children go, not this process
+    try:
+        return os.fork()
+    finally:
+        if os.getpid() != 1:
+            kernel.setns(own_namespace_fd, kernel.CLONE_NEWPID)
+
+
 def leave_namespaces(*, network: bool) -> None:
-    """New namespaces for everything but the user; the process namespace begins with the next child."""
-    flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-    flags |= kernel.CLONE_NEWCGROUP
+    """New namespaces for everything but processes, which was done by the fork, and the user, which comes last."""
+    flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS | kernel.CLONE_NEWCGROUP
     kernel.unshare(flags if network else flags | kernel.CLONE_NEWNET)
 
 
@@ -45,7 +55,8 @@ def mount_own(order: Order) -> None:
     safe = kernel.MS_NOSUID | kernel.MS_NODEV
     options = f"size={order.scratch_bytes},nr_inodes={order.scratch_files},mode=0777"
     kernel.mount("tmpfs", order.scratch, "tmpfs", safe, options)
-    # subset=pid leaves out /proc/sys, /proc/keys, /proc/kallsyms and the like: nothing in them is a tenant's business.
+    # subset=pid leaves out /proc/sys, /proc/keys, /proc/kallsyms and the like: nothing in them is a tenant's
+    # business.
     kernel.mount("proc", "/proc", "proc", safe | kernel.MS_NOEXEC, "subset=pid")
     kernel.set_host_name("context")
 
@@ -58,7 +69,10 @@ def take_uid(uid: int) -> None:
 
 
 def enter_user_namespace(sysctl_fd: int) -> None:
-    """A user namespace of one user, in which no further one can be made. Gives up power over all other namespaces."""
+    """A user namespace of one user, in which no further one can be made.
+
+    Gives up power over all other namespaces.
+    """
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(kernel.CLONE_NEWUSER)
     _write("/proc/self/setgroups", "deny")
@@ -93,7 +107,9 @@ def set_rlimits(rlimits: Sequence[tuple[int, int]]) -> None:
 
 
 def place_descriptors(request: int, reply: int, log: int, report: int, *, close_others: bool) -> int:
-    """Descriptors 0 to 4 as `runner.launch` promises; returns where `report` is now, the only other one left open."""
+    """Descriptors 0 to 4 as `runner.launch` promises; returns where `report` is now, the only other one left
+    open.
+    """
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     wanted = [_park(fd) for fd in (null, log, log, request, reply)]
     report = _park(report)

@@ -1,8 +1,8 @@
 """The first process of a context: reaps its orphans, passes on signals, reports how the program ended.
 
-With namespaces it is pid 1 of the context, so its end takes every process of the context with it. Without, it is the
-subreaper of the context and kills until no descendant is left. In both cases: when the daemon goes away, so does the
-context. It never runs tenant code and cannot be traced or read by it (not dumpable).
+With namespaces it is pid 1 of the context, so its end takes every process of the context with it. Without, it
+is the subreaper of the context and kills until no descendant is left. In both cases: when the daemon goes
+away, so does the context. It never runs tenant code and cannot be traced or read by it (not dumpable).
 """
 
 import json
@@ -17,12 +17,16 @@ from typing import Final
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, Order
 
 _KILL_ROUND_S: Final = 0.001
+_NOBODYS_UID: Final = 0x7FFF_FFFE
 
 Signaller = Callable[[int], None]
 
 
 def supervise(report: socket.socket, program: int, order: Order) -> None:
-    """Watch over `program` until it has ended or the daemon says so. Ensures: no process of the context is left."""
+    """Watch over `program` until it has ended or the daemon says so.
+
+    Ensures: no process of the context is left.
+    """
     tell = _namespace_signaller if order.namespaces else _tree_signaller(order.own_uid)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -75,7 +79,9 @@ def _reap(program: int) -> int | None:
 
 
 def _end_all(tell: Signaller) -> None:
-    """Kill and collect until the kernel says that no descendant is left: they are all re-parented to this process."""
+    """Kill and collect until the kernel says that no descendant is left: they are all re-parented to this
+    process.
+    """
     while True:
         tell(signal.SIGKILL)
         try:
@@ -98,15 +104,19 @@ def _tree_signaller(uid: int | None) -> Signaller:
         return _signal_descendants
 
     def signal_uid(number: int) -> None:
-        """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it."""
-        helper = os.fork()
-        if helper == 0:
-            try:
-                os.setresuid(uid, uid, uid)
-                os.kill(-1, number)
-            finally:
-                os._exit(0)
-        os.waitpid(helper, 0)
+        """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it.
+
+        As root, -1 would mean everybody; so this process takes the uid for the moment of the call. A helper
+        process would be tidier, but a context that has used up its processes leaves none for it. The real uid
+        is nobody's, which keeps the context from signalling back.
+        """
+        os.setresuid(_NOBODYS_UID, uid, 0)
+        try:
+            os.kill(-1, number)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.setresuid(0, 0, 0)
 
     return signal_uid
 

@@ -1,4 +1,5 @@
-"""System calls that the standard library does not offer, by ctypes; one thin function each, errors as OSError.
+"""System calls that the standard library does not offer, by ctypes; one thin function each, errors as
+OSError.
 
 Owns no policy: which namespaces, mounts or capabilities are wanted is said by the callers.
 """
@@ -69,6 +70,10 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), f"unshare({flags:#x})")
 
 
+def setns(fd: int, kind: int) -> None:
+    _check(_libc.setns(fd, kind), f"setns({kind:#x})")
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     arguments = [None if text is None else text.encode() for text in (source, target, kind, options)]
     result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])
@@ -88,9 +93,7 @@ def drop_capabilities() -> None:
         except OSError as error:
             if error.errno == errno.EINVAL:
                 break
-            if (
-                error.errno != errno.EPERM
-            ):  # without CAP_SETPCAP there is nothing that the bounding set could give
+            if error.errno != errno.EPERM:  # without CAP_SETPCAP there is nothing that the bounding set could give
                 raise
             break
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -103,7 +106,10 @@ def set_no_new_privileges() -> None:
 
 
 def load_seccomp(program: bytes) -> None:
-    """Load an assembled BPF program (`struct sock_filter[]`). It holds for this process and all of its descendants."""
+    """Load an assembled BPF program (`struct sock_filter[]`).
+
+    It holds for this process and all of its descendants.
+    """
     header = _FilterProgram(len(program) // 8, program)
     address = ctypes.cast(ctypes.byref(header), ctypes.c_void_p).value or 0
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, address)

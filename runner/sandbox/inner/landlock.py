@@ -1,7 +1,8 @@
 """Landlock by ctypes: files outside the given lists cannot be opened, whoever owns them; no way back.
 
-Where the kernel is new enough it also stops TCP (ABI 4), and signals and abstract unix sockets that would leave the
-context (ABI 6). What it does not stop, on any ABI: seeing that a path exists (stat, chdir) and changing its metadata.
+Where the kernel is new enough it also stops TCP (ABI 4), and signals and abstract unix sockets that would
+leave the context (ABI 6). What it does not stop, on any ABI: seeing that a path exists (stat, chdir) and
+changing its metadata.
 """
 
 import ctypes
@@ -66,9 +67,7 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool)
     if version >= 6:
         attributes.scoped = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL
         size = 24
-    ruleset = kernel.syscall(
-        kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0
-    )
+    ruleset = kernel.syscall(kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0)
     try:
         for path in readable:
             _allow(ruleset, path, _READ & rights)

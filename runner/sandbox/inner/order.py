@@ -1,7 +1,9 @@
-"""An order to start one context, as the daemon sends it to a spawner: plain values that travel as JSON in a memfd.
+"""An order to start one context, as the daemon sends it to a spawner: plain values that travel as JSON in a
+memfd.
 
-A memfd and not the socket, because an argument list may be bigger than a socket's message. The order knows no tenant:
-a context is made blank, locked, and then waits for its environment, which comes first on the request pipe.
+A memfd and not the socket, because an argument list may be bigger than a socket's message. The order knows no
+tenant: a context is made blank, locked, and then waits for its environment, which comes first on the request
+pipe.
 """
 
 import json
@@ -15,8 +17,8 @@ FD_ORDER, FD_REQUEST, FD_REPLY, FD_LOG, FD_REPORT = range(5)
 FIXED_FDS: Final = 5
 MAX_FDS: Final = 16
 
-# What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd, {"ready": true},
-# {"failed": text}, {"exit": wait status}. To the context's init, bare words:
+# What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd,
+# {"ready": true}, {"failed": text}, {"exit": wait status}. To the context's init, bare words:
 TERMINATE: Final = b"terminate"
 KILL: Final = b"kill"
 REPORT_BYTES: Final = 4096
@@ -45,7 +47,7 @@ class Order:
         """A memfd with this order; the caller closes it."""
         fd = os.memfd_create("order", os.MFD_CLOEXEC)
         try:
-            os.write(fd, json.dumps(asdict(self)).encode())
+            os.pwrite(fd, json.dumps(asdict(self)).encode(), 0)
         except OSError:
             os.close(fd)
             raise

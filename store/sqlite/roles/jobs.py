@@ -53,9 +53,7 @@ class SqliteDesk(SqliteCore, JobDesk):
     ) -> JobPage:
         check_tenant(tenant)
         check_page_limit(limit)
-        return await self._read(
-            lambda conn: listing.list_children(conn, tenant, parent_id, now_ms, cursor, limit)
-        )
+        return await self._read(lambda conn: listing.list_children(conn, tenant, parent_id, now_ms, cursor, limit))
 
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         check_tenant(tenant)
@@ -90,9 +88,7 @@ class SqliteDesk(SqliteCore, JobDesk):
         check_tenant(tenant)
         await self._write(lambda tx: desk.cancel_job(tx, tenant, job_id, now_ms))
 
-    async def replay_jobs(
-        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int
-    ) -> tuple[str, ...]:
+    async def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
         check_tenant(tenant)
         check_batch("replay_jobs", len(job_ids))
         check_time("dt_ms", dt_ms)
@@ -107,9 +103,7 @@ class SqliteDesk(SqliteCore, JobDesk):
         check_jobtype(tenant, jobtype)
         return await self._read(lambda conn: desk.get_index_state(conn, jobtype))
 
-    async def advance_index(
-        self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000
-    ) -> IndexState:
+    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
         check_jobtype(tenant, jobtype)
         check_range("limit", limit, 1, MAX_BATCH)
         return await self._write(lambda tx: desk.advance_index(tx, jobtype, limit, skip_failed=skip_failed))

@@ -63,9 +63,7 @@ class SqliteQueue(SqliteCore, JobQueue):
         wanted = claim.Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, ahead)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted))
 
-    async def renew_locks(
-        self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int
-    ) -> RenewReport:
+    async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         check_owner(owner)
         check_batch("renew_locks", len(leases))
         check_range("lease_ms", lease_ms, 1, float("inf"))

@@ -36,9 +36,7 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
         check_page_limit(limit)
         if jobtype is not None:
             check_jobtype(tenant, jobtype)
-        return await self._read(
-            lambda conn: scoreboard.list_failure_groups(conn, tenant, jobtype, since_ms, limit)
-        )
+        return await self._read(lambda conn: scoreboard.list_failure_groups(conn, tenant, jobtype, since_ms, limit))
 
     async def get_usage(self, tenant: str) -> Usage:
         check_tenant(tenant)

@@ -79,9 +79,7 @@ class SqliteTenants(SqliteCore, TenantRegister):
             check_tenant(event.tenant)
         await self._write(lambda tx: tenants.append_audit(tx, event))
 
-    async def list_audit(
-        self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100
-    ) -> AuditPage:
+    async def list_audit(self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100) -> AuditPage:
         check_page_limit(limit)
         return await self._read(lambda conn: tenants.list_audit(conn, tenant, cursor, limit))
 

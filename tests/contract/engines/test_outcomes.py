@@ -7,10 +7,10 @@ import pytest
 from handlers.model import Handler
 from runner.protocol import NewJob
 from runner.runner import Runner
-from tests.support.engines import BODIES, behaviours, handler, jobs, run
+from tests.support.engines import behaviours, handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-everywhere = pytest.mark.parametrize("lang", BODIES)
+everywhere = pytest.mark.parametrize("lang", languages())
 
 
 @everywhere
@@ -159,7 +159,7 @@ async def test_ctx_tells_the_job_and_makes_new_ones(runner: Runner) -> None:
 
 @pytest.mark.parametrize("name", ["other-mail", "a|b", "", "a b", "x" * 128])
 async def test_a_new_job_cannot_name_another_tenant(runner: Runner, name: str) -> None:
-    """A type may hold a dash, the jobtype is made by putting our tenant before it: so that is no way out either."""
+    """A dash is part of a type: the jobtype is made by putting our tenant before it."""
     body = f"ctx.enqueue({name!r}, 'x')"
     seen = await run(runner, Handler("python", body), jobs("x"))
     if name == "other-mail":

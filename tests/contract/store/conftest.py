@@ -7,10 +7,10 @@ import pytest
 
 from store.base import Store
 from store.url import open_store
-from tests.support.stores import BACK_ENDS
+from tests.support.stores import BACK_ENDS, back_end_params
 
 
-@pytest.fixture(params=BACK_ENDS)
+@pytest.fixture(params=back_end_params())
 async def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     async with BACK_ENDS[request.param](tmp_path) as url:
         yield url

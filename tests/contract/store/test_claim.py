@@ -1,6 +1,7 @@
 """Listing waiting types and claiming: order, leases, tokens, limits, concurrency."""
 
 import asyncio
+import itertools
 import random
 
 import pytest
@@ -36,9 +37,7 @@ async def test_a_claim_locks_and_counts(store: Store) -> None:
 
 async def test_order_is_priority_then_due_time_then_id(store: Store) -> None:
     dice = random.Random(7)
-    jobs = [
-        new_job(n, priority=dice.choice((0, 500, 1000)), dt_ms=T0 - dice.randrange(5)) for n in range(100)
-    ]
+    jobs = [new_job(n, priority=dice.choice((0, 500, 1000)), dt_ms=T0 - dice.randrange(5)) for n in range(100)]
     shuffled = jobs[:]
     dice.shuffle(shuffled)
     await store.add_jobs(shuffled, now_ms=T0)
@@ -58,9 +57,7 @@ async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) ->
 
 
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
-    await store.add_jobs(
-        [new_job(1), new_job(2, dt_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0
-    )
+    await store.add_jobs([new_job(1), new_job(2, dt_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0)
     assert await store.get_waiting_jobtypes(now_ms=T0) == [WaitingType(JOBTYPE, 2, T0 - 9, 0)]
     handler = await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
     assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == [WaitingType(JOBTYPE, 3, T0 - 9, handler.version)]
@@ -128,7 +125,7 @@ async def test_many_claimers_get_no_job_twice(store: Store) -> None:
             await store.release_jobs(f"c{number}", [archive(job) for job in batch], now_ms=T0)
         return taken
 
-    taken = sum(await asyncio.gather(*(claimer(n) for n in range(12))), [])
+    taken = list(itertools.chain(*await asyncio.gather(*(claimer(n) for n in range(12)))))
     assert sorted(taken) == ids(new_jobs(500))
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
     assert (counters.waiting, counters.running, counters.ok) == (0, 0, 500)

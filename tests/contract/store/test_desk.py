@@ -64,9 +64,7 @@ async def test_update_moves_a_waiting_job(store: Store) -> None:
 async def test_a_worker_updates_the_data_of_its_own_delivery_only(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     job = await claim_one(store)
-    assert (
-        await store.update_job(TENANT, job.id, now_ms=T0, token=job.token, data=b"50 %") == JobState.RUNNING
-    )
+    assert await store.update_job(TENANT, job.id, now_ms=T0, token=job.token, data=b"50 %") == JobState.RUNNING
     with pytest.raises(Conflict):
         await store.update_job(TENANT, job.id, now_ms=T0, token=job.token + 1, data=b"no")
     with pytest.raises(Conflict):

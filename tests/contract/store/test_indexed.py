@@ -38,9 +38,7 @@ async def test_a_failed_index_blocks_unless_skipped(store: Store) -> None:
     await store.add_jobs(new_jobs(5, indexed=True), now_ms=T0)
     jobs = await claim(store)
     codes = [Code.OK, Code.FAILED, Code.OK, Code.ABANDONED, Code.OK]
-    await store.release_jobs(
-        OWNER, [archive(job, code) for job, code in zip(jobs, codes, strict=True)], now_ms=T0
-    )
+    await store.release_jobs(OWNER, [archive(job, code) for job, code in zip(jobs, codes, strict=True)], now_ms=T0)
     blocked = IndexState(5, 1, 2)
     assert await store.advance_index(TENANT, JOBTYPE, skip_failed=False) == blocked
     assert await store.get_index_state(TENANT, JOBTYPE) == blocked

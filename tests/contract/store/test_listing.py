@@ -1,5 +1,7 @@
 """Listings: filters, order, cursors that stay true while jobs come and go."""
 
+from typing import Any
+
 import pytest
 
 from store.base import Code, JobFilter, JobRecord, JobState, Store
@@ -44,7 +46,7 @@ async def test_archived_jobs_come_newest_first_without_their_blobs(store: Store)
 async def test_filters_by_type_code_and_time(store: Store) -> None:
     await archive_many(store, 30)
 
-    async def found(**where: object) -> set[str]:
+    async def found(**where: Any) -> set[str]:
         filters = JobFilter(JobState.ARCHIVED)._replace(**where)
         return {record.job.id for record in await everything(store, filters, limit=4)}
 

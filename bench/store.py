@@ -1,0 +1,188 @@
+"""The store beside its limit (the same SQL without our layer), and how its cost grows with the backlog.
+
+python -m bench.store [--json] [--rounds N] [--waiting N ...] [--types N ...]
+
+On a shared machine a single round is worth little: ours and the limit take turns, and the best of each
+counts. Ten million waiting jobs take minutes and gigabytes, so they are asked for: `--waiting 10000
+10000000`.
+"""
+
+import argparse
+import asyncio
+import resource
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from bench.report import Report, parse_arguments, quantile
+from bench.store_limit import NOW_MS, Limit, fill
+from store.base import Archive, Code, Job, NewJob, Outcome, Store
+from store.url import open_store
+
+LOADS: Final = ((1, 1), (1, 64), (100, 1), (500, 1), (1000, 1))
+"""Jobs in a batch, and callers at once. The limit always has one caller: it has no group commit."""
+
+ROUNDS: Final = 5
+OWNER: Final = "a7"
+
+T = TypeVar("T")
+R = TypeVar("R")
+CLAIM: Final = 10  # jobs of one claim in the growth table: every type has as many even in the smallest backlog
+WARM: Final = 10
+MEASURED: Final = 61
+
+
+class Rates(NamedTuple):
+    """Jobs a second."""
+
+    add: float
+    claim: float
+    release: float
+
+    @property
+    def through(self) -> float:
+        """Jobs a second that go through all three, one after the other."""
+        return 1 / (1 / self.add + 1 / self.claim + 1 / self.release)
+
+
+def make_jobs(count: int) -> list[NewJob]:
+    """100-byte payloads; ids as the journal makes them."""
+    data = b"x" * 100
+    return [
+        NewJob(f"20261114T235959{n // 1000:03d}Z-a7-{n:06x}", "bench-a", data, NOW_MS - 100_000 + n, NOW_MS)
+        for n in range(count)
+    ]
+
+
+async def timed(work: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = await work()
+    return time.perf_counter() - began, result
+
+
+async def by_callers(work: Callable[[T], Awaitable[R]], batches: list[T], callers: int) -> list[R]:
+    """The work of all batches, shared by a number of callers who each wait for their own answers."""
+    results: list[R] = []
+    left = iter(batches)
+
+    async def caller() -> None:
+        for batch in left:
+            results.append(await work(batch))  # noqa: PERF401 - one caller after the other is the point
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return results
+
+
+async def our_round(url: str, batches: list[list[NewJob]], callers: int) -> Rates:
+    size = len(batches[0])
+    count = size * len(batches)
+    async with open_store(url) as store:
+
+        async def add(batch: list[NewJob]) -> None:
+            await store.add_jobs(batch, now_ms=NOW_MS)
+
+        async def claim(_: list[NewJob]) -> list[Job]:
+            return await store.get_waiting_jobs("bench-a", size, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+
+        async def release(batch: list[Archive]) -> None:
+            report = await store.release_jobs(OWNER, batch, now_ms=NOW_MS)
+            assert report.applied == size
+
+        add_s, _ = await timed(lambda: by_callers(add, batches, callers))
+        claim_s, claimed = await timed(lambda: by_callers(claim, batches, callers))
+        ended = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
+        releases = [[Archive(job.id, job.token, ended) for job in batch] for batch in claimed]
+        release_s, _ = await timed(lambda: by_callers(release, releases, callers))
+    return Rates(count / add_s, count / claim_s, count / release_s)
+
+
+def limit_round(path: Path, batches: list[list[NewJob]]) -> Rates:
+    size = len(batches[0])
+    count = size * len(batches)
+    limit = Limit(path)
+    add_s = limit.add(batches)
+    claim_s, claimed = limit.claim(len(batches), size)
+    release_s = limit.release(claimed)
+    limit.close()
+    return Rates(count / add_s, count / claim_s, count / release_s)
+
+
+def best(rounds: list[Rates]) -> Rates:
+    return Rates(*(max(values) for values in zip(*rounds, strict=True)))
+
+
+def throughput(size: int, callers: int, rounds: int) -> dict[str, Any]:
+    count = 300 * callers if size == 1 else 40_000 // size
+    jobs = make_jobs(count * size)
+    batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
+    ours: list[Rates] = []
+    limits: list[Rates] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours.db", batches, callers)))
+            limits.append(limit_round(Path(folder) / "limit.db", batches[: len(batches) // callers]))
+    our, limit = best(ours), best(limits)
+    row: dict[str, Any] = {"batch": size, "callers": callers}
+    for name in (*Rates._fields, "through"):
+        row[f"{name}/s"] = getattr(our, name)
+        row[f"{name} of limit"] = getattr(our, name) / getattr(limit, name)
+    return row
+
+
+async def growth_point(folder: str, waiting: int, types: int) -> dict[str, Any]:
+    path = Path(folder) / "growth.db"
+    async with open_store(f"sqlite://{path}") as store:  # makes the tables
+        await asyncio.to_thread(fill, path, waiting, types)
+        claims = await measure(lambda n: claim_batch(store, f"bench-t{n % types}"))
+        listings = await measure(lambda _: store.get_waiting_jobtypes(now_ms=NOW_MS))
+        counters = await measure(lambda _: store.get_counters("bench", now_ms=NOW_MS))
+    return {
+        "waiting": waiting,
+        "types": types,
+        f"claim of {CLAIM}, ms": claims,
+        "get_waiting_jobtypes, ms": listings,
+        "get_counters, ms": counters,
+        "file, MB": path.stat().st_size / 2**20,
+        "memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+async def claim_batch(store: Store, jobtype: str) -> None:
+    jobs = await store.get_waiting_jobs(jobtype, CLAIM, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+    assert jobs
+
+
+async def measure(work: Callable[[int], Awaitable[Any]]) -> float:
+    """The median in milliseconds, without the first calls, which find cold caches."""
+    taken = []
+    for number in range(WARM + MEASURED):
+        began = time.perf_counter()
+        await work(number)
+        taken.append(time.perf_counter() - began)
+    return quantile(taken[WARM:], 0.5) * 1000
+
+
+def growth(waiting: int, types: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(growth_point(folder, waiting, types))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
+    parser.add_argument("--waiting", type=int, nargs="*", default=[10_000, 1_000_000], help="backlogs to compare")
+    parser.add_argument("--types", type=int, nargs="+", default=[1, 1000], help="jobtypes that they are spread over")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of throughput; the best counts")
+    arguments = parse_arguments(parser, None)
+    report = Report("store", as_json=arguments.json)
+    if arguments.rounds:
+        rows = [throughput(size, callers, arguments.rounds) for size, callers in LOADS]
+        report.table("SQLite, 100-byte payloads, synchronous=FULL: jobs/s, and share of the same SQL alone", rows)
+    rows = [growth(waiting, types) for types in arguments.types for waiting in sorted(arguments.waiting)]
+    report.table("SQLite, cost by backlog", rows)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""`functory completion bash | zsh` and `functory openapi`: for shells and for tools."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+import shtab
+
+from functory.cli.remote import print_json
+from functory.web.app import ROUTES
+from functory.web.openapi import build_openapi
+
+if TYPE_CHECKING:
+    from functory.cli.main import Commands
+
+
+def add_commands(commands: "Commands") -> None:
+    completion = commands.add_parser("completion", help="print a completion script: source <(functory completion bash)")
+    completion.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
+    completion.set_defaults(run=run_completion)
+    openapi = commands.add_parser("openapi", help="print the description of the HTTP interface")
+    openapi.set_defaults(run=run_openapi)
+
+
+def run_completion(arguments: argparse.Namespace) -> int:
+    from functory.cli.main import make_parser  # noqa: PLC0415 (the parser is made of these modules)
+
+    print(shtab.complete(make_parser(), arguments.shell))
+    return 0
+
+
+def run_openapi(_: argparse.Namespace) -> int:
+    print_json(build_openapi(ROUTES))
+    return 0

@@ -1,0 +1,231 @@
+"""`functory demo`: the whole service in one go, on a free port and in a temporary folder: tenants, handlers in several
+languages, a few thousand jobs with a chain, retries and failures, and what came of them. Cleans up after itself."""
+
+import argparse
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from functory.cli.progress import Progress
+from functory.cli.scoreboard import render_scoreboard
+from functory.client import Client
+from functory.errors import DaemonFailed
+from functory.serving import OPERATOR_KEY_FILE
+
+if TYPE_CHECKING:
+    from functory.cli.main import Commands
+
+_LISTENS: Final = re.compile(rb"listens on (http://\S+)")
+_START_TIMEOUT_S: Final = 120.0
+_RUN_TIMEOUT_S: Final = 300.0
+
+
+class _NotIsolated(Exception):
+    """The daemon refuses to run tenants' code on this machine."""
+
+
+class DemoType(NamedTuple):
+    """A handler, the jobs that are posted for it, and how many end for each of them (a chain makes more)."""
+
+    tenant: str
+    name: str
+    lang: str
+    about: str
+    body: str
+    jobs: int
+    ends_per_job: int = 1
+    needs: str = ""
+
+
+TYPES: Final = (
+    DemoType("acme", "thumb", "python", "returns a result", "return {'thumb': payload + '.png'}", 2000),
+    DemoType(
+        "acme",
+        "crawl",
+        "python",
+        "makes three more jobs each",
+        "for n in range(3): print(f'J: page|{payload}/{n}')",
+        200,
+        4,
+    ),
+    DemoType("acme", "page", "python", "is made by crawl", "return len(payload) and None", 0),
+    DemoType("acme", "shout", "sh", "reads its payload on stdin", "tr a-z A-Z", 200),
+    DemoType(
+        "globex",
+        "greet",
+        "node",
+        "is asynchronous",
+        "return { hello: await Promise.resolve(payload) };",
+        1000,
+        needs="node",
+    ),
+    DemoType(
+        "globex",
+        "flaky",
+        "python",
+        "succeeds at the third try",
+        "if ctx.attempt < 3: return ctx.retry(after_s=0.2)\nreturn 'at last'",
+        100,
+    ),
+    DemoType(
+        "globex",
+        "picky",
+        "python",
+        "refuses every tenth",
+        "if int(payload) % 10 == 0: return ctx.fail('not a number I like')\nreturn None",
+        500,
+    ),
+)
+
+
+def add_commands(commands: "Commands") -> None:
+    parser = commands.add_parser("demo", help="show the whole service at work, in a temporary folder")
+    parser.set_defaults(run=run_demo)
+
+
+def run_demo(_: argparse.Namespace) -> int:
+    return asyncio.run(demo())
+
+
+async def demo() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="functory-demo-"))
+    try:
+        return await _demo(folder)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _demo(folder: Path) -> int:
+    print("Functory demo: a real daemon on the embedded store, two tenants, handlers in three languages.\n")
+    try:
+        return await _show_off(folder, [])
+    except _NotIsolated as error:
+        # The demo's handlers are our own: it may run them where they cannot be confined. A service would not.
+        print(f"Note: {error}\nThe demo's handlers are harmless, so it goes on without a sandbox.\n")
+        return await _show_off(folder / "unconfined", ["--min-isolation", "L0", "--all-tenants-trusted", "true"])
+
+
+async def _show_off(folder: Path, flags: list[str]) -> int:
+    async with _server(folder, flags) as url:
+        key = (await asyncio.to_thread((folder / OPERATOR_KEY_FILE).read_text)).strip()
+        async with Client(url, key) as operator:
+            info = (await operator.list_daemons()).daemons[0].info
+            if "isolation" in info["problems"]:
+                raise _NotIsolated(info["problems"]["isolation"])
+            clients = {}
+            for name in ("acme", "globex"):
+                await operator.create_tenant(name)
+                clients[name] = Client(url, (await operator.create_key(name)).key, name)
+            types = [each for each in TYPES if not each.needs or shutil.which(each.needs)]
+            try:
+                await _register(clients, types)
+                await _run(clients, types)
+                await _show(clients)
+            finally:
+                for client in clients.values():
+                    await client.close()
+        print(f"\nTenants' code ran at isolation level {info['isolation']}; `functory doctor` says what that is.")
+        print(_NEXT)
+    return 0
+
+
+@asynccontextmanager
+async def _server(folder: Path, flags: list[str]) -> AsyncIterator[str]:
+    """A daemon process of its own, stopped as an operator would stop it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "functory",
+        "serve",
+        "--data-dir",
+        folder,
+        "--port",
+        "0",
+        "--log-jobs",
+        "false",
+        *flags,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        url = await _address(process)
+        drain = asyncio.create_task(process.stderr.read())
+        yield url
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        status = await process.wait()
+    await drain
+    print(f"\nThe daemon was asked to stop and ended with status {status}.")
+
+
+async def _address(process: asyncio.subprocess.Process) -> str:
+    """Where it listens, which its log says."""
+    assert process.stderr is not None
+    lines: list[bytes] = []
+    async with asyncio.timeout(_START_TIMEOUT_S):
+        while line := await process.stderr.readline():
+            lines.append(line)
+            if match := _LISTENS.search(line):
+                return match[1].decode()
+        status = await process.wait()
+    raise DaemonFailed(f"the daemon ended with status {status}:\n" + b"".join(lines).decode(errors="replace"))
+
+
+async def _register(clients: dict[str, Client], types: list[DemoType]) -> None:
+    for each in types:
+        handler = await clients[each.tenant].put_handler(each.name, each.lang, each.body)
+        print(f"  {each.tenant}: handler {each.name} ({each.lang}, version {handler.version}) {each.about}")
+    print()
+
+
+async def _run(clients: dict[str, Client], types: list[DemoType]) -> None:
+    began = time.monotonic()
+    posted = 0
+    for each in types:
+        payloads = [str(n) for n in range(each.jobs)]
+        for start in range(0, len(payloads), 1000):
+            posted += (await clients[each.tenant].add_jobs(each.name, payloads[start : start + 1000])).count
+    accepted_s = time.monotonic() - began
+    expected = sum(each.jobs * each.ends_per_job for each in types)
+    print(f"Posted {posted:,} jobs, durable when answered, in {accepted_s:.2f} s. They and their offspring run:")
+    async with asyncio.timeout(_RUN_TIMEOUT_S):
+        with Progress("jobs ended", expected) as progress:
+            while (ended := await _ended(clients)) < expected:
+                progress.at(ended)
+                await asyncio.sleep(0.1)
+            progress.at(ended)
+    elapsed_s = time.monotonic() - began
+    speed = f"{ended / elapsed_s:,.0f} jobs/s from first post to last recorded outcome"
+    print(f"{ended:,} jobs in {elapsed_s:.2f} s: {speed}.\n")
+
+
+async def _ended(clients: dict[str, Client]) -> int:
+    boards = [await client.scoreboard() for client in clients.values()]
+    return sum(row.ok + row.failed + row.abandoned + row.cancelled for board in boards for row in board.types)
+
+
+async def _show(clients: dict[str, Client]) -> None:
+    for client in clients.values():
+        print(render_scoreboard(await client.scoreboard()) + "\n")
+    failures = await clients["globex"].failures()
+    for group in failures.failures:
+        print(f"globex {group.type}: {group.runs} runs ended with: {group.message}")
+    page = await clients["acme"].results(type="thumb", limit=1)
+    job = await clients["acme"].get_job(page.jobs[0].id)
+    print(f"acme thumb, job {job.id}: {job.exitcode} {job.code}, result {job.result}")
+
+
+_NEXT: Final = """
+Next: `make serve` stays up. Then, in another terminal, with the key that it points to:
+
+  export KEY=$(cat functory-data/operator.key) URL=http://127.0.0.1:8484
+  curl $URL/admin/tenants -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d '{"name": "acme"}'
+  .venv/bin/functory tenant list --key $KEY       # the same and more by command line; $URL/docs describes it all"""

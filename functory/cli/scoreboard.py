@@ -1,0 +1,62 @@
+"""`functory scoreboard [--watch]`: a tenant's jobtypes at a glance."""
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from functory.cli.remote import add_remote, print_json
+from functory.cli.table import render_table
+from functory.client import Client
+from functory.wire.scoreboard import Quantiles, Scoreboard
+
+if TYPE_CHECKING:
+    from functory.cli.main import Commands
+
+_REDRAW_S = 1.0
+_HOME_AND_CLEAR = "\x1b[H\x1b[J"
+
+
+def add_commands(commands: "Commands") -> None:
+    parser = commands.add_parser("scoreboard", help="waiting, running and ended jobs by type")
+    parser.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
+    add_remote(parser, run_scoreboard)
+
+
+async def run_scoreboard(client: Client, arguments: argparse.Namespace) -> int:
+    while True:
+        board = await client.scoreboard()
+        if arguments.watch and sys.stdout.isatty():
+            print(_HOME_AND_CLEAR, end="")
+        print_json(board) if arguments.json else print(render_scoreboard(board), flush=True)
+        if not arguments.watch:
+            return 0
+        await asyncio.sleep(_REDRAW_S)
+
+
+def render_scoreboard(board: Scoreboard) -> str:
+    headers = ["type", "waiting", "deferred", "running", "ok", "retry", "failed", "error", "abandoned"]
+    headers += ["ended/s", "p50 ms", "p95 ms", "wait p95 ms"]
+    rows = [
+        (
+            row.type + (" (paused)" if row.paused else "") + ("" if row.has_handler else " (no handler)"),
+            row.waiting,
+            row.deferred,
+            row.running,
+            row.ok,
+            row.retry,
+            row.failed,
+            row.error,
+            row.abandoned,
+            round(row.ended_per_s, 1),
+            _quantile(row.duration, "p50_ms"),
+            _quantile(row.duration, "p95_ms"),
+            _quantile(row.wait, "p95_ms"),
+        )
+        for row in board.types
+    ]
+    return f"{board.tenant}\n" + render_table(headers, rows)
+
+
+def _quantile(quantiles: Quantiles | None, name: str) -> object:
+    return "-" if quantiles is None else round(getattr(quantiles, name), 1)

@@ -1,0 +1,200 @@
+"""The settings of a daemon: one table of what there is, read once, from three places of growing strength.
+
+`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size
+carries its unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from functory.errors import InvalidConfig
+from functory.logs import Style
+
+ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
+DEFAULT_FILE: Final = Path("functory.toml")
+
+_DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SIZES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_YES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def duration(text: str) -> float:
+    """`30s`, `5m`, `7d` as seconds."""
+    return _quantity(text, _DURATIONS, "a duration such as 500ms, 30s, 5m, 12h or 7d")
+
+
+def size(text: str) -> int:
+    """`64MiB`, `1GB`, `512B` as bytes."""
+    return int(_quantity(text, _SIZES, "a size such as 512B, 64KiB, 64MiB or 1GB"))
+
+
+def count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def switch(text: str) -> bool:
+    if text.lower() not in _YES:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return _YES[text.lower()]
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        raise ValueError(f"{text!r} is not {expected}")
+    return float(match[1]) * units[match[2]]
+
+
+def _setting(default: str, parse: Callable[[str], Any], help_text: str) -> Any:
+    """A field of Settings. The default is written as a user would write it."""
+    return field(
+        default_factory=lambda: parse(default), metadata={"parse": parse, "default": default, "help": help_text}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Effective values, in base units. A setting's name on the outside is the field's without its unit."""
+
+    data_dir: Path = _setting("functory-data", Path, "where the journal, the embedded store and the keys live")
+    store: str = _setting("", str, "sqlite:///path or mongodb://...; empty: SQLite in the data directory")
+    host: str = _setting("127.0.0.1", str, "address to listen on")
+    port: int = _setting("8484", count, "port to listen on; 0 takes a free one")
+    role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
+    processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
+    share_port: bool = _setting("false", switch, "let other daemons listen on the same port")
+
+    slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
+    policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")
+    lease_s: float = _setting("30s", duration, "how long a claimed job is this daemon's without renewal")
+    grace_s: float = _setting("20s", duration, "how long a stopping daemon lets running batches finish")
+    poll_s: float = _setting("1s", duration, "how often to look for what other daemons did")
+    stuck_s: float = _setting("60s", duration, "runnable work without a claim for so long raises an alarm")
+
+    retry_base_s: float = _setting("1s", duration, "first retry delay, before jitter")
+    retry_max_s: float = _setting("10m", duration, "longest retry delay")
+    max_attempts: int = _setting("20", count, "attempts before a job is abandoned")
+    retry_window_s: float = _setting("24h", duration, "a job is abandoned when it is older than this")
+    keep_done_s: float = _setting("7d", duration, "how long ended jobs and their results are kept")
+    keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
+
+    min_isolation: str = _setting(
+        "auto", one_of("auto", "L0", "L1", "L2", "L3"), "tenants' code is refused below it; auto: L2, L1 in a container"
+    )
+    all_tenants_trusted: bool = _setting("false", switch, "allow min_isolation L0: every tenant may read everything")
+    max_contexts: int = _setting("64", count, "warm contexts kept at once")
+    max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
+
+    journal_segment_bytes: int = _setting("64MiB", size, "a journal segment is closed at this size")
+    journal_backlog_bytes: int = _setting("16GiB", size, "intake is refused when so much waits for the store")
+    journal_min_free_bytes: int = _setting("64MiB", size, "intake is refused when the disk has less than this")
+
+    log_style: Style = _setting("text", one_of("text", "json"), "log lines as key=value or as JSON")
+    log_level: str = _setting("INFO", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "least level that is logged")
+    log_jobs: bool = _setting("true", switch, "a log line for each job that enters, starts and stops")
+
+    journal: str = _setting("journal", str, "the journal's folder in the data directory")
+
+    @property
+    def store_url(self) -> str:
+        return self.store or f"sqlite:///{(self.data_dir / 'functory.db').absolute()}"
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.data_dir / self.journal
+
+    @property
+    def slot_count(self) -> int:
+        return self.slots or 2 + len(os.sched_getaffinity(0))
+
+
+class Source(NamedTuple):
+    """A setting as it was given, and where."""
+
+    text: str
+    place: str
+
+
+class Config(NamedTuple):
+    settings: Settings
+    sources: dict[str, Source]
+
+
+def setting_name(field_name: str) -> str:
+    """What users call it: without the unit that their value carries."""
+    return re.sub(r"_(s|bytes)$", "", field_name)
+
+
+def setting_fields() -> dict[str, "Field[Any]"]:
+    return {setting_name(each.name): each for each in fields(Settings)}
+
+
+def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
+    """Raises InvalidConfig, naming the setting, the place and what was expected."""
+    environ = os.environ if environ is None else environ
+    known = setting_fields()
+    sources = {name: Source(str(each.metadata["default"]), "default") for name, each in known.items()}
+    for given in (_from_file(file, known), _from_environment(environ, known), _from_flags(flags)):
+        sources |= given
+    values = {}
+    for name, (text, place) in sources.items():
+        try:
+            values[known[name].name] = known[name].metadata["parse"](text)
+        except ValueError as error:
+            raise InvalidConfig(f"{name} ({place}): {error}") from None
+    settings = Settings(**values)
+    if settings.min_isolation == "L0" and not settings.all_tenants_trusted:
+        raise InvalidConfig("min_isolation=L0 runs tenants' code unconfined: it also needs all_tenants_trusted=true")
+    return Config(settings, sources)
+
+
+def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Source]:
+    path = file or DEFAULT_FILE
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        if file is not None:
+            raise InvalidConfig(f"{file}: there is no such file") from None
+        return {}
+    except (OSError, ValueError) as error:
+        raise InvalidConfig(f"{path}: {error}") from None
+    for name, value in content.items():
+        if name not in known:
+            raise InvalidConfig(f"{path}: {name!r} is not a setting; `functory config` lists them")
+        if isinstance(value, dict | list):
+            raise InvalidConfig(f"{path}: {name} must be a plain value")
+    return {name: Source(_as_text(value), str(path)) for name, value in content.items()}
+
+
+def _from_environment(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:
+    names = {ENVIRONMENT_PREFIX + name.upper(): name for name in known}
+    return {
+        name: Source(environ[variable], f"environment {variable}")
+        for variable, name in names.items()
+        if variable in environ
+    }
+
+
+def _from_flags(flags: Mapping[str, str]) -> dict[str, Source]:
+    return {name: Source(text, f"flag --{name.replace('_', '-')}") for name, text in flags.items()}
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

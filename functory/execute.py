@@ -1,0 +1,239 @@
+"""Running jobs: the scheduler picks a jobtype, a batch of it is claimed, the runner runs it, outcomes go to the outbox.
+
+Ensures: never more claimed than there are slots for; each job that was claimed is released once, with its outcome or
+given back; every lease is known here from claim to release, so that upkeep can renew it. Woken by ingest, by a slot
+that becomes free and by the operator; the poll is only for what other daemons did.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from functory.joblog import JobLog, Started
+from functory.outbox import Ending, Outbox
+from functory.outcomes import give_up, release_of
+from functory.shelf import HandlerCache
+from functory.tenantbook import TenantBook, permitted
+from handlers.model import Handler
+from journal import Clock
+from runner.outcome import Stopped
+from runner.runner import Runner
+from scheduler import Candidate, Pick, Policy
+from scheduler.retry import RetryPolicy
+from store.base import Job, Lease, Store, Unget
+from store.errors import StoreUnavailable
+
+log = logging.getLogger("functory.execute")
+
+_LOOK_AGAIN_S: Final = 0.1
+"""After a claim that found nothing although something waits: its rate domain has no token, or others were quicker."""
+
+
+class Execute:
+    def __init__(
+        self,
+        store: Store,
+        runner: Runner,
+        policy: Policy,
+        outbox: Outbox,
+        tenants: TenantBook,
+        clock: Clock,
+        *,
+        owner: str,
+        lease_s: float,
+        poll_s: float,
+        retry: RetryPolicy,
+        joblog: JobLog | None = None,
+    ) -> None:
+        self._store = store
+        self._runner = runner
+        self._policy = policy
+        self._outbox = outbox
+        self._tenants = tenants
+        self._clock = clock
+        self._owner = owner
+        self._lease_ms = round(lease_s * 1000)
+        self._poll_s = poll_s
+        self._retry = retry
+        self._joblog = joblog
+        self._handlers = HandlerCache(store)
+        self._versions: dict[str, int] = {}
+        """Handlers in force of the types that waited at the last look."""
+        self._untried: dict[str, float] = {}
+        """Runnable types that no claim was tried for, and since when."""
+        self._resting: dict[str, float] = {}
+        """Types whose last claim found nothing, and until when they are left alone."""
+        self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
+        """What runs: the type, and since when."""
+        self._leases: dict[str, int] = {}
+        self._woken = asyncio.Event()
+        self._is_stopping = False
+        self.is_paused = False
+        self.claimed = 0
+        """Jobs claimed so far."""
+
+    # Asked by others
+
+    def wake(self) -> None:
+        """Something may have become runnable."""
+        self._woken.set()
+
+    def leases(self) -> list[Lease]:
+        """Everything claimed and not yet released."""
+        return [Lease(job_id, token) for job_id, token in self._leases.items()]
+
+    def released(self, endings: Sequence[Ending]) -> None:
+        """The outbox has written these."""
+        for ending in endings:
+            if self._leases.get(ending.job.id) == ending.job.token:
+                del self._leases[ending.job.id]
+
+    def note_long_batches(self) -> None:
+        """Tell the scheduler what has been running for how long, so that it need not wait for the end to know."""
+        now_s = self._clock.monotonic_s()
+        for jobtype, began_s in self._slots.values():
+            self._policy.jobs_running(jobtype, now_s - began_s)
+
+    def untried(self, for_s: float) -> list[str]:
+        """Types with runnable work that no claim was tried for in so long."""
+        now_s = self._clock.monotonic_s()
+        return sorted(jobtype for jobtype, since_s in self._untried.items() if now_s - since_s >= for_s)
+
+    async def recycle(self, jobtype: str) -> None:
+        """End the idle contexts of a type, in case one of them is what keeps it from running."""
+        handler = await self._handlers.get(jobtype, self._versions.get(jobtype, 0))
+        if handler is not None:
+            await self._runner.retire(jobtype, handler)
+
+    def hold(self, jobtype: str) -> str:
+        """Why nothing of this type is started here at the moment, in a word."""
+        return self._policy.why_waiting(jobtype).value
+
+    @property
+    def free_slots(self) -> int:
+        return self._policy.board.free_slots
+
+    # The loop
+
+    async def run(self) -> None:
+        """Until cancelled. A store that cannot be reached is asked again at the next poll."""
+        while True:
+            self._woken.clear()
+            try:
+                await self._fill_slots()
+            except StoreUnavailable as error:
+                log.warning("execute.store_unavailable", extra={"reason": str(error)})
+                await asyncio.sleep(self._poll_s)
+            try:
+                async with asyncio.timeout(self._poll_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim no more; let what runs finish for a while, then give back what is left."""
+        self._is_stopping = True
+        if self._slots:
+            await asyncio.wait(list(self._slots), timeout=grace_s)
+        for task in list(self._slots):
+            task.cancel()
+        if self._slots:
+            await asyncio.wait(list(self._slots))
+
+    async def _fill_slots(self) -> None:
+        if not self._may_start():
+            return
+        await self._outbox.room()
+        await self._look()
+        while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
+            self._policy.jobs_started(*pick)
+            self._untried.pop(pick.jobtype, None)
+            task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
+            self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
+            task.add_done_callback(self._slot_done)
+
+    def _may_start(self) -> bool:
+        return not self._is_stopping and not self.is_paused and self.free_slots > 0
+
+    async def _look(self) -> None:
+        """What waits and could run here, for the scheduler."""
+        now_s = self._clock.monotonic_s()
+        self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
+        waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms())
+        runnable = [each for each in waiting if each.handler_version and each.jobtype not in self._resting]
+        self._versions = {each.jobtype: each.handler_version for each in runnable}
+        self._untried = {jobtype: self._untried.get(jobtype, now_s) for jobtype in self._versions}
+        self._policy.set_waiting(
+            [
+                Candidate(each.jobtype, each.waiting, each.oldest_due_ms, self._tenants.of(each.jobtype).max_per_type)
+                for each in runnable
+            ]
+        )
+
+    # One slot
+
+    async def _fill_slot(self, pick: Pick) -> None:
+        """Claim a batch and run it. Claims of several slots run side by side and share a commit."""
+        jobtype = pick.jobtype
+        version = self._versions.get(jobtype, 0)
+        handler = await self._handlers.get(jobtype, version)
+        jobs: list[Job] = []
+        began_s = self._clock.monotonic_s()
+        try:
+            if handler is not None:
+                now_ms = self._clock.now_ms()
+                jobs = await self._store.get_waiting_jobs(
+                    jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                )
+                self._claimed(jobtype, jobs, now_ms)
+                began_s = self._clock.monotonic_s()
+                await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
+        except StoreUnavailable as error:
+            log.warning("execute.store_unavailable", extra={"reason": str(error)})
+        finally:
+            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
+            if not jobs:
+                self._rest(jobtype)
+
+    def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
+        self.claimed += len(jobs)
+        self._leases.update({job.id: job.token for job in jobs})
+        if self._joblog is not None:
+            self._joblog.started([Started(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
+
+    def _rest(self, jobtype: str) -> None:
+        self._policy.update_waiting(Candidate(jobtype, 0))
+        self._resting[jobtype] = self._clock.monotonic_s() + _LOOK_AGAIN_S
+        asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self.wake)
+
+    def _slot_done(self, task: asyncio.Task[None]) -> None:
+        del self._slots[task]
+        self._woken.set()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
+
+    async def _run_batch(self, jobtype: str, handler: Handler, version: int, jobs: Sequence[Job]) -> None:
+        exhausted = [job for job in jobs if job.attempts > self._retry.max_attempts]
+        self._outbox.put([Ending(job, give_up(job, self._clock.now_ms())) for job in exhausted])
+        left = {job.id: job for job in jobs if job.attempts <= self._retry.max_attempts}
+        try:
+            if left:
+                on_stopped = partial(self._on_stopped, left, version)
+                await self._runner.run_jobs(jobtype, list(left.values()), handler, on_stopped)
+        finally:
+            # Given back by the runner, or this daemon is stopping: as far as anybody can tell they did not start.
+            self._outbox.put([Ending(job, Unget(job.id, job.token)) for job in left.values()])
+            left.clear()
+
+    def _on_stopped(self, left: dict[str, Job], version: int, stopped: Sequence[Stopped]) -> None:
+        now_ms = self._clock.now_ms()
+        endings = []
+        for one in stopped:
+            job = left.pop(one.id, None)
+            if job is not None:
+                release = release_of(job, one, version, self._retry, now_ms, random.random())  # noqa: S311 (jitter)
+                endings.append(Ending(job, release, one.new_jobs))
+        self._outbox.put(endings)

@@ -1,0 +1,150 @@
+"""From the journal to the store: every line exactly once, in bulk, as soon as it is there.
+
+Ensures: a line leaves the journal only after the store has it. When the store cannot be reached the lines stay in the
+journal and are tried again; nothing is dropped, and intake goes on until the journal's own limit. A line that the store
+refuses for good is set aside in a file with the reason, so that one bad line does not hold up all others.
+"""
+
+import asyncio
+import base64
+import heapq
+import itertools
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import aiofiles
+
+from functory.jobattributes import to_new_job
+from functory.joblog import Entered, JobLog
+from journal import Clock, Journal, Position, Record, Reservation
+from store.base import JournalPosition, Store
+from store.errors import StoreUnavailable
+
+log = logging.getLogger("functory.ingest")
+
+_BATCH_LINES = 2000
+_RESERVATION_S = 60.0
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 5.0
+
+
+class Ingest:
+    """Implements `functory.seams.Intake`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        clock: Clock,
+        *,
+        reader: str,
+        rejects: Path,
+        on_added: Callable[[], None],
+        joblog: JobLog | None = None,
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._clock = clock
+        self._reader = reader
+        self._rejects = rejects
+        self._on_added = on_added
+        self._joblog = joblog
+        self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self.trouble = ""
+        """Why the store does not take lines now; empty when it does."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            await self._journal.readable()
+            reservation = await self._journal.read_reserve(_BATCH_LINES, _RESERVATION_S)
+            if reservation is None:
+                self._settle()
+                continue
+            try:
+                await self._move(reservation)
+            except StoreUnavailable as error:
+                await self._journal.read_cancel(reservation)
+                self._fail(error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except BaseException:
+                await self._journal.read_cancel(reservation)
+                raise
+            else:
+                pause_s = _FIRST_PAUSE_S
+                self._recovered()
+                self._settle()
+
+    async def flush(self) -> None:
+        """Wait until every line that was acknowledged before this call is in the store."""
+        target = self._journal.write_point
+        if self._journal.read_point >= target:
+            return
+        if self.trouble:
+            raise StoreUnavailable(self.trouble)
+        done = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (target, next(self._order), done))
+        await done
+
+    async def _move(self, reservation: Reservation) -> None:
+        records = await self._journal.read(reservation)
+        now_ms = self._clock.now_ms()
+        end = reservation.span.end
+        position = JournalPosition(self._reader, str(end.segment), end.offset, end.line)
+        try:
+            await self._store.add_jobs(
+                [to_new_job(record, now_ms) for record in records], now_ms=now_ms, position=position
+            )
+        except ValueError:  # InvalidValue of the store among them
+            await self._add_one_by_one(records, now_ms, position)
+        await self._journal.rsync(reservation)
+        if self._joblog is not None:
+            self._joblog.entered([Entered(r.id, r.jobtype, len(r.payload)) for r in records], now_ms)
+        self._on_added()
+
+    async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:
+        """Some line of the batch is not acceptable: find it, keep it aside, let the others through."""
+        for record in records:
+            try:
+                await self._store.add_jobs([to_new_job(record, now_ms)], now_ms=now_ms)
+            except ValueError as error:
+                await self._set_aside(record, str(error))
+        await self._store.add_jobs([], now_ms=now_ms, position=position)
+
+    async def _set_aside(self, record: Record, reason: str) -> None:
+        log.error("job.rejected", extra={"id": record.id, "jobtype": record.jobtype, "reason": reason})
+        line = {
+            "id": record.id,
+            "jobtype": record.jobtype,
+            "reason": reason,
+            "attributes": dict(record.attributes),
+            "payload_base64": base64.b64encode(record.payload).decode(),
+        }
+        async with aiofiles.open(self._rejects, "a") as file:
+            await file.write(json.dumps(line) + "\n")
+
+    def _settle(self) -> None:
+        point = self._journal.read_point
+        while self._waiting and self._waiting[0][0] <= point:
+            _, _, done = heapq.heappop(self._waiting)
+            if not done.done():
+                done.set_result(None)
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        if not self.trouble:
+            log.error("ingest.store_unavailable", extra={"reason": str(error)})
+        self.trouble = str(error)
+        waiting, self._waiting = self._waiting, []
+        for _, _, done in waiting:
+            if not done.done():
+                done.set_exception(StoreUnavailable(self.trouble))
+
+    def _recovered(self) -> None:
+        if self.trouble:
+            log.warning("ingest.store_available")
+            self.trouble = ""

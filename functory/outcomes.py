@@ -1,0 +1,86 @@
+"""What becomes of a job that stopped: archived, tried again, armed for its next round, or given up. Pure."""
+
+import hashlib
+import re
+from typing import Final
+
+from runner.outcome import Stopped
+from scheduler.errors import SchedulerError
+from scheduler.repeat import next_run_ms, parse_repeat
+from scheduler.retry import Abandon, RetryPolicy, decide_retry
+from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
+from store.names import MAX_LOG_BYTES
+
+_ABANDONED_EXITCODE: Final = 504
+_MESSAGE_CHARS: Final = 200
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+
+
+def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now_ms: int, roll: float) -> Release:
+    """`roll` in [0, 1) is the jitter of a retry."""
+    code = Code(stopped.code)
+    duration_us = round(stopped.duration_ms * 1000)
+    message = "" if code in (Code.OK, Code.RETRY) else last_line(stopped.result)
+    outcome = Outcome(
+        code,
+        stopped.exitcode,
+        now_ms - duration_us // 1000,
+        duration_us,
+        stopped.result,
+        stopped.log[-MAX_LOG_BYTES:],
+        version,
+        stopped.level.name,
+        fingerprint(stopped.exitcode, message) if message else "",
+        message,
+    )
+    if code in (Code.OK, Code.FAILED):
+        next_ms = next_round_ms(job, outcome.started_ms, now_ms)
+        return Archive(job.id, job.token, outcome) if next_ms is None else Rearm(job.id, job.token, next_ms, outcome)
+    verdict = decide_retry(
+        retry,
+        attempts=job.attempts,
+        begun_ms=job.create_ms,
+        now_ms=now_ms,
+        roll=roll,
+        asked_s=None if stopped.retry_after_ms is None else stopped.retry_after_ms / 1000,
+    )
+    if isinstance(verdict, Abandon):
+        return Archive(job.id, job.token, outcome._replace(code=Code.ABANDONED))
+    return Retry(job.id, job.token, verdict.at_ms, outcome._replace(result=None))
+
+
+def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:
+    """When a repeating job is due again; None when it does not repeat, or has no next round."""
+    if not job.repeat:
+        return None
+    try:
+        repeat = parse_repeat(job.repeat)
+        return next_run_ms(repeat, scheduled_ms=job.due_ms, started_ms=started_ms, finished_ms=now_ms)
+    except SchedulerError:
+        return None
+
+
+def give_up(job: Job, now_ms: int) -> Release:
+    """A job whose attempts were used up by daemons that vanished while it ran."""
+    message = f"given up before attempt {job.attempts}: the runner was lost each time it ran"
+    outcome = Outcome(
+        Code.ABANDONED,
+        _ABANDONED_EXITCODE,
+        now_ms,
+        result=message.encode(),
+        fingerprint=fingerprint(_ABANDONED_EXITCODE, "lost"),
+        message=message,
+    )
+    return Archive(job.id, job.token, outcome)
+
+
+def last_line(result: bytes) -> str:
+    """The end of an error text, where the cause stands."""
+    lines = result[-2000:].decode("utf-8", "replace").strip().splitlines()
+    return "".join(char if char.isprintable() else " " for char in lines[-1])[:_MESSAGE_CHARS] if lines else ""
+
+
+def fingerprint(exitcode: int, message: str) -> str:
+    """The same for errors that differ only in numbers, addresses and quoted values."""
+    kind = _VARYING.sub("?", message)
+    return hashlib.blake2s(f"{exitcode} {kind}".encode("utf-8", "replace"), digest_size=8).hexdigest()

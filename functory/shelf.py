@@ -1,0 +1,32 @@
+"""The handlers in force, as the runner wants them: kept by version, so that a look costs a database read only after a
+change."""
+
+import json
+from collections import OrderedDict
+
+from handlers.model import Handler
+from handlers.validation import parse_handler
+from store.base import Store
+
+_KEPT = 2000
+
+
+class HandlerCache:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._handlers: OrderedDict[str, tuple[int, Handler]] = OrderedDict()
+
+    async def get(self, jobtype: str, version: int) -> Handler | None:
+        """The handler of that version; None when it was deleted in the meantime."""
+        known = self._handlers.get(jobtype)
+        if known is not None and known[0] == version:
+            self._handlers.move_to_end(jobtype)
+            return known[1]
+        stored = await self._store.get_handler(jobtype.partition("-")[0], jobtype, version)
+        if stored is None:
+            return None
+        handler = parse_handler(json.loads(stored.data))
+        self._handlers[jobtype] = (version, handler)
+        while len(self._handlers) > _KEPT:
+            self._handlers.popitem(last=False)
+        return handler

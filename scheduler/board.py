@@ -1,0 +1,120 @@
+"""The facts that every policy decides on: what waits, what runs, and under which caps.
+
+Owns the counts and nothing else: it chooses nothing and knows no order. Ensures: the numbers of slots held, by type, by
+tenant and in all, agree with each other. Forgets a type as soon as nothing of it waits or runs, so it grows with what
+is there and not with what has been.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.errors import NotRunning
+from scheduler.values import Candidate, Hold, TenantTerms, check_terms, tenant_of
+
+
+class TenantState:
+    __slots__ = ("name", "slots_held", "terms", "types")
+
+    def __init__(self, name: str, terms: TenantTerms) -> None:
+        self.name = name
+        self.terms = terms
+        self.slots_held = 0
+        self.types = 0
+        """How many of its types wait or run."""
+
+    @property
+    def is_capped(self) -> bool:
+        return self.terms.max_slots is not None and self.slots_held >= self.terms.max_slots
+
+
+class TypeState:
+    __slots__ = ("jobtype", "max_slots", "oldest_due_ms", "slots_held", "tenant", "waiting")
+
+    def __init__(self, jobtype: str, tenant: TenantState) -> None:
+        self.jobtype = jobtype
+        self.tenant = tenant
+        self.waiting = 0
+        self.oldest_due_ms = 0
+        self.max_slots: int | None = None
+        self.slots_held = 0
+
+    @property
+    def is_capped(self) -> bool:
+        return self.max_slots is not None and self.slots_held >= self.max_slots
+
+
+class Board:
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.slots_held = 0
+        self.types: dict[str, TypeState] = {}
+        self.tenants: dict[str, TenantState] = {}
+
+    @property
+    def free_slots(self) -> int:
+        return self.slots - self.slots_held
+
+    def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
+        """These are the tenants. One that is not named is forgotten, unless something of it waits or runs."""
+        for name, theirs in terms.items():
+            check_terms(name, theirs)
+        for name in [name for name, state in self.tenants.items() if name not in terms and state.types == 0]:
+            del self.tenants[name]
+        for name, theirs in terms.items():
+            self._tenant(name).terms = theirs
+
+    def put(self, candidate: Candidate) -> TypeState:
+        state = self._type(candidate.jobtype)
+        state.waiting = candidate.waiting
+        state.oldest_due_ms = candidate.oldest_due_ms
+        state.max_slots = candidate.max_slots
+        self._forget_if_idle(state)
+        return state
+
+    def start(self, jobtype: str, count: int) -> TypeState:
+        state = self._type(jobtype)
+        state.waiting = max(state.waiting - count, 0)
+        state.slots_held += 1
+        state.tenant.slots_held += 1
+        self.slots_held += 1
+        return state
+
+    def stop(self, jobtype: str) -> TypeState:
+        state = self.types.get(jobtype)
+        if state is None or state.slots_held == 0:
+            raise NotRunning(f"no batch of {jobtype} is running: jobs_stopped needs a jobs_started before it")
+        state.slots_held -= 1
+        state.tenant.slots_held -= 1
+        self.slots_held -= 1
+        self._forget_if_idle(state)
+        return state
+
+    def hold(self, jobtype: str) -> Hold | None:
+        """What keeps the type from starting under any policy."""
+        state = self.types.get(jobtype)
+        if state is None or state.waiting == 0:
+            return Hold.NOT_WAITING
+        if state.is_capped:
+            return Hold.TYPE_CAP
+        if state.tenant.is_capped:
+            return Hold.TENANT_CAP
+        if self.free_slots <= 0:
+            return Hold.NO_SLOT
+        return None
+
+    def _type(self, jobtype: str) -> TypeState:
+        state = self.types.get(jobtype)
+        if state is None:
+            state = self.types[jobtype] = TypeState(jobtype, self._tenant(tenant_of(jobtype)))
+            state.tenant.types += 1
+        return state
+
+    def _tenant(self, name: str) -> TenantState:
+        state = self.tenants.get(name)
+        if state is None:
+            state = self.tenants[name] = TenantState(name, TenantTerms())
+        return state
+
+    def _forget_if_idle(self, state: TypeState) -> None:
+        if state.waiting == 0 and state.slots_held == 0:
+            del self.types[state.jobtype]
+            state.tenant.types -= 1

@@ -1,0 +1,205 @@
+"""The default policy: deficit round robin over runner-seconds, tenant first, then jobtype.
+
+Guarantees, among tenants that have work: shares of runner time in proportion to weights, whatever the number and length
+of their jobs; no starvation; no credit for absence beyond a short burst, and no debt for the use of idle slots.
+A batch is charged at its start with what its type has been taking and corrected at its end. Caps are kept.
+
+Jobs are not interrupted, so a fair order is not enough: whoever fills all slots with 60-second jobs makes all others
+wait a minute. So, where there is more than one tenant and more than one slot:
+
+- one tenant leaves `reserve_slots` to the others (short jobs may borrow them, if `borrow_s` says so);
+- long jobs of all tenants together leave as many to shorter ones, if there are three slots or more. A type that was
+  never measured counts as long, but the first batch of a tenant that holds nothing may use one of those slots.
+
+Hence it is work-conserving but for those slots. docs/scheduler.md.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+
+from scheduler.board import TenantState, TypeState
+from scheduler.costs import Pace
+from scheduler.fair_queue import FairQueue, Rival
+from scheduler.policy import Policy
+from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
+
+
+class Charge:
+    """What a running batch has been charged with so far."""
+
+    __slots__ = ("cost_s", "is_long")
+
+    def __init__(self, cost_s: float, is_long: bool) -> None:
+        self.cost_s = cost_s
+        self.is_long = is_long
+
+
+class DeficitRoundRobin(Policy):
+    def __init__(self, options: SchedulerOptions) -> None:
+        super().__init__(options)
+        self._tenants = FairQueue(len(Pace), options.burst_s)
+        self._types: dict[str, FairQueue] = {}
+        self._charges: dict[str, deque[Charge]] = {}
+        self._kept_slots = options.reserve_slots
+        self._long_held = 0
+        """Slots with long jobs, and with those of which it is not known."""
+        self._has_rivals = False
+
+    def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
+        if self.board.free_slots <= 0:
+            return None
+        first = self._tenants.first(self._slowest_of_all())
+        if first is None:
+            return None
+        tenant = self.board.tenants[first.name]
+        slowest = self._slowest_of(tenant)
+        queue = self._types[tenant.name]
+        rival = queue.first(slowest)
+        assert rival is not None, "a tenant stands in the queue only with a type that may run"
+        return self._size(tenant, self._prefer_warm(queue, rival, slowest, warm))
+
+    def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
+        super().set_tenants(terms)
+        self._types = {name: queue for name, queue in self._types.items() if name in self.board.tenants}
+        self._tenants.forget_settled(but=self.board.tenants)
+        self._place_all()
+
+    def set_waiting(self, candidates: Iterable[Candidate]) -> None:
+        super().set_waiting(candidates)
+        for queue in self._types.values():
+            queue.forget_settled(but=self.board.types)
+
+    def update_waiting(self, candidate: Candidate) -> None:
+        old = self.board.types.get(candidate.jobtype)
+        is_placed = (
+            old is not None and old.waiting > 0 and candidate.waiting > 0 and old.max_slots == candidate.max_slots
+        )
+        state = self.board.put(candidate)
+        if not is_placed:
+            self._place(state)
+
+    def jobs_started(self, jobtype: str, count: int) -> None:
+        state = self.board.start(jobtype, count)
+        charge = Charge(self.costs.expect_s(jobtype, count), self.costs.pace(jobtype) >= Pace.UNKNOWN)
+        self._charges.setdefault(jobtype, deque()).append(charge)
+        self._long_held += charge.is_long
+        tenant, queue = self._rivals_of(state)
+        self._tenants.serve(tenant, charge.cost_s)
+        queue.serve(queue.rival(jobtype), charge.cost_s)
+        self._place(state)
+
+    def jobs_running(self, jobtype: str, runner_s: float) -> None:
+        state, charges = self.board.types.get(jobtype), self._charges.get(jobtype)
+        if state is None or not charges or runner_s <= charges[0].cost_s:
+            return
+        self.costs.overrun(jobtype, runner_s)
+        if runner_s > self.options.long_s and not charges[0].is_long:
+            charges[0].is_long = True
+            self._long_held += 1
+        self._correct(state, runner_s - charges[0].cost_s)
+        charges[0].cost_s = runner_s
+        self._place(state)
+
+    def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
+        state = self.board.stop(jobtype)
+        runner_s = max(runner_s, 0.0)
+        self.costs.learn(jobtype, count, runner_s)
+        # The oldest charge, though another batch of the type may have stopped: over all of them the sums agree.
+        charges = self._charges[jobtype]
+        charge = charges.popleft()
+        if not charges:
+            del self._charges[jobtype]
+        self._long_held -= charge.is_long
+        self._correct(state, runner_s - charge.cost_s)
+        self._place(state)
+
+    def why_waiting(self, jobtype: str) -> Hold:
+        hold = self.board.hold(jobtype)
+        if hold is not None:
+            return hold
+        tenant = self.board.types[jobtype].tenant
+        if self.costs.pace(jobtype) <= self._slowest_of(tenant):
+            return Hold.TURN
+        return Hold.TENANT_SHARE if self._has_its_share(tenant) else Hold.LONG_WORK
+
+    def _slowest_of_all(self) -> Pace:
+        """The slowest pace that may start now, whoever's it is. UNKNOWN is for tenants that hold nothing."""
+        slots, kept = self.options.slots, self._kept_slots
+        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:
+            return Pace.LONG
+        return Pace.UNKNOWN if kept == 1 or self._long_held < slots - 1 else Pace.MEDIUM
+
+    def _slowest_of(self, tenant: TenantState) -> Pace:
+        """The slowest pace that this tenant may start now."""
+        if self._has_its_share(tenant):
+            return Pace.SHORT
+        slowest = self._slowest_of_all()
+        return Pace.MEDIUM if slowest is Pace.UNKNOWN and tenant.slots_held else slowest
+
+    def _has_its_share(self, tenant: TenantState) -> bool:
+        return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots
+
+    def _prefer_warm(self, queue: FairQueue, first: Rival, slowest: Pace, warm: Collection[str]) -> str:
+        """A sibling with a warm context, while that keeps the types of the tenant within the slack of each other."""
+        best = None
+        if first.name in warm:
+            return first.name
+        latest_s = first.turn_s + self.options.warm_slack_s
+        for jobtype in warm:
+            rival = queue.get(jobtype)
+            if rival is not None and rival.lane is not None and rival.lane <= slowest and rival.turn_s <= latest_s:
+                best, latest_s = rival, rival.turn_s
+        return first.name if best is None else best.name
+
+    def _size(self, tenant: TenantState, jobtype: str) -> Pick:
+        if not self._has_its_share(tenant):
+            return self.pick(jobtype)
+        waiting = self.board.types[jobtype].waiting
+        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.borrow_s))
+
+    def _correct(self, state: TypeState, by_s: float) -> None:
+        tenant, queue = self._rivals_of(state)
+        self._tenants.correct(tenant, by_s)
+        queue.correct(queue.rival(state.jobtype), by_s)
+
+    def _rivals_of(self, state: TypeState) -> tuple[Rival, FairQueue]:
+        """The tenant among the tenants, and the queue of its types."""
+        name = state.tenant.name
+        queue = self._types.get(name)
+        if queue is None:
+            queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s)
+        return self._tenants.rival(name, state.tenant.terms.weight), queue
+
+    def _place(self, state: TypeState) -> None:
+        """After any change to a type: where it stands among its siblings, and its tenant among the tenants."""
+        _, queue = self._rivals_of(state)
+        rival = queue.rival(state.jobtype)
+        if state.waiting and not state.is_capped:
+            queue.enter(rival, self.costs.pace(state.jobtype))
+        else:
+            queue.leave(rival)
+            if not state.tenant.types:
+                queue.clear()
+            if not self.board.types:
+                self._tenants.clear()
+        if self._has_rivals != (len(self.board.tenants) > 1):
+            self._place_all()
+        else:
+            self._place_tenant(state.tenant)
+
+    def _place_tenant(self, tenant: TenantState) -> None:
+        """In the lane of the quickest work that it has, and that it may start as far as its own slots go."""
+        queue = self._types.get(tenant.name)
+        lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
+        rival = self._tenants.rival(tenant.name, tenant.terms.weight)
+        if lane is None or (lane > Pace.SHORT and self._has_its_share(tenant)):
+            self._tenants.leave(rival)
+        elif lane == Pace.UNKNOWN and tenant.slots_held:
+            self._tenants.enter(rival, Pace.LONG)
+        else:
+            self._tenants.enter(rival, lane)
+
+    def _place_all(self) -> None:
+        self._has_rivals = len(self.board.tenants) > 1
+        for tenant in self.board.tenants.values():
+            self._place_tenant(tenant)

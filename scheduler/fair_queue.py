@@ -1,0 +1,131 @@
+"""A queue of rivals served in proportion to their weights: deficit round robin with the rounds computed, not walked.
+
+Each rival has a `turn`: the round in which it may go again, in seconds of service per unit of weight. Serving it moves
+its turn by cost / weight; the lowest turn goes next; `round_s` is the highest turn that was ever served, and what a
+rival's turn lags behind it is its deficit. To walk a thousand empty rounds until a 60-second debt is paid, or to
+compare two numbers, gives the same order; this compares. (Known as start-time fair queueing.)
+
+Who comes back after a pause continues at its own turn, but not further back than `burst_s` behind the round: absence
+earns no credit beyond that, and costs nothing.
+
+Rivals stand in lanes, so that "the first of those in lanes 0..n" is found without passing over the others. A rival
+whose lane was passed over keeps its place among those of its lane, and no more credit than one who was away.
+
+Cost: O(log n) for a change, O(lanes) for a look, amortized.
+"""
+
+import heapq
+from collections.abc import Container
+
+
+class Rival:
+    __slots__ = ("lane", "name", "place", "ticket", "turn_s", "weight")
+
+    def __init__(self, name: str, weight: float) -> None:
+        self.name = name
+        self.weight = weight
+        self.turn_s = 0.0
+        self.lane: int | None = None
+        """None: not in the queue."""
+        self.place = 0.0
+        """The turn under which it stands in its lane's heap."""
+        self.ticket = 0
+        """Of its one valid entry there; entries with other tickets are leftovers."""
+
+
+class FairQueue:
+    def __init__(self, lanes: int, burst_s: float) -> None:
+        self.round_s = 0.0
+        self._burst_s = burst_s
+        self._rivals: dict[str, Rival] = {}
+        self._lanes: list[list[tuple[float, int, Rival]]] = [[] for _ in range(lanes)]
+        self._last_ticket = 0
+
+    def get(self, name: str) -> Rival | None:
+        return self._rivals.get(name)
+
+    def rival(self, name: str, weight: float = 1.0) -> Rival:
+        """The rival of that name, old or new, with this weight from now on."""
+        rival = self._rivals.get(name)
+        if rival is None:
+            rival = self._rivals[name] = Rival(name, weight)
+            rival.turn_s = self._earliest(rival)
+        rival.weight = weight
+        return rival
+
+    def enter(self, rival: Rival, lane: int) -> None:
+        """Stand in that lane; again after every change of its turn. Without a change it keeps its place."""
+        if rival.lane is None:
+            rival.turn_s = max(rival.turn_s, self._earliest(rival))
+        elif rival.lane == lane and rival.place == rival.turn_s:
+            return
+        self._last_ticket += 1
+        rival.lane, rival.place, rival.ticket = lane, rival.turn_s, self._last_ticket
+        heap = self._lanes[lane]
+        if len(heap) > 64 and len(heap) > 4 * len(self._rivals):
+            heap[:] = [entry for entry in heap if entry[2].ticket == entry[1]]
+            heapq.heapify(heap)
+        heapq.heappush(heap, (rival.place, rival.ticket, rival))
+
+    def leave(self, rival: Rival) -> None:
+        rival.lane, rival.ticket = None, 0
+
+    def first(self, last_lane: int) -> Rival | None:
+        """Whose turn it is among those in lanes 0..last_lane. At equal turns the lower lane goes first."""
+        best, best_turn = None, 0.0
+        for lane in range(last_lane + 1):
+            rival = self._head(lane)
+            if rival is not None:
+                turn = max(rival.turn_s, self._earliest(rival))
+                if best is None or turn < best_turn:
+                    best, best_turn = rival, turn
+        return best
+
+    def lowest_lane(self) -> int | None:
+        for lane in range(len(self._lanes)):
+            if self._head(lane) is not None:
+                return lane
+        return None
+
+    def serve(self, rival: Rival, cost_s: float) -> None:
+        """It is served now, and that is likely to cost so much. Follow with `enter` or `leave`."""
+        turn = max(rival.turn_s, self._earliest(rival))
+        self.round_s = max(self.round_s, turn)
+        rival.turn_s = turn + cost_s / rival.weight
+
+    def correct(self, rival: Rival, by_s: float) -> None:
+        """It cost more (or less) than was charged. Follow with `enter` or `leave`."""
+        rival.turn_s += by_s / rival.weight
+
+    def forget_settled(self, but: Container[str], most_away: int = 1000) -> None:
+        """Drop those that are away and owe nothing: a newcomer of that name would stand no better.
+
+        Of those that owe something, no more than `most_away` are remembered, the deepest in debt.
+        """
+        away = [rival for rival in self._rivals.values() if rival.lane is None and rival.name not in but]
+        away.sort(key=lambda rival: rival.turn_s)
+        spare = len(away) - most_away
+        for n, rival in enumerate(away):
+            if n < spare or rival.turn_s <= self._earliest(rival):
+                del self._rivals[rival.name]
+
+    def clear(self) -> None:
+        """Nobody waits and nobody is served: what was owed was owed to no one."""
+        self._rivals.clear()
+        for heap in self._lanes:
+            heap.clear()
+
+    def __len__(self) -> int:
+        return len(self._rivals)
+
+    def _earliest(self, rival: Rival) -> float:
+        return self.round_s - self._burst_s / rival.weight
+
+    def _head(self, lane: int) -> Rival | None:
+        heap = self._lanes[lane]
+        while heap:
+            _, ticket, rival = heap[0]
+            if rival.ticket == ticket:
+                return rival
+            heapq.heappop(heap)
+        return None

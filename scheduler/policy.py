@@ -1,0 +1,86 @@
+"""The contract of a policy, and the bookkeeping that all of them share.
+
+A policy is one file: a subclass with `select_jobtype_to_run`. It is told what waits, what started and what stopped, and
+answers which jobtype comes next and how many of its jobs. Pure: no I/O, no clock, no dice of its own; the same calls
+give the same answers. Not safe for threads: one event loop owns it.
+
+The caller's loop, for one free slot:
+
+    while pick := policy.select_jobtype_to_run(warm):
+        policy.jobs_started(*pick)                     # before anything is awaited: the slot is taken now
+        ... claim, run, release ...
+        policy.jobs_stopped(pick.jobtype, jobs_run, runner_s)
+"""
+
+import abc
+from collections.abc import Collection, Iterable, Mapping
+
+from scheduler.board import Board
+from scheduler.costs import Costs
+from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
+
+
+class Policy(abc.ABC):
+    def __init__(self, options: SchedulerOptions) -> None:
+        self.options = options
+        self.board = Board(options.slots)
+        self.costs = Costs(options)
+
+    @abc.abstractmethod
+    def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
+        """What to start on a free slot; None when nothing may start before something stops or arrives.
+
+        warm: the jobtypes that have an idle context right now; a hint. Changes nothing: asked twice without a
+        `jobs_started` between, it answers the same (but for a policy with dice).
+        Ensures: slots and caps are never exceeded.
+        """
+
+    def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
+        """All tenants there are, idle ones too: a slot is kept for them. Without this, those seen waiting.
+
+        Raises InvalidOptions (nothing is changed) for a weight or a cap that cannot be.
+        """
+        self.board.set_tenants(terms)
+
+    def set_waiting(self, candidates: Iterable[Candidate]) -> None:
+        """All jobtypes that wait; one that is not named has nothing waiting. Cost: on their number."""
+        listed = set()
+        for candidate in candidates:
+            listed.add(candidate.jobtype)
+            self.update_waiting(candidate)
+        for state in [state for state in self.board.types.values() if state.jobtype not in listed and state.waiting]:
+            self.update_waiting(Candidate(state.jobtype, 0, 0, state.max_slots))
+
+    def update_waiting(self, candidate: Candidate) -> None:
+        """One jobtype's news: jobs were added, or a claim found none (waiting 0)."""
+        self.board.put(candidate)
+
+    def jobs_started(self, jobtype: str, count: int) -> None:
+        """A batch took a slot. Its jobs are not waiting any more."""
+        self.board.start(jobtype, count)
+
+    def jobs_running(self, jobtype: str, runner_s: float) -> None:
+        """The longest-running batch of this type has not stopped after so long.
+
+        Told now and then (with the renewal of leases, say), so that a type which turns slow is known to be slow before
+        its first batch ends. Nothing depends on it being told.
+        """
+        self.costs.overrun(jobtype, runner_s)
+
+    def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
+        """A batch gave its slot back after `runner_s`, having run `count` jobs (0: the claim came back empty).
+
+        Raises NotRunning when no batch of this type is running.
+        """
+        self.board.stop(jobtype)
+        self.costs.learn(jobtype, count, runner_s)
+
+    def why_waiting(self, jobtype: str) -> Hold:
+        """Why nothing of it is started at the moment."""
+        return self.board.hold(jobtype) or Hold.TURN
+
+    def pick(self, jobtype: str) -> Pick:
+        """This type, in a batch of the usual size."""
+        waiting = self.board.types[jobtype].waiting
+        count = self.costs.batch_size(jobtype, waiting, self.board.free_slots, self.options.target_batch_s)
+        return Pick(jobtype, count)

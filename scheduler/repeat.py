@@ -1,0 +1,177 @@
+"""Repeating jobs: `BASE, modifier, modifier…` says when the next round is due.
+
+Owns the syntax and the arithmetic, which is SQLite's for its date modifiers, in whole seconds UTC: modifiers apply from
+left to right; a month or year that lacks the day runs over into the next month (January 31 + 1 month is March 2 or 3).
+
+    repeat    = canned | base "," modifier {"," modifier}
+    canned    = HOURLY | DAILY | WEEKLY           (FINISHED, +1 HOUR | +1 DAY | +7 DAYS)
+    base      = SCHEDULED | STARTED | FINISHED
+    modifier  = ("+" | "-") number unit | START OF (DAY | MONTH | YEAR) | WEEKDAY (0…6, 0 = Sunday)
+    unit      = SECOND[S] | MINUTE[S] | HOUR[S] | DAY[S] | MONTH[S] | YEAR[S]
+
+In any letter case, with any spaces. `SCHEDULED, +1 HOUR` catches up: after an outage the next round may be in the past.
+A pattern whose next round is not after its base would run the job again at once, for ever: RepeatStuck.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from scheduler.errors import InvalidRepeat, RepeatOutOfRange, RepeatStuck
+
+MAX_CHARS: Final = 200
+MAX_MODIFIERS: Final = 10
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIXED: Final = {
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(days=1),
+}
+_MONTHS: Final = {"MONTH": 1, "YEAR": 12}
+_SHIFT = re.compile(r"([+-]) ?([0-9]{1,9}) (SECOND|MINUTE|HOUR|DAY|MONTH|YEAR)S?")
+_START = re.compile(r"START OF (DAY|MONTH|YEAR)")
+_WEEKDAY = re.compile(r"WEEKDAY ([0-6])")
+
+
+class Base(StrEnum):
+    """The moment from which the next round is reckoned."""
+
+    SCHEDULED = "SCHEDULED"
+    STARTED = "STARTED"
+    FINISHED = "FINISHED"
+
+
+class Shift(NamedTuple):
+    amount: int
+    unit: str
+
+    def apply(self, at: datetime) -> datetime:
+        if self.unit in _FIXED:
+            return at + self.amount * _FIXED[self.unit]
+        years, month = divmod(at.month - 1 + self.amount * _MONTHS[self.unit], 12)
+        return at.replace(year=at.year + years, month=month + 1, day=1) + timedelta(days=at.day - 1)
+
+    def __str__(self) -> str:
+        return f"{self.amount:+d} {self.unit}{'' if abs(self.amount) == 1 else 'S'}"
+
+
+class StartOf(NamedTuple):
+    unit: str
+
+    def apply(self, at: datetime) -> datetime:
+        day = at.replace(hour=0, minute=0, second=0)
+        if self.unit == "DAY":
+            return day
+        return day.replace(day=1) if self.unit == "MONTH" else day.replace(month=1, day=1)
+
+    def __str__(self) -> str:
+        return f"START OF {self.unit}"
+
+
+class Weekday(NamedTuple):
+    """The next such day, at the same time; the same day if it is one. 0 is Sunday."""
+
+    day: int
+
+    def apply(self, at: datetime) -> datetime:
+        return at + timedelta(days=(self.day - at.isoweekday()) % 7)
+
+    def __str__(self) -> str:
+        return f"WEEKDAY {self.day}"
+
+
+Modifier = Shift | StartOf | Weekday
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    base: Base
+    modifiers: tuple[Modifier, ...]
+
+    def __str__(self) -> str:
+        return ", ".join([self.base, *map(str, self.modifiers)])
+
+
+CANNED: Final = {
+    "HOURLY": Repeat(Base.FINISHED, (Shift(1, "HOUR"),)),
+    "DAILY": Repeat(Base.FINISHED, (Shift(1, "DAY"),)),
+    "WEEKLY": Repeat(Base.FINISHED, (Shift(7, "DAY"),)),
+}
+
+
+def parse_repeat(text: str) -> Repeat:
+    """Raises InvalidRepeat, which says what part is wrong and what it could be."""
+    parts = _split(text)
+    if len(parts) == 1 and parts[0] in CANNED:
+        return CANNED[parts[0]]
+    if parts[0] not in Base.__members__:
+        raise InvalidRepeat(
+            f"a repeat begins with {', '.join(Base)}, or is one of {', '.join(CANNED)}; not {parts[0]!r:.60}"
+        )
+    if len(parts) == 1:
+        raise InvalidRepeat(f"{parts[0]} needs a modifier after it, as in '{parts[0]}, +1 HOUR'")
+    return Repeat(Base[parts[0]], tuple(map(_parse_modifier, parts[1:])))
+
+
+def parse_modifiers(text: str) -> tuple[Modifier, ...]:
+    """Modifiers without a base, as in a `retryAfter` of '+10 MINUTES'. Raises InvalidRepeat."""
+    return tuple(map(_parse_modifier, _split(text)))
+
+
+def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_ms: int) -> int:
+    """When the next round is due. May be in the past, for the caller to run at once.
+
+    Raises RepeatStuck or RepeatOutOfRange. Called with the time of submission for all three, it finds most patterns
+    that cannot work before the job is accepted.
+    """
+    base_ms = {Base.SCHEDULED: scheduled_ms, Base.STARTED: started_ms, Base.FINISHED: finished_ms}[repeat.base]
+    due_ms = apply_modifiers(repeat.modifiers, base_ms)
+    if due_ms <= base_ms:
+        raise RepeatStuck(
+            f"'{repeat}' does not lead forward from {_at(base_ms):%Y-%m-%d %H:%M:%S} UTC: "
+            "put an advance such as +1 DAY in it, before START OF or WEEKDAY"
+        )
+    return due_ms
+
+
+def apply_modifiers(modifiers: tuple[Modifier, ...], at_ms: int) -> int:
+    """In whole seconds: the milliseconds of `at_ms` are cut off. Raises RepeatOutOfRange outside years 1 to 9999."""
+    try:
+        at = _at(at_ms)
+        for modifier in modifiers:
+            at = modifier.apply(at)
+    except (OverflowError, ValueError) as error:
+        pattern = ", ".join(map(str, modifiers))
+        raise RepeatOutOfRange(f"'{pattern}' from {at_ms} ms leaves the years 1 to 9999") from error
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _at(at_ms: int) -> datetime:
+    return _EPOCH + timedelta(seconds=at_ms // 1000)
+
+
+def _split(text: str) -> list[str]:
+    if len(text) > MAX_CHARS:
+        raise InvalidRepeat(f"a repeat has at most {MAX_CHARS} characters, this one has {len(text)}")
+    parts = [" ".join(part.upper().split()) for part in text.split(",")]
+    if len(parts) > MAX_MODIFIERS + 1:
+        raise InvalidRepeat(f"a repeat has at most {MAX_MODIFIERS} modifiers, this one has {len(parts) - 1}")
+    return parts
+
+
+def _parse_modifier(part: str) -> Modifier:
+    if match := _SHIFT.fullmatch(part):
+        sign, digits, unit = match.groups()
+        return Shift(int(sign + digits), unit)
+    if match := _START.fullmatch(part):
+        return StartOf(match[1])
+    if match := _WEEKDAY.fullmatch(part):
+        return Weekday(int(match[1]))
+    raise InvalidRepeat(
+        f"{part!r:.60} is not a modifier: +N or -N with SECONDS, MINUTES, HOURS, DAYS, MONTHS or YEARS; "
+        "START OF DAY, MONTH or YEAR; WEEKDAY 0 to 6"
+    )

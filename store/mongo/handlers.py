@@ -1,0 +1,144 @@
+"""Handlers by jobtype and version.
+
+`shelf` has one document per jobtype: the last version given and the version in force. A version is
+numbered there first, then written, then put in force, unless a later one is already: so a reader finds a
+whole version or the one before it.
+"""
+
+from store.checks import check_handler, check_range
+from store.errors import Conflict, NotFound
+from store.mongo import schema
+from store.mongo.core import Core, once, repeatable
+from store.mongo.driver import Document, find_and_update, upserted
+from store.names import check_jobtype, check_tenant
+from store.values.records import Handler, HandlerSummary
+
+
+class Handlers(Core):
+    @once
+    async def set_handler(
+        self,
+        tenant: str,
+        jobtype: str,
+        *,
+        lang: str,
+        data: bytes,
+        now_ms: int,
+        author: str = "",
+        keep: int = 50,
+    ) -> Handler:
+        check_jobtype(tenant, jobtype)
+        check_handler(lang, data, author)
+        check_range("keep", keep, 1, 10_000)
+        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author))
+        await self._drop_old(jobtype, keep)
+        return handler
+
+    @repeatable
+    async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
+        check_jobtype(tenant, jobtype)
+        return await self._handler(jobtype, version)
+
+    @once
+    async def delete_handler(self, tenant: str, jobtype: str) -> bool:
+        check_jobtype(tenant, jobtype)
+        done = await self.collections.shelf.update_one(
+            {"_id": jobtype, "current": {"$gt": 0}}, {"$set": {"current": 0}}
+        )
+        return done.modified_count == 1
+
+    @once
+    async def roll_back_handler(
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
+    ) -> Handler:
+        check_jobtype(tenant, jobtype)
+        old = await self._handler(jobtype, version)
+        if old is None:
+            raise NotFound(f"{jobtype} has no version {version} of its handler (any more)")
+        check_handler(old.lang, old.data, author)
+        return await self._put_in_force(Handler(jobtype, 0, now_ms, old.lang, old.data, author, version))
+
+    @repeatable
+    async def list_handlers(self, tenant: str) -> list[HandlerSummary]:
+        which = {"_id": schema.types_of(check_tenant(tenant)), "current": {"$gt": 0}}
+        shelf = await self.collections.shelf.find(which).sort("_id", 1).to_list(None)
+        keys = [_key(row["_id"], row["current"]) for row in shelf]
+        rows = await self.collections.versions.find({"_id": {"$in": keys}}, {"data": 0}).sort("type", 1).to_list(None)
+        return [_summary(row, row["version"]) for row in rows]
+
+    @repeatable
+    async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
+        check_jobtype(tenant, jobtype)
+        current = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)
+        found = self.collections.versions.find({"type": jobtype}, {"data": 0}).sort("version", -1)
+        return [_summary(row, current) for row in await found.to_list(None)]
+
+    async def _handler(self, jobtype: str, version: int | None) -> Handler | None:
+        if version is None:
+            version = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)
+        found = await self.collections.versions.find_one({"_id": _key(jobtype, version or 0)})
+        if found is None:
+            return None
+        return Handler(
+            jobtype,
+            found["version"],
+            found["created"],
+            found["lang"],
+            bytes(found["data"]),
+            found["author"],
+            found["restored_from"],
+        )
+
+    async def _put_in_force(self, new: Handler) -> Handler:
+        current = await self._handler(new.jobtype, None)
+        if current is not None and (current.lang, current.data) == (new.lang, new.data):
+            return current
+        shelf = self.collections.shelf
+        made = {"$setOnInsert": {"last": 0, "current": 0}}
+        await upserted(lambda: shelf.update_one({"_id": new.jobtype}, made, upsert=True))
+        numbered = await find_and_update(shelf, {"_id": new.jobtype}, {"$inc": {"last": 1}})
+        if numbered is None:
+            raise Conflict(f"the tenant of {new.jobtype} is being deleted")
+        new = new._replace(version=numbered["last"])
+        await self.collections.versions.insert_one(
+            {
+                "_id": _key(new.jobtype, new.version),
+                "type": new.jobtype,
+                "version": new.version,
+                "created": new.created_ms,
+                "lang": new.lang,
+                "data": new.data,
+                "size": len(new.data),
+                "author": new.author,
+                "restored_from": new.restored_from,
+            }
+        )
+        await shelf.update_one(
+            {"_id": new.jobtype, "current": {"$lt": new.version}}, {"$set": {"current": new.version}}
+        )
+        return new
+
+    async def _drop_old(self, jobtype: str, keep: int) -> None:
+        current = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)
+        page = self.collections.versions.find({"type": jobtype, "version": {"$ne": current}}, {"_id": 1})
+        # the one in force is among the newest but for a moment; it is never dropped
+        rows = await page.sort("version", -1).skip(keep - 1).to_list(None)
+        if rows:
+            await self.collections.versions.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
+
+
+def _key(jobtype: str, version: int) -> str:
+    return f"{jobtype}|{version}"
+
+
+def _summary(row: Document, current: int) -> HandlerSummary:
+    return HandlerSummary(
+        row["type"],
+        row["version"],
+        row["created"],
+        row["lang"],
+        row["author"],
+        row["restored_from"],
+        row["size"],
+        current=row["version"] == current,
+    )

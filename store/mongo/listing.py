@@ -1,0 +1,191 @@
+"""Reading jobs: one by one, and in pages that follow an index, whatever the number of jobs.
+
+A page of a tenant is merged from one index range per type and state. MongoDB merges ranges in order as
+long as they are not many, so types are asked for in groups, and the groups are merged here.
+"""
+
+import heapq
+from collections.abc import Sequence
+from typing import Any, Final
+
+from store.checks import check_page_limit, check_range, check_time
+from store.errors import InvalidValue
+from store.mongo import schema
+from store.mongo.core import Core, repeatable
+from store.mongo.documents import WITHOUT_BYTES, job_state, kept_data, kept_result, record_from
+from store.mongo.driver import Document, aggregate
+from store.names import check_batch, check_job_id, check_jobtype, check_tenant
+from store.values.jobs import FINAL_CODES, JobFilter, JobPage, JobRecord, JobState
+
+_RANGES: Final = 150
+"""Index ranges in one query: MongoDB merges up to 200 in the order of the index, and sorts beyond that."""
+
+_STATES: Final = {
+    JobState.WAITING: (schema.QUEUED,),
+    JobState.DEFERRED: (schema.QUEUED,),
+    JobState.RUNNING: (schema.RUNNING,),
+    JobState.LAPSED: (schema.RUNNING,),
+    JobState.PAUSED: (schema.PAUSED, schema.HELD),
+}
+
+
+class Listing(Core):
+    @repeatable
+    async def get_job(self, tenant: str, job_id: str, *, now_ms: int) -> JobRecord | None:
+        check_job_id(job_id)
+        return await self._whole({"_id": job_id, "type": schema.types_of(check_tenant(tenant))}, now_ms)
+
+    @repeatable
+    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
+        check_jobtype(tenant, jobtype)
+        return await self._whole({"type": jobtype, "seq": seq}, now_ms)
+
+    async def _whole(self, which: Document, now_ms: int) -> JobRecord | None:
+        check_time("now_ms", now_ms)
+        found = await self.collections.jobs.find_one(which | _visible())
+        if found is None:
+            return None
+        data = await self.blobs.get(kept_data(found))
+        kept = kept_result(found)
+        result = None if kept is None else await self.blobs.get(kept)
+        children = await self._count_children([found])
+        return record_from(found, data, result, children.get(found["_id"], (0, 0)), now_ms)
+
+    @repeatable
+    async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
+        check_batch("get_states", len(job_ids))
+        which = {"_id": {"$in": list(job_ids)}, "type": schema.types_of(check_tenant(tenant))} | _visible()
+        rows = await self.collections.jobs.find(which, {"s": 1, "at": 1}).to_list(None)
+        states = {row["_id"]: job_state(row, now_ms) for row in rows}
+        return {job_id: states[job_id] for job_id in job_ids if job_id in states}
+
+    @repeatable
+    async def list_jobs(
+        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        check_tenant(tenant)
+        check_page_limit(limit)
+        check_time("now_ms", now_ms)
+        newest_first = where.state == JobState.ARCHIVED
+        direction = -1 if newest_first else 1
+        window = _window(where, now_ms)
+        after: Document = {}
+        if cursor is not None:
+            time_ms, job_id = _decode(cursor, where.state)
+            beyond = "$lt" if newest_first else "$gt"
+            after = {"$or": [{"at": {beyond: time_ms}}, {"at": time_ms, "_id": {beyond: job_id}}]}
+        states = _STATES.get(where.state) or _archived_states(where)
+        if where.jobtype is not None:
+            types = [check_jobtype(tenant, where.jobtype)]
+        else:
+            types = await self._types_of(tenant)
+        found: list[list[Document]] = []
+        step = max(_RANGES // max(len(states), 1), 1)
+        for start in range(0, len(types), step):
+            which: Document = {
+                "type": {"$in": types[start : start + step]},
+                "s": {"$in": list(states)},
+                "at": window,
+            }
+            page = self.collections.jobs.find(which | after, WITHOUT_BYTES)
+            found.append(await page.sort([("at", direction), ("_id", direction)]).limit(limit + 1).to_list(limit + 1))
+        merged = list(heapq.merge(*found, key=_place, reverse=newest_first))
+        rows = merged[:limit]
+        more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None
+        return JobPage(await self._records(rows, now_ms), more)
+
+    @repeatable
+    async def list_children(
+        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        check_job_id(parent_id)
+        check_page_limit(limit)
+        which: Document = {"parent": parent_id, "type": schema.types_of(check_tenant(tenant))} | _visible()
+        which["pend"] = {"$in": [True, False]}  # all of them: two ranges of the index, merged in order of id
+        which["_id"] = {"$gt": "" if cursor is None else check_job_id(cursor)}
+        page = self.collections.jobs.find(which, WITHOUT_BYTES).sort("_id", 1).limit(limit + 1)
+        rows = await page.to_list(limit + 1)
+        more = rows[limit - 1]["_id"] if len(rows) > limit else None
+        return JobPage(await self._records(rows[:limit], now_ms), more)
+
+    @repeatable
+    async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
+        check_job_id(job_id)
+        check_range("cap", cap, 1, 1_000_000)
+        job = await self.collections.jobs.find_one(
+            {
+                "_id": job_id,
+                "type": schema.types_of(check_tenant(tenant)),
+                "s": schema.QUEUED,
+                "at": {"$lte": now_ms},
+            },
+            {"type": 1, "prio": 1, "at": 1},
+        )
+        if job is None:
+            return None
+        queue: Document = {"type": job["type"], "s": schema.QUEUED}
+        before: list[Document] = [
+            {"prio": {"$gt": job["prio"]}, "at": {"$lte": now_ms}},
+            {"prio": job["prio"], "at": {"$lt": job["at"]}},
+            {"prio": job["prio"], "at": job["at"], "_id": {"$lt": job_id}},
+        ]
+        ahead = 0
+        for part in before:
+            if ahead < cap:
+                ahead += await self.collections.jobs.count_documents(queue | part, limit=cap - ahead)
+        return ahead
+
+    async def _types_of(self, tenant: str) -> list[str]:
+        cursor = self.collections.counters.find({"k": "t", "type": schema.types_of(tenant)}, {"type": 1})
+        return sorted([row["type"] for row in await cursor.to_list(None)])
+
+    async def _records(self, rows: Sequence[Document], now_ms: int) -> tuple[JobRecord, ...]:
+        children = await self._count_children(rows)
+        return tuple(record_from(row, b"", None, children.get(row["_id"], (0, 0)), now_ms) for row in rows)
+
+    async def _count_children(self, rows: Sequence[Document]) -> dict[str, tuple[int, int]]:
+        """Of those that have any: how many there were, and how many are not terminal."""
+        parents = {row["_id"]: row["kids"] for row in rows if row.get("kids")}
+        if not parents:
+            return {}
+        groups = await aggregate(
+            self.collections.jobs,
+            [
+                {"$match": {"parent": {"$in": list(parents)}, "pend": True}},
+                {"$group": {"_id": "$parent", "n": {"$sum": 1}}},
+            ],
+        )
+        pending = {group["_id"]: group["n"] for group in groups}
+        return {parent: (kids, pending.get(parent, 0)) for parent, kids in parents.items()}
+
+
+def _visible() -> Document:
+    return {"s": {"$in": list(schema.VISIBLE_STATES)}}
+
+
+def _place(document: Document) -> tuple[int, str]:
+    return document["at"], document["_id"]
+
+
+def _archived_states(where: JobFilter) -> tuple[str, ...]:
+    codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
+    return tuple(schema.ARCHIVED[code] for code in sorted(codes))
+
+
+def _window(where: JobFilter, now_ms: int) -> dict[str, Any]:
+    """The range of times: what was asked for, and what the state itself says."""
+    since_ms = where.since_ms or 0
+    until_ms = (1 << 62) if where.until_ms is None else where.until_ms
+    if where.state in {JobState.WAITING, JobState.LAPSED}:
+        until_ms = min(until_ms, now_ms + 1)
+    elif where.state in {JobState.DEFERRED, JobState.RUNNING}:
+        since_ms = max(since_ms, now_ms + 1)
+    return {"$gte": since_ms, "$lt": until_ms}
+
+
+def _decode(cursor: str, state: JobState) -> tuple[int, str]:
+    kind, _, rest = cursor.partition(".")
+    time_text, _, job_id = rest.partition(".")
+    if kind == state and time_text.isdecimal() and len(time_text) < 18:
+        return int(time_text), check_job_id(job_id)
+    raise InvalidValue(f"cursor {cursor!r:.80} is not one of a listing of {state} jobs")

@@ -1,0 +1,216 @@
+"""Reading counters and buckets, pausing types, removing old records.
+
+What the counters do not hold is counted from an index that has nothing else in it: running jobs, of which
+there are never more than daemons have places for, and deferred jobs that came due since the last
+expire_locks.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from store.checks import check_range, check_time
+from store.errors import InvalidValue
+from store.mongo import schema
+from store.mongo.core import Core, once, repeatable
+from store.mongo.driver import Collection, Document, aggregate, upserted
+from store.names import check_jobtype, check_tenant, tenant_of
+from store.values.histogram import Histogram
+from store.values.jobs import WaitingType
+from store.values.scoreboard import DAY_MS, RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+
+DUE_CAP: Final = 10_000
+FAILURES_KEPT_MS: Final = 60 * DAY_MS
+
+_EVENTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
+
+
+class Scores(Core):
+    @repeatable
+    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[WaitingType]:
+        check_time("now_ms", now_ms)
+        heads = await aggregate(
+            self.collections.jobs,
+            [
+                {"$match": {"s": schema.QUEUED}},
+                {"$sort": {"type": 1, "at": 1}},
+                {"$group": {"_id": "$type", "at": {"$first": "$at"}}},
+            ],
+        )
+        oldest = {head["_id"]: head["at"] for head in heads if head["at"] <= now_ms}
+        if not oldest:
+            return []
+        types = list(oldest)
+        tenants = sorted({tenant_of(jobtype) for jobtype in types})
+        closed, suspended, shelf, live = await asyncio.gather(
+            _ids(self.collections.types, {"_id": {"$in": types}, "paused": True}),
+            _ids(self.collections.tenants, {"_id": {"$in": tenants}, "suspended": True}),
+            self.collections.shelf.find({"_id": {"$in": types}}, {"current": 1}).to_list(None),
+            self._live({"$in": types}, now_ms),
+        )
+        versions = {row["_id"]: row["current"] for row in shelf}
+        return [
+            WaitingType(jobtype, max(_waiting(live, jobtype), 1), oldest[jobtype], versions.get(jobtype, 0))
+            for jobtype in sorted(types)
+            if jobtype not in closed and tenant_of(jobtype) not in suspended
+        ]
+
+    @repeatable
+    async def get_counters(self, tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
+        check_time("now_ms", now_ms)
+        which = {"$gt": ""} if tenant is None else schema.types_of(check_tenant(tenant))
+        live, paused = await asyncio.gather(
+            self._live(which, now_ms), _ids(self.collections.types, {"_id": which, "paused": True})
+        )
+        rows = []
+        for jobtype in sorted(live.keys() | paused):
+            counts = live.get(jobtype, {})
+            row = (
+                jobtype,
+                _waiting(live, jobtype),
+                counts.get("deferred", 0),
+                counts.get("running", 0),
+                counts.get("blocked", 0),
+                *(counts.get(event, 0) for event in _EVENTS),
+                jobtype in paused,
+            )
+            rows.append(TypeCounters._make(row))
+        return [row for row in rows if any(row[1:])]
+
+    async def _live(self, which: Document, now_ms: int) -> dict[str, Document]:
+        """The counters by type, with running counted and with those that came due counted as not deferred."""
+        await self.ledger.settle()
+        counters, running, due = await asyncio.gather(
+            self.collections.counters.find({"k": "t", "type": which}, {"seen": 0}).to_list(None),
+            aggregate(
+                self.collections.jobs,
+                [
+                    {"$match": {"s": schema.RUNNING, "type": which}},
+                    {"$group": {"_id": "$type", "n": {"$sum": 1}}},
+                ],
+            ),
+            aggregate(
+                self.collections.jobs,
+                [
+                    {"$match": {"d": True, "due": {"$lte": now_ms}, "type": which}},
+                    {"$limit": DUE_CAP},
+                    {"$group": {"_id": "$type", "n": {"$sum": 1}}},
+                ],
+            ),
+        )
+        types: dict[str, Document] = {row["type"]: row for row in counters}
+        for group in running:
+            types.setdefault(group["_id"], {})["running"] = group["n"]
+        for group in due:
+            row = types.setdefault(group["_id"], {})
+            row["deferred"] = max(row.get("deferred", 0) - group["n"], 0)
+        return types
+
+    @repeatable
+    async def get_buckets(
+        self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int, jobtype: str | None = None
+    ) -> list[Bucket]:
+        if width_ms not in RESOLUTIONS:
+            raise InvalidValue(f"width_ms {width_ms} is not one of {sorted(RESOLUTIONS)}")
+        which: Document = {"k": "b", "width": width_ms, "start": {"$gte": since_ms, "$lt": until_ms}}
+        if jobtype is not None:
+            which["type"] = jobtype
+            tenant_of(jobtype) if tenant is None else check_jobtype(tenant, jobtype)
+        elif tenant is not None:
+            which["type"] = schema.types_of(check_tenant(tenant))
+        rows = await self.collections.counters.find(which, {"seen": 0}).sort([("start", 1), ("type", 1)]).to_list(None)
+        return [
+            Bucket._make(
+                (
+                    row["type"],
+                    row["start"],
+                    row["width"],
+                    *(row.get(event, 0) for event in _EVENTS),
+                    row.get("runner_us", 0),
+                    _histogram(row.get("duration", {})),
+                    _histogram(row.get("wait", {})),
+                )
+            )
+            for row in rows
+        ]
+
+    @repeatable
+    async def list_failure_groups(
+        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+    ) -> list[FailureGroup]:
+        check_range("limit", limit, 1, 1000)
+        of_types = schema.types_of(check_tenant(tenant))
+        which: Document = {"k": "f", "type": of_types, "last": {"$gte": since_ms}}
+        if jobtype is not None:
+            which["type"] = check_jobtype(tenant, jobtype)
+        found = self.collections.counters.find(which, {"seen": 0})
+        rows = await found.sort([("last", -1), ("type", 1), ("fingerprint", 1)]).limit(limit).to_list(limit)
+        return [
+            FailureGroup(
+                row["type"],
+                row["fingerprint"],
+                row["message"],
+                row["runs"],
+                row["first"],
+                row["last"],
+                row["example"],
+            )
+            for row in rows
+        ]
+
+    @repeatable
+    async def get_usage(self, tenant: str) -> Usage:
+        await self.ledger.settle()
+        of_types = schema.types_of(check_tenant(tenant))
+        rows, handlers = await asyncio.gather(
+            self.collections.counters.find({"k": "t", "type": of_types}, {"jobs": 1, "size_bytes": 1}).to_list(None),
+            self.collections.shelf.count_documents({"_id": of_types, "current": {"$gt": 0}}),
+        )
+        jobs = sum(row.get("jobs", 0) for row in rows)
+        return Usage(jobs, sum(row.get("size_bytes", 0) for row in rows), handlers)
+
+    @once
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+        check_jobtype(tenant, jobtype)
+        types = self.collections.types
+        change = {"$set": {"paused": paused}}
+        await upserted(lambda: types.update_one({"_id": jobtype}, change, upsert=True))
+
+    @once
+    async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
+        check_time("now_ms", now_ms)
+        check_range("limit", limit, 1, 10_000)
+        counters = self.collections.counters
+        in_turn: list[tuple[Collection, Document]] = [
+            *(
+                (counters, {"k": "b", "width": width_ms, "start": {"$lt": now_ms - kept_ms}})
+                for width_ms, kept_ms in RESOLUTIONS.items()
+            ),
+            (counters, {"k": "f", "last": {"$lt": now_ms - FAILURES_KEPT_MS}}),
+            (self.collections.audit, {"at": {"$lt": audit_before_ms}}),
+            (self.collections.once, {"expires": {"$lte": now_ms}}),
+            (self.collections.daemons, {"until": {"$lte": now_ms}}),
+        ]
+        removed = 0
+        for collection, old in in_turn:
+            if removed < limit:
+                rows = await collection.find(old, {"_id": 1}).limit(limit - removed).to_list(limit - removed)
+                if rows:
+                    ids = [row["_id"] for row in rows]
+                    removed += (await collection.delete_many({"_id": {"$in": ids}, **old})).deleted_count
+        await self.blobs.sweep(self.collections.jobs, now_ms=now_ms, limit=limit)
+        return removed
+
+
+async def _ids(collection: Collection, which: Document) -> set[str]:
+    return {row["_id"] for row in await collection.find(which, {"_id": 1}).to_list(None)}
+
+
+def _waiting(live: dict[str, Document], jobtype: str) -> int:
+    """Those that are live and neither deferred nor running nor paused."""
+    counts = live.get(jobtype, {})
+    elsewhere: int = sum(counts.get(field, 0) for field in ("deferred", "running", "blocked"))
+    return max(int(counts.get("live", 0)) - elsewhere, 0)
+
+
+def _histogram(cells: dict[str, Any]) -> Histogram:
+    return Histogram({int(cell): count for cell, count in cells.items()})

@@ -1,0 +1,170 @@
+"""The http engine against a real server on this machine, which the operator has allowed."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from handlers.model import Handler
+from runner.limits import ContextLimits
+from runner.plain import PlainLauncher
+from runner.protocol import NewJob
+from runner.runner import Runner, RunnerSettings
+from tests.support.engines import Run, jobs, run
+
+Answer = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
+
+
+class Target:
+    """A server whose answer each test writes; it remembers what it was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.answer: Answer | None = None
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        assert self.answer is not None
+        return await self.answer(request, body)
+
+    def says(self, text: str | bytes, status: int = 200, **headers: str) -> None:
+        async def answer(_request: web.Request, _body: bytes) -> web.Response:
+            data = text.encode() if isinstance(text, str) else text
+            return web.Response(body=data, status=status, headers=headers)
+
+        self.answer = answer
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Target]:
+    made = Target()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    server = TestServer(app)
+    await server.start_server()
+    made.url = str(server.make_url("/jobs"))
+    yield made
+    await server.close()
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[Runner]:
+    limits = replace(ContextLimits(), result_bytes=100_000)
+    made = Runner(PlainLauncher(), RunnerSettings(limits=limits, http_allowed=LOOPBACK))
+    yield made
+    await made.close()
+
+
+async def call(runner: Runner, target: Target, *payloads: bytes | str, **more: float) -> Run:
+    return await run(runner, Handler("http", target.url, **more), jobs(*payloads))  # type: ignore[arg-type]
+
+
+async def test_a_batch_is_one_post_and_one_line_per_job(runner: Runner, target: Target) -> None:
+    target.says('200 {"a":1}\n100\n404 no such thing\n')
+    seen = await call(runner, target, "one", "two", "three")
+    assert target.bodies == [b"one\ntwo\nthree\n"]
+    assert [(one.code, one.exitcode, one.result) for one in seen.stopped] == [
+        ("ok", 200, b'{"a":1}'),
+        ("retry", 100, b""),
+        ("failed", 404, b"no such thing"),
+    ]
+    assert target.headers[0]["Functory-Type"] == "test"
+    assert target.headers[0]["Functory-Jobs"] == "3"
+
+
+async def test_a_bad_line_spoils_only_its_own_job(runner: Runner, target: Target) -> None:
+    target.says("200\nrubbish\r\n200 fine\r\n")
+    seen = await call(runner, target, "a", "b", "c")
+    assert seen.exitcodes == [200, 500, 200]
+    assert b"not a status line: 'rubbish'" in seen.results[1]
+
+
+async def test_missing_lines_are_errors_and_extra_ones_are_ignored(runner: Runner, target: Target) -> None:
+    target.says("200\n")
+    assert (await call(runner, target, "a", "b", "c")).exitcodes == [200, 500, 500]
+    target.says("200\n201\n202\n")
+    assert (await call(runner, target, "a", "b")).exitcodes == [200, 201]
+
+
+@pytest.mark.parametrize("status", [200, 204, 400, 404, 500, 503])
+async def test_a_batch_of_one_takes_the_http_status_itself(runner: Runner, target: Target, status: int) -> None:
+    target.says("" if status == 204 else "some text", status)
+    seen = await call(runner, target, "a")
+    assert seen.exitcodes == [status]
+    assert seen.results == [b"" if status == 204 else b"some text"]
+
+
+async def test_a_status_line_for_one_job_counts_too(runner: Runner, target: Target) -> None:
+    target.says("J: mail|hello\n403 no\n")
+    seen = await call(runner, target, "a")
+    assert (seen.exitcodes, seen.results) == ([403], [b"no"])
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b"hello"),)
+
+
+async def test_new_jobs_belong_to_the_job_whose_line_follows(runner: Runner, target: Target) -> None:
+    target.says("200\nJ: mail|one\n#J: mail|two\n200\n")
+    seen = await call(runner, target, "a", "b")
+    assert [one.new_jobs for one in seen.stopped] == [(), (NewJob("mail", b"one"), NewJob("mail", b"two"))]
+
+
+async def test_an_error_answer_is_the_status_of_every_job(runner: Runner, target: Target) -> None:
+    target.says("gone away", 503)
+    assert (await call(runner, target, "a", "b")).exitcodes == [503, 503]
+
+
+async def test_too_many_requests_asks_to_come_again(runner: Runner, target: Target) -> None:
+    target.says("", 429, **{"Retry-After": "7"})
+    seen = await call(runner, target, "a", "b")
+    assert [(one.code, one.retry_after_ms) for one in seen.stopped] == [("retry", 7000)] * 2
+
+
+async def test_a_payload_with_a_newline_goes_alone(runner: Runner, target: Target) -> None:
+    target.says("200\n200\n")
+    seen = await call(runner, target, "a", "two\nlines", "b")
+    assert target.bodies == [b"a\nb\n", b"two\nlines\n"]
+    assert sorted(seen.exitcodes) == [200, 200, 200]
+
+
+async def test_too_big_an_answer(runner: Runner, target: Target) -> None:
+    target.says(b"x" * 200_000)
+    assert (await call(runner, target, "a")).exitcodes == [413]
+
+
+async def test_timeout(runner: Runner, target: Target) -> None:
+    release = asyncio.Event()
+
+    async def never(_request: web.Request, _body: bytes) -> web.Response:
+        await release.wait()
+        return web.Response()
+
+    target.answer = never
+    seen = await call(runner, target, "a", timeout_s=0.2)
+    release.set()
+    assert seen.exitcodes == [504]
+
+
+async def test_nobody_there(runner: Runner, target: Target) -> None:
+    seen = await run(runner, Handler("http", "http://127.0.0.1:9/"), jobs("a", "b"))
+    assert seen.exitcodes == [502, 502]
+    assert b"could not be called" in seen.results[0]
+
+
+async def test_redirects_are_followed_and_counted(runner: Runner, target: Target) -> None:
+    async def once(request: web.Request, _body: bytes) -> web.Response:
+        if request.path == "/jobs":
+            return web.Response(status=307, headers={"Location": "/moved"})
+        return web.Response(text="200 moved\n")
+
+    target.answer = once
+    assert (await call(runner, target, "a")).results == [b"moved"]
+    target.says("", 307, Location="/jobs")
+    assert (await call(runner, target, "a")).exitcodes == [502]

@@ -1,0 +1,139 @@
+"""Every limit has an outcome that says which limit it was; none of them costs the daemon or a neighbour."""
+
+from dataclasses import replace
+
+import pytest
+
+from handlers.model import Handler
+from runner.launch import Launcher, Level
+from runner.limits import ContextLimits
+from runner.runner import Runner, RunnerSettings
+from tests.support.engines import behaviours, handler, jobs, languages, run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("lang", behaviours("many_new_jobs"))
+async def test_new_jobs_per_job(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "many_new_jobs"), jobs("x", "y"))
+    assert seen.exitcodes == [413, 413]
+    assert seen.results[0] == b"made more than 1000 new jobs"
+    assert seen.stopped[0].new_jobs == ()
+
+
+@pytest.mark.parametrize("lang", behaviours("much_log"))
+async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "much_log"), jobs("x"))
+    log = seen.stopped[0].log
+    assert seen.exitcodes == [200]
+    assert len(log) < 20_000
+    assert log.startswith(b"[")
+    assert b"bytes before this were dropped]\n" in log
+
+
+@pytest.mark.parametrize("lang", behaviours("endless_line"))
+async def test_one_endless_line(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "endless_line"), jobs("x"))
+    assert seen.exitcodes == [200]
+    assert 10_000 < len(seen.stopped[0].log) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "return 'x' * 17_000_000"),
+        ("node", "() => 'x'.repeat(17000000)"),
+        pytest.param("php", "return str_repeat('x', 17000000);", marks=pytest.mark.slow),
+        ("sh", "exit 0"),
+    ],
+)
+async def test_result_bytes(runner: Runner, lang: str, body: str) -> None:
+    handler(lang, "nothing")
+    seen = await run(runner, Handler(lang, body, memory_mb=512), jobs("x"))
+    if lang == "sh":  # its result is a line, and lines have a limit of their own
+        assert seen.exitcodes == [200]
+    else:
+        assert seen.exitcodes == [413]
+        assert seen.results == [b"returned 17000002 bytes, the limit is 16777216"]
+
+
+async def test_a_new_job_line_without_end(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "print('J: mail|' + 'x' * 3_000_000)"), jobs("x"))
+    assert seen.exitcodes == [413]
+    assert b"new job" in seen.results[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("files = [open('/dev/null') for _ in range(400)]", b"limit reached: at most 256 open files"),
+        ("open('big', 'wb').truncate(100 << 20)", b"limit reached: a file may have at most 64 MB"),
+    ],
+)
+async def test_open_files_and_file_size(runner: Runner, body: str, says: bytes) -> None:
+    seen = await run(runner, Handler("python", body), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert seen.results[0].endswith(says)
+
+
+async def test_node_says_which_limit_it_was(runner: Runner) -> None:
+    body = "() => { const fs = require('fs'); for (let i = 0; i < 400; i++) fs.openSync('/dev/null') }"
+    seen = await run(runner, Handler("node", body, memory_mb=192), jobs("x"))
+    assert seen.results[0].endswith(b"limit reached: at most 256 open files")
+
+
+async def test_sh_says_which_limit_it_was(runner: Runner) -> None:
+    body = "exec dd if=/dev/zero of=big bs=1048576 count=100 2>/dev/null"
+    seen = await run(runner, Handler("sh", body), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"at most 64 MB" in seen.results[0] + seen.stopped[0].log or b"exit status" in seen.results[0]
+
+
+async def test_memory(runner: Runner, launcher: Launcher) -> None:
+    if launcher.level < Level.L2:
+        pytest.skip("the plain launcher promises no limit of memory")
+    batch = jobs("0", "1", "2")
+    body = "if payload == '1': ballast = b'x' * (1 << 30)"
+    seen = await run(runner, Handler("python", body, memory_mb=64), batch)
+    assert seen.exitcodes in ([200, 507], [200, 507, 200])
+    assert b"out of memory: the limit is 64 MB" in seen.results[1]
+
+
+async def test_scratch_space(runner: Runner, launcher: Launcher) -> None:
+    if launcher.level < Level.L2:
+        pytest.skip("the plain launcher promises no limit of scratch space")
+    body = "for i in range(10):\n    open(str(i), 'wb').write(b'x' * (20 << 20))"
+    seen = await run(runner, Handler("python", body, memory_mb=256), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert seen.results[0].endswith(b"limit reached: scratch space of 64 MB is full")
+
+
+async def test_processes(runner: Runner, launcher: Launcher) -> None:
+    if launcher.level < Level.L2:
+        pytest.skip("the plain launcher promises no limit of processes")
+    body = "import subprocess\nkept = [subprocess.Popen(['sleep', '60']) for _ in range(200)]"
+    seen = await run(runner, Handler("python", body, memory_mb=256), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert seen.results[0].endswith(b"limit reached: at most 64 processes and threads")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lang", ["python", "node"])
+async def test_output_without_end_is_ended(launcher: Launcher, lang: str) -> None:
+    limits = replace(ContextLimits(), output_bytes=4 << 20, kill_grace_s=0.2)
+    runner = Runner(launcher, RunnerSettings(limits=limits))
+    bodies = {
+        "python": "import subprocess; subprocess.run(['yes'])",
+        "node": "() => { require('child_process').spawnSync('yes', [], {stdio: 'inherit'}) }",
+    }
+    seen = await run(runner, Handler(lang, bodies[lang], memory_mb=192), jobs("x", "y"))
+    assert seen.exitcodes == [413]
+    assert seen.results[0] == b"printed more than 4 MB; the job was ended"
+    assert len(seen.given_back) == 1
+
+
+@pytest.mark.parametrize("lang", languages("python", "node", "sh", "php"))
+async def test_after_a_limit_the_next_batch_is_as_if_nothing_was(runner: Runner, lang: str) -> None:
+    made = handler(lang, "many_new_jobs")
+    await run(runner, made, jobs("x"))
+    assert (await run(runner, handler(lang, "log"), jobs("x"))).stopped[0].log == b"hello\nworld\n"

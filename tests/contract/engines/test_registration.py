@@ -1,0 +1,91 @@
+"""The check at registration: texts are parsed in a sandbox and none runs; positions are the tenant's."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+
+from handlers.errors import HandlerSyntaxError
+from handlers.model import Handler
+from runner.errors import RunnerError
+from runner.runner import Runner
+from tests.support.engines import BODIES, handler, jobs, languages, need_language, run, wasm
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("lang", languages())
+async def test_what_runs_passes(runner: Runner, lang: str) -> None:
+    await asyncio.gather(*[runner.check("acme-test", handler(lang, name)) for name in BODIES[lang]])
+
+
+@pytest.mark.parametrize(
+    ("lang", "body", "line", "column"),
+    [
+        ("python", "x = 1\ny = 2\nreturn x +* y", 3, 11),
+        ("python", "def handler(payload, ctx):\n  return (", 2, 10),
+        ("python", "x = 1\ny = 'open", 2, 5),
+        ("python", "return await ctx\nbreak", 2, 1),
+        ("node", "(payload) => {\n  return payload +* 2\n}", 2, 19),
+        ("node", "return payload +* 2", 1, 17),
+        ("node", "const handler = (payload) => {\n  let a = 1;\n  let a = 2;\n}", 3, 7),
+        ("sh", "echo one\nif true; then\n  echo two\nfoo )", 4, 0),
+        pytest.param("php", "$a = 1;\n$b = 2;\nreturn $a +* $b;", 3, 0, marks=pytest.mark.slow),
+    ],
+)
+async def test_errors_have_the_tenants_own_line_and_column(
+    runner: Runner, lang: str, body: str, line: int, column: int
+) -> None:
+    need_language(lang)
+    with pytest.raises(HandlerSyntaxError) as caught:
+        await runner.check("acme-test", Handler(lang, body, memory_mb=192))
+    assert (caught.value.field, caught.value.line, caught.value.column) == ("body", line, column)
+    assert str(caught.value).startswith(f"body: line {line}")
+
+
+@pytest.mark.parametrize("lang", languages("python", "node", "sh", "php"))
+@pytest.mark.parametrize(
+    ("field", "name"), [("before", "before"), ("before_each", "beforeEach"), ("after_each", "afterEach")]
+)
+async def test_hooks_are_checked_too(runner: Runner, lang: str, field: str, name: str) -> None:
+    with pytest.raises(HandlerSyntaxError) as caught:
+        await runner.check("acme-test", handler(lang, "nothing", **{field: "if ( then"}))
+    assert (caught.value.field, caught.value.line) == (name, 1)
+
+
+async def test_nothing_of_the_tenant_runs_while_it_is_checked(runner: Runner, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    for made in (
+        Handler("python", f"open({str(mark)!r}, 'w')", before=f"open({str(mark)!r}, 'w')"),
+        Handler("node", f"require('fs').writeFileSync('{mark}', '')", memory_mb=192),
+        Handler("sh", f"echo >{mark}", before=f"echo >{mark}"),
+    ):
+        await runner.check("acme-test", made)
+    assert not await asyncio.to_thread(mark.exists)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (base64.b64encode(b"\0asm\1\0\0\0\xff\xff").decode(), "is not a valid module"),
+        (wasm("(module)"), "exports no _start function"),
+        (wasm('(module (import "env" "system" (func)) (func (export "_start")))'), "imports env.system"),
+    ],
+)
+async def test_a_module_that_is_no_wasi_command_is_refused(runner: Runner, body: str, says: str) -> None:
+    with pytest.raises(HandlerSyntaxError, match=says):
+        await runner.check("acme-test", Handler("wasm", body))
+
+
+async def test_a_text_that_kills_its_own_parser_costs_nobody_else(runner: Runner) -> None:
+    """Deep nesting is a classic: whatever becomes of the parser, the daemon answers."""
+    with pytest.raises((HandlerSyntaxError, RunnerError)):
+        await runner.check("acme-test", Handler("python", "return " + "(" * 200_000 + ")" * 200_000))
+    assert (await run(runner, Handler("python", "return [1]"), jobs("x"))).exitcodes == [200]
+
+
+async def test_a_handler_that_was_never_checked_is_an_error_of_its_jobs(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "return ("), jobs("a", "b"))
+    assert seen.exitcodes == [500, 500]
+    assert seen.results[0].startswith(b"body: line 1")

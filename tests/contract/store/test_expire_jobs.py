@@ -1,0 +1,64 @@
+"""Retention: archived jobs by their real end, waiting ones that nobody came for, in bounded steps."""
+
+from store.base import Code, JobFilter, JobState, Store
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+
+
+async def test_archived_jobs_are_purged_by_the_time_they_ended(store: Store) -> None:
+    await store.add_jobs(new_jobs(10, data=b"x" * 5000), now_ms=T0)
+    for n, job in enumerate(await claim(store)):
+        code = Code.OK if n % 2 else Code.FAILED
+        await store.release_jobs(OWNER, [archive(job, code, result=b"y" * 5000)], now_ms=T0 + n)
+    report = await store.expire_jobs(now_ms=T0 + 99, done_before_ms=T0 + 7, waiting_before_ms=0, limit=4)
+    assert (report.purged, report.abandoned, report.more) == (4, 0, True)
+    report = await store.expire_jobs(now_ms=T0 + 99, done_before_ms=T0 + 7, waiting_before_ms=0, limit=4)
+    assert (report.purged, report.more) == (3, False)
+    page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0)
+    assert {record.job.id for record in page.records} == {job_id(n) for n in (7, 8, 9)}
+    assert tuple(await store.get_usage(TENANT)) == (3, 30_000, 0)
+    (counters,) = await store.get_counters(TENANT, now_ms=T0)
+    assert (counters.ok, counters.failed) == (5, 5)
+
+
+async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
+    jobs = [new_job(n, dt_ms=T0 - 10 + n, jobtype=f"acme-t{n % 2}") for n in range(10)]
+    await store.add_jobs([*jobs, new_job(50, dt_ms=T0 + 500)], now_ms=T0)
+    await store.set_type_paused(TENANT, "acme-t0", paused=True)
+    reports = [
+        await store.expire_jobs(now_ms=T0, done_before_ms=0, waiting_before_ms=T0 - 4, limit=4) for _ in range(3)
+    ]
+    assert [(r.purged, r.abandoned, r.more) for r in reports] == [(0, 4, True), (0, 2, False), (0, 0, False)]
+    page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0)
+    assert {record.job.id for record in page.records} == {job_id(n) for n in range(6)}
+    outcomes = [record.outcome for record in page.records]
+    assert {(o.code, o.exitcode) for o in outcomes if o is not None} == {(Code.ABANDONED, 504)}
+    counters = await store.get_counters(TENANT, now_ms=T0)
+    assert [(c.waiting, c.deferred, c.abandoned) for c in counters] == [(2, 0, 3), (2, 0, 3), (0, 1, 0)]
+
+
+async def test_retention_of_one_tenant_leaves_the_others(store: Store) -> None:
+    await store.add_jobs([new_job(1), new_job(2, jobtype="other-a")], now_ms=T0)
+    report = await store.expire_jobs(now_ms=T0 + 9, done_before_ms=T0 + 9, waiting_before_ms=T0 + 9, tenant="other")
+    assert report.abandoned == 1
+    report = await store.expire_jobs(now_ms=T0 + 9, done_before_ms=T0 + 10, waiting_before_ms=0, tenant=TENANT)
+    assert report.purged == 0
+    assert (await store.get_usage("other")).jobs == 1
+
+
+async def test_running_jobs_are_never_expired(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    (job,) = await claim(store)
+    far = T0 + 10**9
+    report = await store.expire_jobs(now_ms=far, done_before_ms=far, waiting_before_ms=far)
+    assert (report.purged, report.abandoned) == (0, 0)
+    assert (await store.release_jobs(OWNER, [archive(job)], now_ms=far)).applied == 1
+
+
+async def test_an_abandoned_child_wakes_its_parent(store: Store) -> None:
+    await store.add_jobs([new_job(0)], now_ms=T0)
+    (parent,) = await claim(store)
+    await store.create_job(new_job(1, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    await store.release_jobs(OWNER, [archive(parent)], now_ms=T0)
+    await store.expire_jobs(now_ms=T0 + 9, done_before_ms=0, waiting_before_ms=T0 + 1)
+    states = await store.get_states(TENANT, [parent.id], now_ms=T0 + 9)
+    assert states == {parent.id: JobState.WAITING}

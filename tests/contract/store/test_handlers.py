@@ -1,0 +1,86 @@
+"""Handlers: versions that only grow, deletion that forgets nothing, roll-back as a new version."""
+
+import pytest
+
+from store.base import Handler, Store
+from store.errors import InvalidValue, NotFound
+from store.names import MAX_HANDLER_BYTES
+from tests.support.jobs import JOBTYPE, T0, TENANT
+
+
+async def put(store: Store, data: bytes, now_ms: int = T0, **more: object) -> Handler:
+    arguments = {"lang": "python", "data": data, "now_ms": now_ms} | more
+    return await store.set_handler(TENANT, JOBTYPE, **arguments)  # type: ignore[arg-type]  # a bag of keywords
+
+
+async def test_the_newest_version_is_in_force(store: Store) -> None:
+    assert await store.get_handler(TENANT, JOBTYPE) is None
+    one = await put(store, b"one", author="ann")
+    assert one == Handler(JOBTYPE, 1, T0, "python", b"one", "ann", 0)
+    two = await put(store, b"two", T0 + 1)
+    assert (two.version, await store.get_handler(TENANT, JOBTYPE)) == (2, two)
+    assert await store.get_handler(TENANT, JOBTYPE, 1) == one
+    assert await store.get_handler(TENANT, JOBTYPE, 3) is None
+    assert await store.get_handler("other", "other-thumb") is None
+
+
+async def test_the_same_again_makes_no_version(store: Store) -> None:
+    one = await put(store, b"one")
+    assert await put(store, b"one", T0 + 9) == one
+    assert (await put(store, b"one", lang="node")).version == 2
+
+
+async def test_a_deleted_handler_can_be_rolled_back_to(store: Store) -> None:
+    one = await put(store, b"one")
+    await put(store, b"two")
+    assert await store.delete_handler(TENANT, JOBTYPE)
+    assert not await store.delete_handler(TENANT, JOBTYPE)
+    assert await store.get_handler(TENANT, JOBTYPE) is None
+    assert await store.list_handlers(TENANT) == []
+    assert await store.get_handler(TENANT, JOBTYPE, 1) == one
+    restored = await store.roll_back_handler(TENANT, JOBTYPE, 1, now_ms=T0 + 5, author="bob")
+    assert restored == Handler(JOBTYPE, 3, T0 + 5, "python", b"one", "bob", 1)
+    assert await store.get_handler(TENANT, JOBTYPE) == restored
+    with pytest.raises(NotFound):
+        await store.roll_back_handler(TENANT, JOBTYPE, 99, now_ms=T0)
+
+
+async def test_a_version_number_is_never_used_twice(store: Store) -> None:
+    await put(store, b"one")
+    await store.delete_handler(TENANT, JOBTYPE)
+    assert (await put(store, b"one")).version == 2
+
+
+async def test_listings(store: Store) -> None:
+    for n in range(3):
+        await put(store, b"v%d" % n, T0 + n)
+    await store.set_handler(TENANT, "acme-a", lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler("other", "other-a", lang="sh", data=b"true", now_ms=T0)
+    assert [(h.jobtype, h.version, h.size_bytes) for h in await store.list_handlers(TENANT)] == [
+        ("acme-a", 1, 4),
+        (JOBTYPE, 3, 2),
+    ]
+    versions = await store.list_handler_versions(TENANT, JOBTYPE)
+    assert [(h.version, h.created_ms, h.current) for h in versions] == [
+        (3, T0 + 2, True),
+        (2, T0 + 1, False),
+        (1, T0, False),
+    ]
+    assert (await store.get_usage(TENANT)).handlers == 2
+
+
+async def test_only_the_newest_versions_are_kept(store: Store) -> None:
+    for n in range(6):
+        await put(store, b"v%d" % n, keep=3)
+    assert [h.version for h in await store.list_handler_versions(TENANT, JOBTYPE)] == [6, 5, 4]
+
+
+async def test_malformed_handlers_are_refused(store: Store) -> None:
+    with pytest.raises(InvalidValue):
+        await put(store, b"x" * (MAX_HANDLER_BYTES + 1))
+    with pytest.raises(InvalidValue):
+        await put(store, b"x", keep=0)
+    with pytest.raises(InvalidValue):
+        await put(store, b"x", lang="")
+    with pytest.raises(InvalidValue):
+        await store.set_handler("other", JOBTYPE, lang="sh", data=b"", now_ms=T0)

@@ -1,0 +1,75 @@
+"""The two logs of a job, in the python bootstrap and in the daemon, agree whatever is printed."""
+
+import importlib.util
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handlers.bootstraps.python import Log
+from handlers.languages import BOOTSTRAPS
+from runner.protocol import parse_new_job
+from runner.raw_log import RawLog
+
+KEEP = 60
+LINE = 90
+words = st.sampled_from(["J: ", "#J: ", "mail|x", "|", "plain text ", "\n", "\n", "S: 200", "é", "x" * 40, "x" * 100])
+texts = st.lists(st.lists(words, max_size=6).map("".join), max_size=12)
+
+
+def inner(pieces: list[str]) -> tuple[bytes, list[bytes]]:
+    log = Log()
+    log.keep, log.line_max = KEEP, LINE
+    for piece in pieces:
+        log.write(piece)
+        log.settle()
+    log.settle(final=True)
+    return log.kept.encode(), log.lines
+
+
+def outer(pieces: list[str]) -> tuple[bytes, list[bytes]]:
+    log = RawLog(keep_bytes=KEEP, line_bytes=LINE, new_jobs=1000)
+    for piece in pieces:
+        log.feed(piece.encode())
+    printed = log.take()
+    return printed.log, [f"{job.type}|".encode() + job.payload for job in printed.new_jobs]
+
+
+@given(texts)
+def test_both_find_the_same_new_jobs_in_short_lines(pieces: list[str]) -> None:
+    whole = "".join(pieces)
+    if any(len(line.encode()) > KEEP for line in whole.split("\n")):
+        return
+    assert inner(pieces)[1] == outer(pieces)[1]
+    marked = [line.split("J: ", 1)[1] for line in whole.split("\n") if line.startswith(("J: ", "#J: "))]
+    assert inner(pieces)[1] == [line.encode() for line in marked if re.match(r"x*mail\|", line)]
+
+
+@given(texts)
+def test_both_stay_within_their_bounds_and_keep_the_end(pieces: list[str]) -> None:
+    for text, new_jobs in (inner(pieces), outer(pieces)):
+        assert len(text.decode(errors="replace")) <= KEEP
+        for line in new_jobs:
+            assert parse_new_job(line).type.endswith("mail")
+            assert len(line) <= LINE + 200
+
+
+@given(texts)
+def test_without_marks_the_log_is_the_end_of_what_was_printed(pieces: list[str]) -> None:
+    whole = "".join(pieces).replace("J: ", "J; ")
+    log = RawLog(keep_bytes=KEEP, line_bytes=LINE, new_jobs=10)
+    for at in range(0, len(whole.encode()), 7):
+        log.feed(whole.encode()[at : at + 7])
+    assert log.total_bytes == len(whole.encode())
+    printed = log.take()
+    assert printed.log == whole.encode()[-KEEP:]
+    assert printed.dropped == max(len(whole.encode()) - KEEP, 0)
+    assert log.take() == (b"", 0, (), "")
+
+
+def test_the_bootstrap_imports_nothing_but_the_standard_library() -> None:
+    for name in ("python.py", "sh.py"):
+        text = (BOOTSTRAPS / name).read_text()
+        runtime = text.replace("    from handlers.bootstraps import python\n", "")
+        assert "handlers" not in [word for line in runtime.splitlines() if "import" in line for word in line.split()]
+    assert importlib.util.find_spec("handlers.bootstraps.python") is not None

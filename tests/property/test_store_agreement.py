@@ -1,0 +1,267 @@
+"""Random steps on every back end and on a plain model: all must answer alike and be in the same state.
+
+After every step the whole of each store is read back and compared: every job with its disposition and
+outcome, all counters, the waiting types, the usage. The clock only moves when a rule moves it.
+"""
+
+import asyncio
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from store.base import Archive, Code, Job, Lease, NewJob, Outcome, RateDomain, Rearm, Release, Retry, Store, Unget
+from store.errors import StoreError
+from store.names import PRIORITIES
+from store.url import open_store
+from tests.support.store_model import StoreModel
+from tests.support.stores import BACK_ENDS, SLOW
+
+T0 = 1_800_000_000_000
+TENANTS = ("acme", "zeta")
+JOBTYPES = ("acme-a", "acme-b", "zeta-a")
+OWNERS = ("o1", "o2")
+LEASE_MS = 50
+SLOW_EVERY = 10
+"""A back end behind a server is read back as a whole after so many steps, and at the end."""
+
+numbers = st.integers(0, 25)
+payloads = st.sampled_from([b"", b"x", b"\x00" * 3000])
+offsets = st.integers(-60, 120)
+final_codes = st.sampled_from([Code.OK, Code.OK, Code.FAILED, Code.ABANDONED])
+
+
+def job_id(number: int) -> str:
+    return f"id-{number:03d}"
+
+
+@st.composite
+def new_jobs(draw: st.DrawFn, *, related: bool) -> NewJob:
+    parents = st.sampled_from(["", ""]) | numbers.map(job_id)
+    return NewJob(
+        job_id(draw(numbers)),
+        draw(st.sampled_from(JOBTYPES)),
+        draw(payloads),
+        dt_ms=draw(offsets),  # relative: the rule adds the clock
+        create_ms=T0,
+        priority=draw(st.sampled_from(PRIORITIES)),
+        domain=draw(st.sampled_from(["", "", "slow"])),
+        retry_after_ms=draw(st.sampled_from([None, None, 20])),
+        indexed=draw(st.booleans()),
+        unique=draw(st.sampled_from(["", "u1", "u2"])) if related else "",
+        parent=draw(parents) if related else "",
+    )
+
+
+@st.composite
+def outcomes(draw: st.DrawFn, codes: st.SearchStrategy[Code]) -> Outcome:
+    code = draw(codes)
+    return Outcome(
+        code,
+        {Code.RETRY: 100, Code.OK: 200, Code.FAILED: 400, Code.ERROR: 500}.get(code, 504),
+        started_ms=T0,
+        duration_us=draw(st.integers(0, 10**6)),
+        result=draw(st.none() | payloads),
+        log=draw(st.sampled_from([b"", b"log"])),
+    )
+
+
+class StoreAgreement(RuleBasedStateMachine):
+    back_ends = tuple(name for name in BACK_ENDS if name not in SLOW)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.stack = AsyncExitStack()
+        self.now_ms = T0
+        self.steps = 0
+        self.model = StoreModel()
+        self.delivered: list[tuple[str, Job]] = []
+        self.stores: dict[str, Store] = {}
+        self.folder = tempfile.TemporaryDirectory()
+        for name in self.back_ends:
+            folder = Path(self.folder.name) / name
+            folder.mkdir()
+            self.runner.run(self._open(name, folder))
+
+    async def _open(self, name: str, folder: Path) -> None:
+        url = await self.stack.enter_async_context(BACK_ENDS[name](folder))
+        self.stores[name] = await self.stack.enter_async_context(open_store(url))
+
+    def teardown(self) -> None:
+        for name, store in self.stores.items():
+            self.runner.run(self._compare(name, store))
+        self.runner.run(self.stack.aclose())
+        self.runner.close()
+        self.folder.cleanup()
+
+    def both(self, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a verb on the model and on every store; all answers, or all errors, must be the same."""
+        expected: Any
+        try:
+            expected = getattr(self.model, verb)(*args, **kwargs)
+        except StoreError as error:
+            expected = type(error)
+        for name, store in self.stores.items():
+            answer: Any
+            try:
+                answer = self.runner.run(getattr(store, verb)(*args, **kwargs))
+            except StoreError as error:
+                answer = type(error)
+            assert answer == expected, f"{name}: {verb}{args}"
+        return expected
+
+    @rule(jobs=st.lists(new_jobs(related=False), max_size=6))
+    def add(self, jobs: list[NewJob]) -> None:
+        self.both("add_jobs", [job._replace(dt_ms=self.now_ms + job.dt_ms) for job in jobs], now_ms=self.now_ms)
+
+    @rule(job=new_jobs(related=True))
+    def create(self, job: NewJob) -> None:
+        self.both("create_job", job._replace(dt_ms=self.now_ms + job.dt_ms), now_ms=self.now_ms)
+
+    @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
+    def claim(self, jobtype: str, limit: int, owner: str) -> None:
+        jobs = self.both("get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
+        self.delivered += [(owner, job) for job in jobs]
+
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        if not self.delivered:
+            return
+        chosen = data.draw(st.lists(st.sampled_from(self.delivered), max_size=6))
+        owner = data.draw(st.sampled_from(OWNERS))
+        releases: dict[str, Release] = {}
+        for _, job in chosen:
+            releases[job.id] = self._release(data, job)
+        self.both("release_jobs", owner, list(releases.values()), now_ms=self.now_ms)
+
+    def _release(self, data: st.DataObject, job: Job) -> Release:
+        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unget", "rearm"]))
+        dt_ms = self.now_ms + data.draw(offsets)
+        if kind == "archive":
+            return Archive(job.id, job.token, data.draw(outcomes(final_codes)))
+        if kind == "retry":
+            codes = st.sampled_from([Code.RETRY, Code.ERROR])
+            return Retry(job.id, job.token, dt_ms, data.draw(outcomes(codes)), data.draw(st.none() | payloads))
+        if kind == "rearm":
+            outcome = data.draw(outcomes(final_codes))
+            return Rearm(job.id, job.token, dt_ms, outcome, data.draw(st.none() | payloads))
+        return Unget(job.id, job.token)
+
+    @rule(data=st.data(), owner=st.sampled_from(OWNERS))
+    def renew(self, data: st.DataObject, owner: str) -> None:
+        if self.delivered:
+            chosen = data.draw(st.lists(st.sampled_from(self.delivered), max_size=4))
+            leases = list({job.id: Lease(job.id, job.token) for _, job in chosen}.values())
+            self.both("renew_locks", owner, leases, lease_ms=LEASE_MS, now_ms=self.now_ms)
+
+    @rule(step_ms=st.integers(1, 80))
+    def pass_time(self, step_ms: int) -> None:
+        self.now_ms += step_ms
+
+    @rule()
+    def expire_locks(self) -> None:
+        self.both("expire_locks", now_ms=self.now_ms)
+
+    @rule(done_age_ms=st.integers(0, 300), waiting_age_ms=st.integers(0, 300))
+    def expire_jobs(self, done_age_ms: int, waiting_age_ms: int) -> None:
+        self.both(
+            "expire_jobs",
+            now_ms=self.now_ms,
+            done_before_ms=self.now_ms - done_age_ms,
+            waiting_before_ms=self.now_ms - waiting_age_ms,
+        )
+
+    @rule(tenant=st.sampled_from(TENANTS), number=numbers)
+    def cancel(self, tenant: str, number: int) -> None:
+        self.both("cancel_job", tenant, job_id(number), now_ms=self.now_ms)
+
+    @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=8), offset=offsets)
+    def replay(self, tenant: str, chosen: list[int], offset: int) -> None:
+        ids = [job_id(n) for n in chosen]
+        self.both("replay_jobs", tenant, ids, dt_ms=self.now_ms + offset, now_ms=self.now_ms)
+
+    @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=4))
+    def delete(self, tenant: str, chosen: list[int]) -> None:
+        self.both("delete_jobs", tenant, [job_id(n) for n in chosen])
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        number=numbers,
+        token=st.none() | st.integers(1, 3),
+        data=st.none() | payloads,
+        priority=st.none() | st.sampled_from(PRIORITIES),
+        offset=st.none() | offsets,
+    )
+    def update(
+        self,
+        tenant: str,
+        number: int,
+        token: int | None,
+        data: bytes | None,
+        priority: int | None,
+        offset: int | None,
+    ) -> None:
+        dt_ms = None if offset is None else self.now_ms + offset
+        changes = {"token": token, "data": data, "priority": priority, "dt_ms": dt_ms}
+        self.both("update_job", tenant, job_id(number), now_ms=self.now_ms, **changes)
+
+    @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
+    def pause(self, jobtype: str, paused: bool) -> None:
+        self.both("set_type_paused", jobtype.partition("-")[0], jobtype, paused=paused)
+
+    @rule(burst=st.integers(1, 4), rate_per_s=st.sampled_from([8.0, 32.0]))
+    def limit_rate(self, burst: int, rate_per_s: float) -> None:
+        self.both("set_rate_domain", RateDomain("acme", "slow", rate_per_s, burst), now_ms=self.now_ms)
+
+    @invariant()
+    def same_state(self) -> None:
+        self.steps += 1
+        for name, store in self.stores.items():
+            if name not in SLOW or self.steps % SLOW_EVERY == 0:
+                self.runner.run(self._compare(name, store))
+
+    async def _compare(self, name: str, store: Store) -> None:
+        now_ms = self.now_ms
+        for number in range(26):
+            entry = self.model.entries.get(job_id(number))
+            for tenant in TENANTS:
+                record = await store.get_job(tenant, job_id(number), now_ms=now_ms)
+                if entry is None or not entry.job.jobtype.startswith(tenant):
+                    assert record is None, name
+                    continue
+                assert record is not None, f"{name} lost {entry}"
+                assert record.job == entry.job, name
+                assert record.outcome == entry.outcome, name
+                assert record.done_ms == entry.done_ms, name
+                counts = (record.children, record.pending_children)
+                assert counts == (len(entry.children), len(entry.pending)), name
+        counters = self.model.get_counters(now_ms=now_ms)
+        assert await store.get_counters(None, now_ms=now_ms) == counters, name
+        waiting = [(c.jobtype, c.waiting) for c in counters if c.waiting and not c.paused]
+        listed = await store.get_waiting_jobtypes(now_ms=now_ms)
+        assert [(w.jobtype, w.waiting) for w in listed] == waiting, name
+        for tenant in TENANTS:
+            assert await store.get_usage(tenant) == self.model.get_usage(tenant), name
+
+
+class ServersAgreement(StoreAgreement):
+    """With the back ends that are behind a server: fewer examples, as each step of each is a round trip or more."""
+
+    back_ends = tuple(BACK_ENDS)
+
+
+_SETTINGS = settings(
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+StoreAgreement.TestCase.settings = settings(_SETTINGS, max_examples=30)
+ServersAgreement.TestCase.settings = settings(_SETTINGS, max_examples=8)
+TestStoreAgreement = pytest.mark.slow(StoreAgreement.TestCase)
+TestServersAgreement = pytest.mark.slow(ServersAgreement.TestCase)

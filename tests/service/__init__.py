@@ -1,0 +1,1 @@
+"""The daemon in one process: real journal, store and runner, driven from the inside."""

@@ -1,0 +1,28 @@
+"""A log of the commands that a driver sends: one command is one round trip."""
+
+from typing import Any
+
+from pymongo.monitoring import (
+    CommandFailedEvent,
+    CommandListener,
+    CommandStartedEvent,
+    CommandSucceededEvent,
+)
+
+
+class CommandLog(CommandListener):
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [next(iter(command)) for command in self.sent]
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.sent.append(dict(event.command))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        pass

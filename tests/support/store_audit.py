@@ -1,0 +1,42 @@
+"""Checks that hold for any store at rest: counters say what the jobs say, and no job is in two states."""
+
+from collections import Counter
+
+from store.base import JobFilter, JobRecord, JobState, Store
+
+
+async def read_all(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
+    """Every job of a tenant by its id. Fails if one is listed in two states."""
+    found: dict[str, JobRecord] = {}
+    for state in JobState:
+        cursor: str | None = None
+        while True:
+            where = JobFilter(state)
+            page = await store.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=1000)
+            for record in page.records:
+                assert record.state == state
+                assert record.job.id not in found, f"{record.job.id} is {state} and {found[record.job.id].state}"
+                found[record.job.id] = record
+            cursor = page.cursor
+            if cursor is None:
+                break
+    return found
+
+
+async def check_counters(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
+    """Counters, waiting types and usage are what a count of the jobs gives. Answers the jobs."""
+    jobs = await read_all(store, tenant, now_ms)
+    states = Counter((record.job.jobtype, record.state) for record in jobs.values())
+    for row in await store.get_counters(tenant, now_ms=now_ms):
+        running = states[row.jobtype, JobState.RUNNING] + states[row.jobtype, JobState.LAPSED]
+        counted = (states[row.jobtype, JobState.WAITING], states[row.jobtype, JobState.DEFERRED], running)
+        assert (row.waiting, row.deferred, row.running) == counted, row.jobtype
+        assert row.blocked == states[row.jobtype, JobState.PAUSED], row.jobtype
+    listed = {w.jobtype: w.waiting for w in await store.get_waiting_jobtypes(now_ms=now_ms)}
+    for (jobtype, state), count in states.items():
+        if state == JobState.WAITING:
+            assert listed[jobtype] == count
+    usage = await store.get_usage(tenant)
+    sizes = sum(record.data_bytes + record.result_bytes for record in jobs.values())
+    assert (usage.jobs, usage.size_bytes) == (len(jobs), sizes)
+    return jobs

@@ -1,0 +1,339 @@
+"""A store in memory, as plain as possible: what the state machine holds every back end against.
+
+It scans where a store has an index and counts where a store has a counter, so it shares none of their
+mistakes. Jobs only; single-threaded; no limits on sizes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.base import (
+    AddReport,
+    Archive,
+    Code,
+    CreateReport,
+    ExpireReport,
+    Job,
+    JobState,
+    Lease,
+    NewJob,
+    Outcome,
+    RateDomain,
+    Rearm,
+    Release,
+    ReleaseReport,
+    RenewReport,
+    Retry,
+    TypeCounters,
+    Usage,
+    state_of,
+)
+from store.errors import Conflict, NotFound
+from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, tenant_of
+
+
+@dataclass
+class Entry:
+    job: Job
+    held: bool = False
+    outcome: Outcome | None = None
+    done_ms: int = 0
+    settled: bool = False
+    children: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+
+    def set(self, **changes: Any) -> None:
+        self.job = self.job._replace(**changes)
+
+    def queue(self, due_ms: int) -> None:
+        self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
+
+    @property
+    def live(self) -> bool:
+        return self.job.lock != DONE_LOCK
+
+    @property
+    def queued(self) -> bool:
+        return self.job.lock == ""
+
+    @property
+    def running(self) -> bool:
+        return self.job.lock not in {"", DONE_LOCK, PAUSED_LOCK}
+
+
+class StoreModel:
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.heads: dict[str, int] = {}
+        self.events: dict[str, dict[Code, int]] = {}
+        self.paused: set[str] = set()
+        self.rates: dict[tuple[str, str], tuple[RateDomain, float, int]] = {}
+
+    def _of(self, tenant: str, job_id: str) -> Entry:
+        entry = self.entries.get(job_id)
+        if entry is None or tenant_of(entry.job.jobtype) != tenant:
+            raise NotFound(job_id)
+        return entry
+
+    def add_jobs(self, jobs: Sequence[NewJob], *, now_ms: int) -> AddReport:
+        fresh = [job for n, job in enumerate(jobs) if job.id not in self.entries | {j.id: 0 for j in jobs[:n]}]
+        for new in fresh:
+            self._add(new)
+        return AddReport(len(fresh), len(jobs) - len(fresh))
+
+    def _add(self, new: NewJob) -> Entry:
+        seq = None
+        if new.indexed:
+            seq = self.heads[new.jobtype] = self.heads.get(new.jobtype, 0) + 1
+        job = Job(
+            new.id, new.jobtype, new.data, new.dt_ms, "", 0, 0, new.priority, new.dt_ms, new.create_ms,
+            new.domain, new.options, new.retry_after_ms, seq, new.repeat, new.unique, new.parent,
+        )  # fmt: skip
+        self.events.setdefault(new.jobtype, {})
+        self.entries[new.id] = Entry(job)
+        return self.entries[new.id]
+
+    def create_job(self, new: NewJob, *, now_ms: int) -> CreateReport:
+        if new.id in self.entries:
+            return CreateReport(new.id, created=False, state=self.state(new.id, now_ms))
+        for entry in self.entries.values():
+            same_name = new.unique and entry.job.unique == new.unique and entry.job.jobtype == new.jobtype
+            if same_name and entry.live:
+                entry.set(data=new.data, repeat=new.repeat, priority=new.priority)
+                return CreateReport(entry.job.id, created=False, state=self.state(entry.job.id, now_ms))
+        parent = None
+        if new.parent:
+            parent = self._of(tenant_of(new.jobtype), new.parent)
+            if parent.queued or not parent.live:
+                raise Conflict(new.parent)
+        child = self._add(new)
+        if parent is not None:
+            parent.children.add(new.id)
+            parent.pending.add(new.id)
+            if parent.running:
+                child.held = True
+                child.set(lock=PAUSED_LOCK)
+        return CreateReport(new.id, created=True, state=self.state(new.id, now_ms))
+
+    def state(self, job_id: str, now_ms: int) -> JobState:
+        job = self.entries[job_id].job
+        return state_of(job.dt_ms, job.lock, now_ms)
+
+    def set_rate_domain(self, limit: RateDomain, *, now_ms: int) -> None:
+        key = (limit.tenant, limit.domain)
+        tokens = float(limit.burst)
+        updated = now_ms
+        if key in self.rates:
+            tokens = min(tokens, self._tokens(key, now_ms))
+            updated = max(updated, self.rates[key][2])
+        self.rates[key] = (limit, tokens, updated)
+
+    def _tokens(self, key: tuple[str, str], now_ms: int) -> float:
+        limit, tokens, updated = self.rates[key]
+        return min(float(limit.burst), tokens + max(now_ms - updated, 0) * limit.rate_per_s / 1000.0)
+
+    def get_waiting_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
+        if jobtype in self.paused:
+            return []
+        due = [e for e in self.entries.values() if e.queued and e.job.jobtype == jobtype and e.job.due_ms <= now_ms]
+        due.sort(key=lambda e: (-e.job.priority, e.job.due_ms, e.job.id))
+        taken: list[Job] = []
+        for entry in due:
+            key = (tenant_of(jobtype), entry.job.domain)
+            if len(taken) == limit:
+                break
+            if key in self.rates:
+                tokens = self._tokens(key, now_ms)
+                if tokens < 1.0:
+                    continue
+                self.rates[key] = (self.rates[key][0], tokens - 1.0, max(now_ms, self.rates[key][2]))
+            job = entry.job
+            lease = now_ms + (job.retry_after_ms or lease_ms)
+            entry.set(lock=owner, dt_ms=lease, token=job.token + 1, attempts=job.attempts + 1)
+            taken.append(entry.job)
+        return taken
+
+    def _owned(self, owner: str, lease: Lease | Release) -> Entry | None:
+        entry = self.entries.get(lease.id)
+        if entry is None or entry.job.lock != owner or entry.job.token != lease.token:
+            return None
+        return entry
+
+    def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
+        renewed, fixed, stale = 0, [], []
+        for lease in leases:
+            entry = self._owned(owner, lease)
+            if entry is None:
+                stale.append(lease.id)
+            elif entry.job.retry_after_ms is not None:
+                fixed.append(lease.id)
+            else:
+                entry.set(dt_ms=now_ms + lease_ms)
+                renewed += 1
+        return RenewReport(renewed, tuple(fixed), tuple(stale))
+
+    def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
+        stale, paused = [], []
+        owned = [(release, self._owned(owner, release)) for release in releases]
+        archived: list[tuple[Entry, Outcome]] = []
+        for release, entry in owned:
+            if entry is None:
+                stale.append(release.id)
+            elif isinstance(release, Archive):
+                if entry.pending and release.outcome.code == Code.OK:
+                    self._block(entry, release.outcome, now_ms)
+                    paused.append(release.id)
+                else:
+                    archived.append((entry, release.outcome))
+            elif isinstance(release, Retry | Rearm):
+                rearmed = isinstance(release, Rearm)
+                outcome = release.outcome if rearmed else release.outcome._replace(result=None)
+                self._count(entry, outcome)
+                entry.outcome, entry.done_ms = outcome, now_ms
+                entry.queue(release.dt_ms)
+                if rearmed:
+                    entry.set(attempts=0)
+                if release.data is not None:
+                    entry.set(data=release.data)
+            else:
+                entry.queue(entry.job.due_ms)
+                entry.set(attempts=entry.job.attempts - 1)
+        for entry, outcome in archived:
+            self._end(entry, outcome, now_ms)
+        return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
+
+    def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
+        entry.outcome, entry.done_ms = outcome, now_ms
+        entry.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, attempts=0)
+        for child_id in entry.children & self.entries.keys():
+            child = self.entries[child_id]
+            if child.held:
+                child.held = False
+                child.queue(child.job.due_ms)
+
+    def _count(self, entry: Entry, outcome: Outcome) -> None:
+        events = self.events[entry.job.jobtype]
+        events[outcome.code] = events.get(outcome.code, 0) + 1
+
+    def _end(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
+        self._count(entry, outcome)
+        entry.outcome, entry.done_ms, entry.held = outcome, now_ms, False
+        entry.set(lock=DONE_LOCK, dt_ms=now_ms + DONE_OFFSET_MS)
+        parent = self.entries.get(entry.job.parent)
+        if parent is not None and not entry.settled:
+            parent.pending.discard(entry.job.id)
+            if parent.job.lock == PAUSED_LOCK and not parent.held and not parent.pending:
+                parent.queue(now_ms)
+                parent.set(attempts=0)
+        entry.settled = True
+        if outcome.code != Code.OK:
+            for child_id in sorted(entry.children & self.entries.keys()):
+                if self.entries[child_id].held:
+                    self._end(self.entries[child_id], Outcome(Code.CANCELLED, 499, 0), now_ms)
+
+    def expire_locks(self, *, now_ms: int) -> int:
+        lapsed = [e for e in self.entries.values() if e.running and e.job.dt_ms <= now_ms]
+        for entry in lapsed:
+            entry.queue(entry.job.due_ms)
+        return len(lapsed)
+
+    def expire_jobs(self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int) -> ExpireReport:
+        old = [e for e in self.entries.values() if not e.live and e.done_ms < done_before_ms]
+        waiting = [e for e in self.entries.values() if e.queued and e.job.due_ms < waiting_before_ms]
+        self._remove(old)
+        for entry in waiting:
+            self._end(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)
+        return ExpireReport(len(old), len(waiting), more=False)
+
+    def _remove(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            del self.entries[entry.job.id]
+
+    def cancel_job(self, tenant: str, job_id: str, *, now_ms: int) -> None:
+        entry = self._of(tenant, job_id)
+        if not entry.live and entry.outcome is not None and entry.outcome.code == Code.CANCELLED:
+            return
+        if entry.running or not entry.live:
+            raise Conflict(job_id)
+        self._end(entry, Outcome(Code.CANCELLED, 499, 0), now_ms)
+
+    def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
+        replayed = []
+        for job_id in job_ids:
+            entry = self.entries.get(job_id)
+            if entry is None or tenant_of(entry.job.jobtype) != tenant or entry.live:
+                continue
+            name = (entry.job.jobtype, entry.job.unique)
+            if name[1] and any(e.live and (e.job.jobtype, e.job.unique) == name for e in self.entries.values()):
+                continue
+            entry.queue(dt_ms)
+            entry.set(attempts=0)
+            if entry.outcome is not None:
+                entry.outcome = entry.outcome._replace(result=None)
+            replayed.append(job_id)
+        return tuple(replayed)
+
+    def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+        found = [self.entries[i] for i in set(job_ids) & self.entries.keys()]
+        archived = [e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live]
+        self._remove(archived)
+        return len(archived)
+
+    def update_job(
+        self,
+        tenant: str,
+        job_id: str,
+        *,
+        now_ms: int,
+        token: int | None = None,
+        data: bytes | None = None,
+        priority: int | None = None,
+        dt_ms: int | None = None,
+    ) -> JobState:
+        entry = self._of(tenant, job_id)
+        stale = token is not None and (not entry.running or entry.job.token != token)
+        if not entry.live or stale or (entry.running and dt_ms is not None):
+            raise Conflict(job_id)
+        if data is not None:
+            entry.set(data=data)
+        if priority is not None:
+            entry.set(priority=priority)
+        if dt_ms is not None:
+            entry.set(due_ms=dt_ms, dt_ms=dt_ms)
+        return self.state(job_id, now_ms)
+
+    def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+        self.events.setdefault(jobtype, {})
+        (self.paused.add if paused else self.paused.discard)(jobtype)
+
+    def get_counters(self, *, now_ms: int) -> list[TypeCounters]:
+        counters = []
+        for jobtype, events in sorted(self.events.items()):
+            mine = [
+                state_of(e.job.dt_ms, e.job.lock, now_ms) for e in self.entries.values() if e.job.jobtype == jobtype
+            ]
+            row = TypeCounters(
+                jobtype,
+                waiting=mine.count(JobState.WAITING),
+                deferred=mine.count(JobState.DEFERRED),
+                running=mine.count(JobState.RUNNING) + mine.count(JobState.LAPSED),
+                blocked=mine.count(JobState.PAUSED),
+                ok=events.get(Code.OK, 0),
+                failed=events.get(Code.FAILED, 0),
+                retry=events.get(Code.RETRY, 0),
+                error=events.get(Code.ERROR, 0),
+                abandoned=events.get(Code.ABANDONED, 0),
+                cancelled=events.get(Code.CANCELLED, 0),
+                paused=jobtype in self.paused,
+            )
+            if any(row[1:]):
+                counters.append(row)
+        return counters
+
+    def get_usage(self, tenant: str) -> Usage:
+        mine = [e for e in self.entries.values() if tenant_of(e.job.jobtype) == tenant]
+        size_bytes = sum(len(e.job.data) for e in mine)
+        outcomes = [e.outcome for e in mine if e.outcome is not None]
+        size_bytes += sum(len(o.log) + len(o.result or b"") for o in outcomes)
+        return Usage(len(mine), size_bytes, 0)

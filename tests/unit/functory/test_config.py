@@ -1,0 +1,90 @@
+"""Settings: where they come from, which wins, what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from functory.config import Settings, duration, load_config, setting_fields, size
+from functory.errors import InvalidConfig
+
+
+def test_defaults_come_with_units_and_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load_config({}, {})
+    assert config.settings == Settings()
+    assert config.settings.lease_s == 30.0
+    assert config.settings.journal_segment_bytes == 64 << 20
+    assert {source.place for source in config.sources.values()} == {"default"}
+
+
+def test_flags_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "functory.toml"
+    file.write_text('lease = "10s"\nport = 1\ngrace = "1m"\nlog_jobs = false\n')
+    config = load_config({"port": "3"}, {"FUNCTORY_PORT": "2", "FUNCTORY_GRACE": "2m"}, file)
+    settings = config.settings
+    assert (settings.lease_s, settings.grace_s, settings.port, settings.log_jobs) == (10.0, 120.0, 3, False)
+    assert config.sources["lease"].place == str(file)
+    assert config.sources["grace"].place == "environment FUNCTORY_GRACE"
+    assert config.sources["port"].place == "flag --port"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1.5m", 90), ("12h", 43_200), ("7d", 604_800), ("2 s", 2)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "number"), [("512B", 512), ("64KiB", 65_536), ("1GB", 10**9), ("0.5MiB", 1 << 19)])
+def test_sizes(text: str, number: int) -> None:
+    assert size(text) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lease", "30"),
+        ("lease", "half an hour"),
+        ("lease", "-3s"),
+        ("journal_segment", "64"),
+        ("journal_segment", "64 furlongs"),
+        ("port", "http"),
+        ("role", "boss"),
+        ("log_jobs", "perhaps"),
+        ("min_isolation", "L9"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_place(name: str, text: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{name} \\(flag --{name.replace('_', '-')}\\): "):
+        load_config({name: text}, {})
+
+
+def test_an_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "functory.toml"
+    file.write_text('leese = "10s"\n')
+    with pytest.raises(InvalidConfig, match="'leese' is not a setting"):
+        load_config({}, {}, file)
+
+
+@pytest.mark.parametrize("content", ["lease = ", "lease = [1]", "\x00"])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "functory.toml"
+    file.write_text(content)
+    with pytest.raises(InvalidConfig, match=r"functory\.toml"):
+        load_config({}, {}, file)
+
+
+def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="no such file"):
+        load_config({}, {}, tmp_path / "nowhere.toml")
+
+
+def test_running_unconfined_must_be_said_twice() -> None:
+    with pytest.raises(InvalidConfig, match="all_tenants_trusted"):
+        load_config({"min_isolation": "L0"}, {})
+    assert load_config({"min_isolation": "L0", "all_tenants_trusted": "true"}, {}).settings.min_isolation == "L0"
+
+
+def test_every_setting_explains_itself() -> None:
+    for each in setting_fields().values():
+        assert each.metadata["help"]

@@ -1,0 +1,292 @@
+"""What is particular to the SQLite store: its file, its group commit, its refusals."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from store.base import JobState, NewJob
+from store.errors import (
+    InvalidValue,
+    SchemaTooNew,
+    StoreClosed,
+    StoreCorrupt,
+    StoreFull,
+    StoreUnavailable,
+    UnsupportedStore,
+)
+from store.sqlite import SqliteStore
+from store.sqlite.connection import as_store_error, check_library
+from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
+from store.sqlite.writer import Tx
+from store.url import open_store
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+from tests.support.store_audit import check_counters
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def test_library_without_the_wal_reset_fix_is_refused() -> None:
+    check_library()
+    check_library("3.51.3")
+    for version in ("3.51.2", "3.50.10", "3.9.9"):
+        with pytest.raises(UnsupportedStore, match=r"3\.51\.3"):
+            check_library(version)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://", "sqlite:///", "sqlite://host/x.db", "sqlite:///folder/", "sqlite:///x.db?mode=ro", "sqlite:///a%00b"],
+)
+def test_malformed_urls_are_refused(url: str) -> None:
+    with pytest.raises(UnsupportedStore):
+        open_store(url)
+
+
+async def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
+    async with open_store(f"sqlite://{tmp_path}/a%20b%3Fc.db") as store:
+        await store.ping()
+    assert await asyncio.to_thread((tmp_path / "a b?c.db").exists)
+
+
+async def test_settings_that_durability_stands_on(store: SqliteStore) -> None:
+    def settings(tx: Tx) -> tuple[object, ...]:
+        names = ("synchronous", "application_id", "user_version")
+        return tuple(tx.conn.execute(f"PRAGMA {name}").get for name in names)
+
+    assert await store._write(settings) == (2, APPLICATION_ID, len(MIGRATIONS))
+    assert await store._read(lambda conn: conn.execute("PRAGMA journal_mode").get) == "wal"
+
+
+async def test_readers_cannot_write(store: SqliteStore) -> None:
+    with pytest.raises(StoreUnavailable):
+        await store._read(lambda conn: conn.execute("DELETE FROM jobs").get)
+
+
+async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    def age() -> None:
+        with contextlib.closing(apsw.Connection(str(path))) as conn:
+            migrate(conn, str(path))
+            conn.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+
+    await asyncio.to_thread(age)
+    with pytest.raises(SchemaTooNew):
+        async with SqliteStore(path):
+            pass
+
+
+async def test_the_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.db"
+
+    def write() -> None:
+        with contextlib.closing(apsw.Connection(str(path))) as conn:
+            conn.execute("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+
+    def read() -> list[tuple[Any, ...]]:
+        with contextlib.closing(apsw.Connection(str(path))) as conn:
+            return conn.execute("SELECT name FROM sqlite_schema").fetchall()
+
+    await asyncio.to_thread(write)
+    with pytest.raises(UnsupportedStore):
+        async with SqliteStore(path):
+            pass
+    assert await asyncio.to_thread(read) == [("theirs",)]
+
+
+async def test_a_file_that_is_no_database_is_called_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    await asyncio.to_thread(path.write_bytes, b"this is not a database" * 100)
+    with pytest.raises(StoreCorrupt):
+        async with SqliteStore(path):
+            pass
+
+
+async def test_a_folder_that_does_not_exist_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with SqliteStore(tmp_path / "nowhere" / "store.db"):
+            pass
+
+
+async def test_the_file_is_for_its_owner_only(store: SqliteStore) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    for suffix in ("", "-wal", "-shm"):
+        file = store.path.with_name(store.path.name + suffix)
+        assert (await asyncio.to_thread(file.stat)).st_mode & 0o077 == 0, file
+
+
+async def test_many_processes_may_create_the_file_at_once(tmp_path: Path) -> None:
+    stores = [SqliteStore(tmp_path / "store.db") for _ in range(6)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(store.add_jobs([new_job(n)], now_ms=T0) for n, store in enumerate(stores)))
+    assert (await stores[0].get_usage(TENANT)).jobs == 6
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_an_operation_that_fails_takes_no_other_of_its_group_along(store: SqliteStore) -> None:
+    """All are queued before the writer can take the second, so they share transactions."""
+
+    def fail(tx: Tx) -> None:
+        tx.conn.execute("DELETE FROM jobs")
+        tx.catalog.make_type("acme-phantom")
+        tx.tally.size(1, 10**6)
+        raise InvalidValue("on purpose")
+
+    def add(number: int) -> "asyncio.Task[object]":
+        return asyncio.ensure_future(store.add_jobs([new_job(number)], now_ms=T0))
+
+    tasks = [add(n) if n % 3 else asyncio.ensure_future(store._write(fail)) for n in range(60)]
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(result, InvalidValue) for result in ended] == [n % 3 == 0 for n in range(60)]
+    jobs = await check_counters(store, TENANT, T0)
+    assert set(jobs) == {job_id(n) for n in range(60) if n % 3}
+    await store.add_jobs([new_job(99, jobtype="acme-phantom")], now_ms=T0)
+    assert [w.jobtype for w in await store.get_waiting_jobtypes(now_ms=T0)] == ["acme-phantom", JOBTYPE]
+
+
+async def test_a_failed_commit_fails_everyone_and_keeps_nothing(store: SqliteStore) -> None:
+    await store.add_jobs([new_job(0)], now_ms=T0)
+    refusing = [False]
+    await store._write(lambda tx: tx.conn.set_commit_hook(lambda: refusing[0]))
+    refusing[0] = True
+    adding = [store.add_jobs([new_job(n)], now_ms=T0) for n in range(1, 8)]
+    ended = await asyncio.gather(*adding, return_exceptions=True)
+    assert all(isinstance(result, Exception) for result in ended)
+    refusing[0] = False
+    assert set(await check_counters(store, TENANT, T0)) == {job_id(0)}
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    assert set(await check_counters(store, TENANT, T0)) == {job_id(0), job_id(1)}
+
+
+async def test_a_full_disk_is_said_and_does_no_harm(store: SqliteStore) -> None:
+    await store.add_jobs(new_jobs(3), now_ms=T0)
+    pages = await store._write(lambda tx: tx.conn.execute("PRAGMA page_count").get)
+    await store._write(lambda tx: tx.conn.execute(f"PRAGMA max_page_count = {pages}").get)
+    with pytest.raises(StoreFull):
+        await store.add_jobs(new_jobs(5, start=10, data=b"x" * 100_000), now_ms=T0)
+    assert set(await check_counters(store, TENANT, T0)) == {job_id(n) for n in range(3)}
+    await store._write(lambda tx: tx.conn.execute("PRAGMA max_page_count = 1000000").get)
+    await store.add_jobs(new_jobs(5, start=10, data=b"x" * 100_000), now_ms=T0)
+    assert len(await check_counters(store, TENANT, T0)) == 8
+
+
+async def test_a_write_lock_held_elsewhere_is_unavailable_and_passes(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store._write(lambda tx: tx.conn.set_busy_timeout(1))
+    other = await asyncio.to_thread(apsw.Connection, str(store.path))
+    await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable) as refusal:
+        await store.add_jobs([new_job(1)], now_ms=T0)
+    assert refusal.value.retryable
+    await asyncio.to_thread(other.execute, "ROLLBACK")
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    await asyncio.to_thread(other.close)
+
+
+async def test_a_cancelled_caller_leaves_the_store_whole(store: SqliteStore) -> None:
+    tasks = [asyncio.ensure_future(store.add_jobs([new_job(n)], now_ms=T0)) for n in range(20)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    kept = set(await check_counters(store, TENANT, T0))
+    for number, result in enumerate(ended):
+        assert isinstance(result, asyncio.CancelledError) or job_id(number) in kept
+
+
+async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    await store.open()
+    tasks = [asyncio.ensure_future(store.add_jobs([new_job(n)], now_ms=T0)) for n in range(300)]
+    await asyncio.sleep(0)
+    await store.close()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert not [result for result in ended if isinstance(result, Exception)]
+    with pytest.raises(StoreClosed):
+        await store.add_jobs([new_job(1)], now_ms=T0)
+
+
+async def test_what_another_process_changed_is_not_remembered_wrongly(store: SqliteStore) -> None:
+    async with SqliteStore(store.path) as other:
+        await store.add_jobs([new_job(1, domain="d")], now_ms=T0)  # the lane of d is remembered here
+        (job,) = await claim(other)
+        await other.release_jobs(OWNER, [archive(job)], now_ms=T0)
+        await other.delete_jobs(TENANT, [job.id])  # and its last job is removed there, the lane with it
+        await store.add_jobs([new_job(2, domain="d")], now_ms=T0)
+        assert len(await claim(store)) == 1  # the lanes of the type are remembered here
+        await other.add_jobs([new_job(3, domain="e"), new_job(4, priority=0)], now_ms=T0)
+        assert len(await claim(store)) == 2
+        await check_counters(other, TENANT, T0)
+
+
+async def test_a_lane_goes_with_its_last_job(store: SqliteStore) -> None:
+    await store.add_jobs(new_jobs(2, domain="d"), now_ms=T0)
+    jobs = await claim(store)
+    await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=T0)
+    counts = []
+    for job in jobs:
+        await store.delete_jobs(TENANT, [job.id])
+        counts.append(await store._read(lambda conn: conn.execute("SELECT count(*) FROM lanes").get))
+    assert counts == [1, 0]
+
+
+ARCHIVED = (
+    "SELECT done, n FROM jobs WHERE state = 5 AND type = 1 AND code = 0 AND done >= 1 AND (done, n) < (9, 9)"
+    " ORDER BY done DESC, n DESC LIMIT 5"
+)
+PAUSED = (
+    "SELECT due, n FROM jobs WHERE state IN (3, 4) AND type = 1 AND due < 5 AND (due, n) > (0, 0)"
+    " ORDER BY due, n LIMIT 3"
+)
+UNIQUE = "SELECT n FROM jobs WHERE type = 1 AND uniq = 'u' AND uniq IS NOT NULL AND state < 5"
+PLANS = {
+    "jobs_queued": "SELECT n FROM jobs WHERE state <= 1 AND lane = 1 AND due <= 5 ORDER BY due, id LIMIT 5",
+    "jobs_leased": "SELECT n FROM jobs WHERE state = 2 AND lease <= 5 ORDER BY lease LIMIT 5",
+    "jobs_deferred": "SELECT 1 FROM jobs WHERE state = 1 AND lane = 1 AND due <= 5 LIMIT 9",
+    "jobs_archived": ARCHIVED,
+    "jobs_paused": PAUSED,
+    "jobs_unique": UNIQUE,
+    "jobs_seq": "SELECT n FROM jobs WHERE type = 1 AND seq IS NOT NULL AND seq > 1 AND seq <= 9 ORDER BY seq",
+}
+
+
+@pytest.mark.parametrize("index", PLANS)
+async def test_hot_queries_walk_their_index_and_sort_nothing(store: SqliteStore, index: str) -> None:
+    sql = PLANS[index]
+    rows = await store._read(lambda conn: conn.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
+    plan = " / ".join(str(row[3]) for row in rows)
+    assert f"USING INDEX {index}" in plan or f"USING COVERING INDEX {index}" in plan
+    assert "TEMP B-TREE" not in plan
+
+
+def test_errors_of_our_own_sql_are_not_dressed_up() -> None:
+    with pytest.raises(apsw.SQLError):
+        as_store_error(apsw.SQLError("syntax"), Path("x"))
+
+
+async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -> None:
+    jobs = [NewJob(f"j-{n:03d}", f"acme-{n % 3}", b"", T0 + n, T0) for n in range(30)]
+    await store.add_jobs(jobs, now_ms=T0)
+
+    async def still_deferred() -> object:
+        return await store._read(lambda conn: conn.execute("SELECT sum(deferred) FROM lanes").get)
+
+    assert await still_deferred() == 29
+    await store.expire_locks(now_ms=T0 + 100, limit=10)
+    assert await still_deferred() == 19
+    await check_counters(store, TENANT, T0 + 100)
+    for _ in range(3):
+        await store.expire_locks(now_ms=T0 + 100, limit=10)
+    assert await still_deferred() == 0
+    records = await check_counters(store, TENANT, T0 + 100)
+    assert {record.state for record in records.values()} == {JobState.WAITING}
