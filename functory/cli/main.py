@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import functory
 from functory.cli import (
@@ -33,9 +32,6 @@ from handlers.errors import HandlerError
 from journal import JournalError
 from runner.errors import RunnerError
 from store.errors import StoreError
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
 
 _NO_FILE = 8
 _GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)

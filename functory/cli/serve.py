@@ -5,19 +5,16 @@ import asyncio
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Settings
 from functory.logs import configure_logging
 from functory.processes import run_processes
 from functory.serving import Server
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("serve", help="run a daemon until it is asked to stop")
     add_settings(parser)
     parser.set_defaults(run=run_serve)

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon import Daemon
 from store.base import JobRecord, JobState
+from store.errors import StoreUnavailable
 
 T = TypeVar("T")
 
@@ -42,7 +43,8 @@ async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
     """The job's record once it has ended."""
     async with asyncio.timeout(30):
         while True:
-            await daemon.intake.flush()
+            with suppress(StoreUnavailable):
+                await daemon.intake.flush()
             record = await daemon.store.get_job(tenant, job_id, now_ms=daemon.clock.now_ms())
             if record is not None and record.state == JobState.ARCHIVED:
                 return record
