@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from functory.errors import Forbidden, InvalidInput
+from functory.errors import Forbidden, InvalidInput, Missing
 from functory.operations import pauses
 from functory.operations.principal import OPERATOR
 from functory.operations.submit import submit_lines
@@ -33,6 +33,8 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         if query.client is None:
             raise InvalidInput("client names the tenant, and is needed with an operator's key", detail={"in": "query"})
         tenant = await get_tenant(call.service, query.client)
+        if tenant.deleting:
+            raise Missing(f"tenant {tenant.name} is being deleted")
         who = who._replace(tenant=tenant.name)
     else:
         who.require("submit")

@@ -25,10 +25,6 @@ class Answer(Struct):
     """Base of what is answered. A reader must expect fields that later versions add."""
 
 
-class NoQuery(Request):
-    """A route without query options."""
-
-
 class Problem(Answer):
     code: str
     message: str

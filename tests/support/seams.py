@@ -50,12 +50,13 @@ class ToldEndings:
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
         self.waiting = asyncio.Event()
+        self.max_wait_s = 60.0
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
         event = self._events.setdefault(job_id, asyncio.Event())
         self.waiting.set()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(min(timeout_s, self.max_wait_s)):
                 await event.wait()
         except TimeoutError:
             return False
