@@ -81,6 +81,8 @@ class SandboxLauncher:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
+        if Layer.UID in self._use:
+            self._uids.claim()
         if Layer.CGROUP in self._use and self._cgroups is None:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
@@ -108,6 +110,7 @@ class SandboxLauncher:
         for task in spawners.values():
             with contextlib.suppress(LaunchError):
                 await (await task).close()
+        self._uids.free()
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
