@@ -30,7 +30,7 @@ async def choose_isolation(settings: Settings) -> Isolation:
     if wanted == Level.L0:
         log.warning("isolation.off", extra={"because": "all_tenants_trusted and min_isolation=L0"})
         return Isolation(PlainLauncher(), Level.L0, "")
-    report = await probe(brief=True)
+    report = await probe(brief=True, languages=("python",))  # they share one sandbox; `functory doctor` tries them all
     log.info("isolation.reached", extra={"level": report.level.name, "minimum": wanted.name})
     for verdict in report.broken:
         log.error("isolation.broken", extra={"attack": verdict.attack, "how": verdict.detail})
