@@ -8,6 +8,7 @@ import pytest
 from functory.client import Client, ClientError
 from functory.wire.jobs import Job
 from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.polling import until
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +113,10 @@ async def test_what_was_accepted_before_a_restart_is_run_after_it(tmp_path: Path
 
 
 async def ended_jobs(client: Client, job_type: str, count: int) -> list[Job]:
-    async with asyncio.timeout(60):
-        while len(jobs := (await client.results(type=job_type, limit=1000)).jobs) < count:
-            await asyncio.sleep(0.05)  # another process: jobs of jobs have ids that nobody has been told
-    return [await client.get_job(job.id) for job in jobs]
+    """Jobs of jobs: nobody has been told their ids."""
+
+    async def all_of_them() -> list[Job]:
+        jobs = (await client.results(type=job_type, limit=1000)).jobs
+        return jobs if len(jobs) == count else []
+
+    return [await client.get_job(job.id) for job in await until(all_of_them)]

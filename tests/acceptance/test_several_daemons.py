@@ -9,6 +9,7 @@ import pytest
 
 from functory.client import Client, ServerUnreachable
 from tests.support.daemon_process import DaemonProcess, daemon, free_port, make_key
+from tests.support.polling import until
 from tests.support.processes import descendants, gone
 
 pytestmark = pytest.mark.slow
@@ -51,20 +52,23 @@ async def test_jobs_of_a_killed_daemon_run_on_the_other(tmp_path: Path) -> None:
     where = {"runs": str(tmp_path / "runs"), "gate": str(tmp_path / "gate")}
     async with daemon(tmp_path / "b", store) as b:
         key = await make_key(b, "acme")
-        async with daemon(tmp_path / "a", store) as a:
-            async with Client(b.url, key, "acme") as by_b, Client(a.url, key, "acme") as by_a:
-                await by_b.put_handler("gated", "python", GATED, timeout_s=300)
-                await b.order("stop")
-                (id_,) = (await by_a.add_jobs("gated", [json.dumps(where)])).ids or []
-                await lines_in(tmp_path / "runs", 1)
-                await a.kill()
-                await b.order("start")
-                await lines_in(tmp_path / "runs", 2)
-                await asyncio.to_thread((tmp_path / "gate").touch)
-                job = await by_b.get_job(id_, wait_s=60)
-                assert (job.code, job.result, job.attempts) == ("ok", '{"attempt":2}', 2)
-                (row,) = (await by_b.scoreboard()).types
-                assert (row.ok, row.running, row.waiting) == (1, 0, 0)
+        async with (
+            daemon(tmp_path / "a", store) as a,
+            Client(b.url, key, "acme") as by_b,
+            Client(a.url, key, "acme") as by_a,
+        ):
+            await by_b.put_handler("gated", "python", GATED, timeout_s=300)
+            await b.order("stop")
+            (id_,) = (await by_a.add_jobs("gated", [json.dumps(where)])).ids or []
+            await lines_in(tmp_path / "runs", 1)
+            await a.kill()
+            await b.order("start")
+            await lines_in(tmp_path / "runs", 2)
+            await asyncio.to_thread((tmp_path / "gate").touch)
+            job = await by_b.get_job(id_, wait_s=60)
+            assert (job.code, job.result, job.attempts) == ("ok", '{"attempt":2}', 2)
+            (row,) = (await by_b.scoreboard()).types
+            assert (row.ok, row.running, row.waiting) == (1, 0, 0)
 
 
 async def test_a_daemon_that_stood_still_past_the_lease_changes_nothing(tmp_path: Path) -> None:
@@ -85,9 +89,7 @@ async def test_a_daemon_that_stood_still_past_the_lease_changes_nothing(tmp_path
             job = await by_b.get_job(id_, wait_s=60)
             assert (job.code, job.result, job.attempts) == ("ok", '{"attempt":2}', 2)
             a.send(signal.SIGCONT)
-            async with asyncio.timeout(60):
-                while await a.metric("outcomes_stale_total") < 1:
-                    await asyncio.sleep(0.05)  # another process: it has to notice first
+            await until(lambda: a.metric("outcomes_stale_total"))
             assert await by_a.get_job(id_) == job
             row = next(row for row in (await by_a.scoreboard()).types if row.type == "gated")
             assert (row.ok, row.running, row.waiting) == (1, 0, 0)
@@ -102,9 +104,7 @@ async def test_a_daemon_that_lost_its_name_ends_and_starts_again_with_another(tm
         async with Client(b.url, key, "acme") as by_b, Client(b.url, operator) as client:
             async with daemon(tmp_path / "a", store) as a:
                 await stand_still(a, by_b)
-                async with asyncio.timeout(60):
-                    while len((await client.list_daemons()).daemons) > 1:
-                        await asyncio.sleep(0.05)  # another process: its name has to lapse
+                await until(lambda: daemons_are(client, 1))  # its name has lapsed
                 async with daemon(tmp_path / "c", store):
                     a.send(signal.SIGCONT)
                     assert await a.wait() != 0
@@ -117,9 +117,8 @@ async def test_several_processes_share_a_port_and_stop_together(tmp_path: Path) 
     async with daemon(tmp_path / "data", processes="2", port=port) as server:
         key = await make_key(server, "acme")
         operator = await asyncio.to_thread(lambda: server.operator_key)
-        async with Client(server.url, operator) as client, asyncio.timeout(60):
-            while len((await client.list_daemons()).daemons) < 2:
-                await asyncio.sleep(0.05)  # another process: the second one may still be starting
+        async with Client(server.url, operator) as client:
+            await until(lambda: daemons_are(client, 2))  # the second may still be starting
         ids: list[str] = []
         async with Client(server.url, key, "acme") as acme:
             await acme.put_handler("x", "python", "return payload")
@@ -151,9 +150,11 @@ async def stand_still(stopped: DaemonProcess, other: Client) -> None:
 
 
 async def lines_in(path: Path, count: int) -> None:
-    def lines() -> int:
-        return len(path.read_text().splitlines()) if path.exists() else 0
+    def has_them() -> bool:
+        return path.exists() and len(path.read_text().splitlines()) >= count
 
-    async with asyncio.timeout(60):
-        while await asyncio.to_thread(lines) < count:
-            await asyncio.sleep(0.02)  # another process writes it
+    await until(lambda: asyncio.to_thread(has_them))
+
+
+async def daemons_are(operator: Client, count: int) -> bool:
+    return len((await operator.list_daemons()).daemons) == count

@@ -3,12 +3,14 @@
 import asyncio
 import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from functory.client import Client, ClientError, ServerUnreachable
 from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.polling import until
 from tests.support.processes import descendants, gone
 
 pytestmark = pytest.mark.slow
@@ -33,7 +35,7 @@ async def test_a_stop_under_load_loses_nothing_and_leaves_nobody(tmp_path: Path)
         async with Client(server.url, key, "acme") as acme:
             await acme.put_handler("x", "python", "return payload")
             posters = [asyncio.create_task(post()) for _ in range(4)]
-            await some_ended(acme, 100)
+            await until(lambda: have_ended(acme, 100))
         started = await asyncio.to_thread(descendants, server.pid)
         assert started
         assert await server.stop() == 0
@@ -53,7 +55,7 @@ async def test_a_second_signal_hurries(tmp_path: Path) -> None:
         async with Client(server.url, key, "acme") as acme:
             await acme.put_handler("x", "python", ENDLESS, timeout_s=3000)
             (id_,) = (await acme.add_jobs("x", [str(tmp_path / "runs")])).ids or []
-            await appears(tmp_path / "runs")
+            await until(lambda: asyncio.to_thread((tmp_path / "runs").exists))
         started = await asyncio.to_thread(descendants, server.pid)
         server.send(signal.SIGTERM)
         await server.says(re.compile(rb"daemon\.stopping"))
@@ -71,7 +73,7 @@ async def test_what_a_killed_daemon_had_started_ends_with_it(tmp_path: Path) -> 
         await acme.put_handler("y", "sh", "sleep 1000 & wait", timeout_s=3000)
         ids = [id_ for type_ in "xy" for id_ in (await acme.add_jobs(type_, ["-"])).ids or []]
         for id_ in ids:
-            await runs(acme, id_)
+            await until(partial(is_running, acme, id_))
         await gone(await server.kill())
 
 
@@ -81,19 +83,9 @@ async def test_asked_by_http_it_ends_as_by_a_signal(tmp_path: Path) -> None:
         assert await server.wait() == 0
 
 
-async def some_ended(client: Client, count: int) -> None:
-    async with asyncio.timeout(60):
-        while sum(row.ok for row in (await client.scoreboard()).types) < count:
-            await asyncio.sleep(0.05)  # another process: its counters are all that there is to see
+async def have_ended(client: Client, count: int) -> bool:
+    return sum(row.ok for row in (await client.scoreboard()).types) >= count
 
 
-async def appears(path: Path) -> None:
-    async with asyncio.timeout(60):
-        while not await asyncio.to_thread(path.exists):
-            await asyncio.sleep(0.02)  # another process writes it
-
-
-async def runs(client: Client, id_: str) -> None:
-    async with asyncio.timeout(60):
-        while (await client.get_job(id_)).state != "running":
-            await asyncio.sleep(0.02)  # another process
+async def is_running(client: Client, id_: str) -> bool:
+    return (await client.get_job(id_)).state == "running"

@@ -1,4 +1,4 @@
-"""Clients post while daemons are killed, stopped and stood still; then what they were told is held against the store."""
+"""Clients post while daemons are killed, stopped and stood still; what they were told is held against the store."""
 
 import asyncio
 import random
@@ -11,6 +11,7 @@ import pytest
 from functory.client import Client, ClientError, ServerUnreachable
 from tests.support.daemon_process import DaemonProcess, daemon, make_key
 from tests.support.history import Ended, History
+from tests.support.polling import until
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +76,7 @@ async def test_lost_0_unexpected_0(tmp_path: Path) -> None:
         is_over.set()
         await asyncio.gather(*posters)
         async with Client(ring.daemons["b"].url, key, "acme") as acme:
-            await all_ended(acme)
+            await until(lambda: all_ended(acme))
             verdict = history.verdict(await ended(acme, history))
             row = next(row for row in (await acme.scoreboard()).types if row.type == "x")
         assert (len(verdict.lost), len(verdict.unexpected), len(verdict.doubled)) == (0, 0, 0), verdict
@@ -106,15 +107,15 @@ async def post(ring: Ring, key: str, history: History, number: int, is_over: asy
 async def progress(history: History, count: int) -> None:
     """Until so many more were acknowledged: the storm is paced by work done, not by a clock."""
     goal = len(history.acknowledged) + count
-    async with asyncio.timeout(90):
-        while len(history.acknowledged) < goal:
-            await asyncio.sleep(0.02)  # the posters work in between
+
+    async def is_reached() -> bool:
+        return len(history.acknowledged) >= goal
+
+    await until(is_reached)
 
 
-async def all_ended(client: Client) -> None:
-    async with asyncio.timeout(90):
-        while any(row.waiting + row.deferred + row.running for row in (await client.scoreboard()).types):
-            await asyncio.sleep(0.1)  # other processes: their counters are all that there is to see
+async def all_ended(client: Client) -> bool:
+    return not any(row.waiting + row.deferred + row.running for row in (await client.scoreboard()).types)
 
 
 async def ended(client: Client, history: History) -> list[Ended]:
