@@ -19,6 +19,7 @@ from typing import Final
 
 from runner.launch import Child, Launcher, LaunchSpec, Limits
 from runner.sandbox import cgroups
+from runner.sandbox.attacks import PROGRAMS
 
 LIMITS: Final = Limits(
     memory_bytes=128 << 20,
@@ -42,6 +43,8 @@ class Victims:
     directory: Path
     setuid_program: Path
     neighbour: Child
+    asking: asyncio.Lock
+    """Held while the neighbour is asked: it answers one question after the other."""
 
 
 @asynccontextmanager
@@ -61,7 +64,9 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         tcp, tcp6, abstract = _listeners(stack, mark)
         _listen(stack, str(directory / "socket"))
         (directory / "socket").chmod(0o777)
-        neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS))
+        # With the same view of the file system, and so out of the same spawner, as an attack in python.
+        readable = (PROGRAMS["python"], directory / "bin")
+        neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS, readable=readable))
         stack.push_async_callback(_end, neighbour)
         targets = {
             "MARK_REVERSED": mark[::-1],
@@ -90,26 +95,26 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             directory,
             directory / "bin",
             neighbour,
+            asyncio.Lock(),
         )
 
 
-async def still_answers(neighbour: Child) -> bool:
+async def still_answers(victims: Victims) -> bool:
     """Whether the neighbour works as before: a line sent to it comes back."""
+    neighbour = victims.neighbour
     line = secrets.token_hex(8).encode() + b"\n"
-    try:
-        os.write(neighbour.writer, line)
-    except BrokenPipeError:
-        return False
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
-    loop.add_reader(neighbour.reader, arrived.set)
-    try:
-        await asyncio.wait_for(arrived.wait(), 10)
-        return os.read(neighbour.reader, 4096) == line
-    except TimeoutError:
-        return False
-    finally:
-        loop.remove_reader(neighbour.reader)
+    async with victims.asking:
+        loop.add_reader(neighbour.reader, arrived.set)
+        try:
+            os.write(neighbour.writer, line)
+            await asyncio.wait_for(arrived.wait(), 10)
+            return os.read(neighbour.reader, 4096) == line
+        except (BrokenPipeError, TimeoutError):
+            return False
+        finally:
+            loop.remove_reader(neighbour.reader)
 
 
 def _make_files(mark: str) -> Path:

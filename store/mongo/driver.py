@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from bson.binary import UuidRepresentation
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
+from bson.int64 import Int64
 from motor.motor_asyncio import (
     AsyncIOMotorClient as _Client,
 )
@@ -65,6 +66,17 @@ _UNAVAILABLE_WORDS: Final = (
 )
 
 
+class _PlainInt(TypeDecoder):
+    """The driver marks numbers of 64 bits with a class of its own, which encoders further up do not know."""
+
+    @property
+    def bson_type(self) -> type[Int64]:
+        return Int64
+
+    def transform_bson(self, value: Any) -> int:
+        return int(value)
+
+
 def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client, Database]:
     """A client that acknowledges a write only when a majority has it in its journal. Connects lazily.
 
@@ -81,7 +93,9 @@ def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client
             event_listeners=list(listeners),
             **defaults,
         )
-        options: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
+        options: CodecOptions[Document] = CodecOptions(
+            uuid_representation=UuidRepresentation.STANDARD, type_registry=TypeRegistry([_PlainInt()])
+        )
         database = client.get_default_database(DEFAULT_DATABASE, codec_options=options)
     except (driver_errors.ConfigurationError, ValueError, TypeError) as error:
         raise UnsupportedStore(f"the MongoDB URL is refused by the driver: {type(error).__name__}") from None

@@ -5,7 +5,7 @@ import pytest
 from store.base import Store
 from store.errors import StoreClosed, UnsupportedStore
 from store.url import open_store
-from tests.support.jobs import T0, TENANT, new_jobs
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim_one, new_jobs
 
 
 async def test_verbs_of_a_store_that_is_not_open_say_so(store_url: str) -> None:
@@ -58,3 +58,15 @@ def test_a_refusal_never_repeats_a_password() -> None:
     with pytest.raises(UnsupportedStore) as refusal:
         open_store("postgres://user:secret@host/db")
     assert "secret" not in str(refusal.value)
+
+
+async def test_numbers_come_back_as_plain_ones(store: Store) -> None:
+    """A back end's own class of numbers, even one that is an int, must not reach the encoders further up."""
+    await store.add_jobs(new_jobs(1), now_ms=T0)
+    job = await claim_one(store)
+    await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    record = await store.get_job(TENANT, job.id, now_ms=T0)
+    assert record is not None
+    assert record.outcome is not None
+    values = [*job, *record.job, *record.outcome, *(await store.get_counters(TENANT, now_ms=T0))[0]]
+    assert {type(value) for value in values if isinstance(value, int)} <= {int, bool}

@@ -1,0 +1,91 @@
+"""Stopping: under load nothing is lost and nobody is left behind; a second signal hurries; a kill takes all with it."""
+
+import asyncio
+import re
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from functory.client import Client, ClientError, ServerUnreachable
+from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.polling import until
+from tests.support.processes import descendants, gone
+
+pytestmark = pytest.mark.slow
+
+ENDLESS = "import time\nopen(payload, 'w').close()\nwhile True: time.sleep(0.05)"
+
+
+async def test_a_stop_under_load_loses_nothing_and_leaves_nobody(tmp_path: Path) -> None:
+    acknowledged: list[str] = []
+    async with daemon(tmp_path / "data", SANDBOXED) as server:
+        key = await make_key(server, "acme")
+
+        async def post() -> None:
+            async with Client(server.url, key, "acme") as acme:
+                while True:
+                    try:
+                        added = await acme.add_jobs("x", [str(n) for n in range(20)])
+                    except (ClientError, ServerUnreachable):
+                        return  # it has stopped taking jobs
+                    acknowledged.extend(added.ids or [])
+
+        async with Client(server.url, key, "acme") as acme:
+            await acme.put_handler("x", "python", "return payload")
+            posters = [asyncio.create_task(post()) for _ in range(4)]
+            await until(lambda: have_ended(acme, 100))
+        started = await asyncio.to_thread(descendants, server.pid)
+        assert started
+        assert await server.stop() == 0
+        await asyncio.gather(*posters)
+        await gone(started)
+    async with daemon(tmp_path / "data") as server, Client(server.url, key, "acme") as acme:
+        codes = [(await acme.get_job(id_, wait_s=60)).code for id_ in acknowledged]
+        assert codes == ["ok"] * len(acknowledged)
+        (row,) = (await acme.scoreboard()).types
+        assert row.ok >= len(acknowledged)
+
+
+async def test_a_second_signal_hurries(tmp_path: Path) -> None:
+    """The grace period is longer than the test may take: only the second signal ends it."""
+    async with daemon(tmp_path / "data", grace="1h") as server:
+        key = await make_key(server, "acme")
+        async with Client(server.url, key, "acme") as acme:
+            await acme.put_handler("x", "python", ENDLESS, timeout_s=3000)
+            (id_,) = (await acme.add_jobs("x", [str(tmp_path / "runs")])).ids or []
+            await until(lambda: asyncio.to_thread((tmp_path / "runs").exists))
+        started = await asyncio.to_thread(descendants, server.pid)
+        server.send(signal.SIGTERM)
+        await server.says(re.compile(rb"daemon\.stopping"))
+        assert server.status is None
+        assert await server.stop() == 0
+        await gone(started)
+    async with daemon(tmp_path / "data", role="api") as server, Client(server.url, key, "acme") as acme:
+        job = await acme.get_job(id_)
+        assert (job.state, job.attempts) == ("waiting", 0)  # given back, not left to its lease
+
+
+async def test_what_a_killed_daemon_had_started_ends_with_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path / "data", SANDBOXED) as server, await make_tenant(server, "acme") as acme:
+        await acme.put_handler("x", "python", "import time; time.sleep(1000)", timeout_s=3000)
+        await acme.put_handler("y", "sh", "sleep 1000 & wait", timeout_s=3000)
+        ids = [id_ for type_ in "xy" for id_ in (await acme.add_jobs(type_, ["-"])).ids or []]
+        for id_ in ids:
+            await until(partial(is_running, acme, id_))
+        await gone(await server.kill())
+
+
+async def test_asked_by_http_it_ends_as_by_a_signal(tmp_path: Path) -> None:
+    async with daemon(tmp_path / "data") as server:
+        await server.order("quit")
+        assert await server.wait() == 0
+
+
+async def have_ended(client: Client, count: int) -> bool:
+    return sum(row.ok for row in (await client.scoreboard()).types) >= count
+
+
+async def is_running(client: Client, id_: str) -> bool:
+    return (await client.get_job(id_)).state == "running"
