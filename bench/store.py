@@ -114,7 +114,7 @@ def best(rounds: list[Rates]) -> Rates:
 
 
 def throughput(size: int, callers: int, rounds: int) -> dict[str, Any]:
-    count = 300 * callers if size == 1 else 40_000 // size
+    count = 100 * callers if size == 1 else 40_000 // size
     jobs = make_jobs(count * size)
     batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
     ours: list[Rates] = []
