@@ -19,29 +19,12 @@ import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
-from functory.errors import FunctoryError, InvalidInput
+from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire import admin, handlers, jobs
 from functory.wire.base import ErrorAnswer
 from functory.wire.scoreboard import FailureList, Scoreboard
 
 _T = TypeVar("_T")
-
-
-class ServerUnreachable(FunctoryError):
-    code = "server_unreachable"
-
-
-class ClientError(FunctoryError):
-    """An answer that is an error. `status` is the HTTP status, `error_code` the server's word for it."""
-
-    code = "client_error"
-
-    def __init__(
-        self, status: int, error_code: str, message: str, detail: Mapping[str, object], retry_after_s: float | None
-    ) -> None:
-        super().__init__(f"{message} ({error_code})", detail=detail, retry_after_s=retry_after_s)
-        self.status = status
-        self.error_code = error_code
 
 
 class Client:

@@ -13,12 +13,12 @@ from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner import outcome, protocol
 from runner.batch import Batch, OnStopped
-from runner.errors import ContextEndedError, ProtocolError, RefusedError
+from runner.errors import ContextEndedError, OutputError, ProtocolError, RefusedError
 from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
 from runner.protocol import BatchJob, Reply
 from runner.raw_log import RawLog
-from runner.wire import OutputError, Wire
+from runner.wire import Wire
 
 
 class ProcessContext:

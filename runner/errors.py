@@ -5,6 +5,7 @@ RunnerError
 │   ├── IsolationError     the machine cannot give the isolation that was asked for
 │   └── ContextLostError   it ended for no fault of its own before it got going; another try may work
 ├── ProtocolError          a context sent what the protocol does not allow; that context is ended
+│   └── OutputError        it printed so much that it was ended
 ├── ContextEndedError      a context ended, or was ended, while something was asked of it
 ├── RefusedError           a handler does not load: its own `before` or its top level failed
 └── TargetRefusedError     an http handler points where it may not
@@ -57,3 +58,9 @@ class TargetRefusedError(RunnerError):
     """The address of an http handler is one that tenants may not reach."""
 
     code = "target_refused"
+
+
+class OutputError(ProtocolError):
+    """The context printed so much that it was ended."""
+
+    code = "too_much_output"

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from runner.errors import ProtocolError
+from runner.errors import OutputError, ProtocolError
 from runner.launch import Child
 from runner.protocol import Reply, ReplyParser
 from runner.raw_log import RawLog
@@ -140,9 +140,3 @@ class Wire:
                     self._loop.remove_reader(self._child.log_fd)
                     self._lost(OutputError(f"printed more than {self._max_log_bytes >> 20} MB"))
                     return
-
-
-class OutputError(ProtocolError):
-    """The context printed so much that it was ended."""
-
-    code = "too_much_output"
