@@ -24,6 +24,8 @@ from functory.wire import admin, handlers, jobs
 from functory.wire.base import ErrorAnswer
 from functory.wire.scoreboard import FailureList, Scoreboard
 
+__all__ = ["Client", "ClientError", "ServerUnreachable"]
+
 _T = TypeVar("_T")
 
 
