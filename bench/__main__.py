@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal", "http"]
+BENCHES = ["journal", "store", "scheduler", "sandbox", "runner", "http"]
 
 
 def main() -> int:

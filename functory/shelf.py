@@ -1,11 +1,10 @@
 """The handlers in force, as the runner wants them: kept by version, so that a look costs a database read only after a
 change."""
 
-import json
 from collections import OrderedDict
 
+from functory.handlerdocument import decode_handler
 from handlers.model import Handler
-from handlers.validation import parse_handler
 from store.base import Store
 
 _KEPT = 2000
@@ -25,7 +24,7 @@ class HandlerCache:
         stored = await self._store.get_handler(jobtype.partition("-")[0], jobtype, version)
         if stored is None:
             return None
-        handler = parse_handler(json.loads(stored.data))
+        handler = decode_handler(stored.data)
         self._handlers[jobtype] = (version, handler)
         while len(self._handlers) > _KEPT:
             self._handlers.popitem(last=False)

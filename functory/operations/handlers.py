@@ -1,6 +1,6 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
-from functory.errors import InvalidInput, Missing, QuotaExceeded
+from functory.errors import Forbidden, InvalidInput, Missing, QuotaExceeded
 from functory.handlerdocument import decode_handler, encode_handler
 from functory.operations.audit import audit
 from functory.operations.principal import Principal
@@ -15,9 +15,12 @@ from store.base import HandlerSummary
 async def put_handler(service: Service, who: Principal, type_name: str, data: object) -> StoredHandler:
     """Check it, in the sandbox too where this daemon can run the language, and put it in force.
 
-    Raises InvalidHandlerError, HandlerSyntaxError, QuotaExceeded. The same handler again makes no new version.
+    Raises InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded. The same handler again makes no new
+    version.
     """
     handler = parse_handler(data)
+    if handler.network and not who.limits.network:
+        raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
     jobtype = f"{who.tenant}-{type_name}"
     if handler.lang in service.control.languages():
         await service.bench.check(jobtype, handler)

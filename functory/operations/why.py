@@ -5,14 +5,21 @@ Asks the questions in the order in which they would stop a job, and answers the 
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from functory.logs import format_time
 from functory.operations.jobs import Queued, get_job
-from functory.operations.keyring import limits_of
 from functory.operations.service import Service
-from functory.wire.admin import TenantLimits
 from store.base import Daemon, JobRecord, JobState
+
+_HOLDS: Final = {
+    "type_cap": "as many of its type run on this daemon as may at once",
+    "tenant_cap": "as many of the tenant's handlers run on this daemon as may at once",
+    "tenant_share": "the tenant holds all the slots of this daemon that it may; the rest are kept for others",
+    "long_work": "long jobs hold all slots of this daemon but the last, which is kept for short ones",
+    "no_slot": "every slot of this daemon is busy",
+}
+"""The scheduler's reasons, in words; the others are answered by the place in the line."""
 
 
 class Reason(NamedTuple):
@@ -87,13 +94,9 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
             if rate.domain.domain == record.job.domain and rate.tokens < 1:
                 text = f"rate domain {rate.domain.domain} has no token until {format_time(rate.next_ms)}"
                 yield "rate_domain", text, {"domain": rate.domain.domain, "until_ms": rate.next_ms}
-    limits = limits_of(owner, service.settings.default_limits) if owner else TenantLimits()
-    running = sum(row.running for row in counters)
-    if limits.max_running is not None and running >= limits.max_running:
-        yield "tenant_cap", f"the tenant runs {running} jobs, as many as it may at once", {"running": running}
-    type_running = mine.running if mine else 0
-    if limits.max_running_per_type is not None and type_running >= limits.max_running_per_type:
-        yield "type_cap", f"the type runs {type_running} jobs, as many as it may at once", {"running": type_running}
+    hold = service.control.hold(jobtype)
+    if hold in _HOLDS:
+        yield hold, _HOLDS[hold], {"daemon": service.control.sysid}
     ahead = await store.get_position(tenant, record.job.id, now_ms=now_ms) or 0
     waiting = sum(row.waiting for row in counters)
     text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"

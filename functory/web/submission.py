@@ -16,6 +16,8 @@ from functory.operations.submit import Submission
 from functory.web.endpoint import decode_json
 from functory.wire.base import MAX_TIME_MS
 from functory.wire.jobs import JobSettings, NewJob
+from scheduler.errors import SchedulerError
+from scheduler.repeat import next_run_ms, parse_repeat
 
 _JOBS: Final = msgspec.json.Decoder(list[NewJob] | NewJob)
 _JOB: Final = msgspec.json.Decoder(NewJob)
@@ -53,6 +55,8 @@ def to_submission(job: NewJob, service: Service) -> Submission:
 
 def to_options(settings: JobSettings, service: Service, options: Mapping[str, Any] | None = None) -> JobOptions:
     """What the caller said, in the words of the queue; `PLAIN` itself if that is nothing."""
+    if settings.repeat:
+        _check_repeat(settings.repeat, service.now_ms())
     found = JobOptions(
         _due_ms(settings, service),
         settings.priority,
@@ -63,6 +67,14 @@ def to_options(settings: JobSettings, service: Service, options: Mapping[str, An
         settings.repeat,
     )
     return PLAIN if found == PLAIN else found
+
+
+def _check_repeat(text: str, now_ms: int) -> None:
+    """A pattern that cannot be read, or that would never lead forward, is refused before the job is taken."""
+    try:
+        next_run_ms(parse_repeat(text), scheduled_ms=now_ms, started_ms=now_ms, finished_ms=now_ms)
+    except SchedulerError as error:
+        raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
 
 
 def payload_of(value: object, in_base64: str | None) -> bytes:

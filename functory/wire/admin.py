@@ -24,6 +24,7 @@ class TenantLimits(Request):
     max_running_per_type: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
     requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     requests_burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    network: Annotated[bool, Meta(description="its handlers may ask for the network")] | None = None
 
 
 class NewTenant(Request):

@@ -95,6 +95,7 @@ class PaperControl:
         self.wakes = 0
         self.problems: dict[str, str] = {}
         self.runs = frozenset({"python", "sh"})
+        self.held_by = "turn"
 
     def pause(self) -> None:
         self.is_paused = True
@@ -115,7 +116,7 @@ class PaperControl:
         return self.runs
 
     def hold(self, jobtype: str) -> str:
-        return "turn"
+        return self.held_by
 
     def wake(self) -> None:
         self.wakes += 1

