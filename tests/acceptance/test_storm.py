@@ -54,7 +54,7 @@ class Ring:
         await self.start(name)
 
     async def revive(self) -> None:
-        """As a supervisor does: a daemon that stood still for longer than its name was kept for it has ended, rightly."""
+        """As a supervisor does: a daemon that stood still for longer than it keeps its name has ended, and rightly."""
         for name, one in list(self.daemons.items()):
             if one.status is not None:
                 assert "is not held any more" in one.log, one.log
