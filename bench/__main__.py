@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal", "store", "store_mongo"]
+BENCHES = ["journal", "http"]
 
 
 def main() -> int:

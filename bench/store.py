@@ -14,18 +14,24 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from bench.report import Report, parse_arguments, quantile
 from bench.store_limit import NOW_MS, Limit, fill
 from store.base import Archive, Code, Job, NewJob, Outcome, Store
 from store.url import open_store
 
-BATCHES: Final = (1, 100, 500, 1000)
+LOADS: Final = ((1, 1), (1, 64), (100, 1), (500, 1), (1000, 1))
+"""Jobs in a batch, and callers at once. The limit always has one caller: it has no group commit."""
+
 ROUNDS: Final = 5
 OWNER: Final = "a7"
+
+T = TypeVar("T")
+R = TypeVar("R")
 CLAIM: Final = 10  # jobs of one claim in the growth table: every type has as many even in the smallest backlog
 WARM: Final = 10
+MEASURED: Final = 61
 
 
 class Rates(NamedTuple):
@@ -56,31 +62,39 @@ async def timed(work: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
     return time.perf_counter() - began, result
 
 
-async def our_round(url: str, batches: list[list[NewJob]]) -> Rates:
+async def by_callers(work: Callable[[T], Awaitable[R]], batches: list[T], callers: int) -> list[R]:
+    """The work of all batches, shared by a number of callers who each wait for their own answers."""
+    results: list[R] = []
+    left = iter(batches)
+
+    async def caller() -> None:
+        for batch in left:
+            results.append(await work(batch))  # noqa: PERF401 - one caller after the other is the point
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return results
+
+
+async def our_round(url: str, batches: list[list[NewJob]], callers: int) -> Rates:
     size = len(batches[0])
     count = size * len(batches)
     async with open_store(url) as store:
 
-        async def add() -> None:
-            for batch in batches:
-                await store.add_jobs(batch, now_ms=NOW_MS)
+        async def add(batch: list[NewJob]) -> None:
+            await store.add_jobs(batch, now_ms=NOW_MS)
 
-        async def claim() -> list[list[Job]]:
-            return [
-                await store.get_waiting_jobs("bench-a", size, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
-                for _ in batches
-            ]
+        async def claim(_: list[NewJob]) -> list[Job]:
+            return await store.get_waiting_jobs("bench-a", size, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
 
-        async def release(releases: list[list[Archive]]) -> None:
-            for batch in releases:
-                report = await store.release_jobs(OWNER, batch, now_ms=NOW_MS)
-                assert report.applied == size
+        async def release(batch: list[Archive]) -> None:
+            report = await store.release_jobs(OWNER, batch, now_ms=NOW_MS)
+            assert report.applied == size
 
-        add_s, _ = await timed(add)
-        claim_s, claimed = await timed(claim)
+        add_s, _ = await timed(lambda: by_callers(add, batches, callers))
+        claim_s, claimed = await timed(lambda: by_callers(claim, batches, callers))
         ended = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
         releases = [[Archive(job.id, job.token, ended) for job in batch] for batch in claimed]
-        release_s, _ = await timed(lambda: release(releases))
+        release_s, _ = await timed(lambda: by_callers(release, releases, callers))
     return Rates(count / add_s, count / claim_s, count / release_s)
 
 
@@ -99,18 +113,18 @@ def best(rounds: list[Rates]) -> Rates:
     return Rates(*(max(values) for values in zip(*rounds, strict=True)))
 
 
-def throughput(size: int, rounds: int) -> dict[str, Any]:
-    count = 300 if size == 1 else 40_000 // size
+def throughput(size: int, callers: int, rounds: int) -> dict[str, Any]:
+    count = 100 * callers if size == 1 else 40_000 // size
     jobs = make_jobs(count * size)
     batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
     ours: list[Rates] = []
     limits: list[Rates] = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours.db", batches)))
-            limits.append(limit_round(Path(folder) / "limit.db", batches))
+            ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours.db", batches, callers)))
+            limits.append(limit_round(Path(folder) / "limit.db", batches[: len(batches) // callers]))
     our, limit = best(ours), best(limits)
-    row: dict[str, Any] = {"batch": size}
+    row: dict[str, Any] = {"batch": size, "callers": callers}
     for name in (*Rates._fields, "through"):
         row[f"{name}/s"] = getattr(our, name)
         row[f"{name} of limit"] = getattr(our, name) / getattr(limit, name)
@@ -143,7 +157,7 @@ async def claim_batch(store: Store, jobtype: str) -> None:
 async def measure(work: Callable[[int], Awaitable[Any]]) -> float:
     """The median in milliseconds, without the first calls, which find cold caches."""
     taken = []
-    for number in range(2 * WARM):
+    for number in range(WARM + MEASURED):
         began = time.perf_counter()
         await work(number)
         taken.append(time.perf_counter() - began)
@@ -163,7 +177,7 @@ def main() -> None:
     arguments = parse_arguments(parser, None)
     report = Report("store", as_json=arguments.json)
     if arguments.rounds:
-        rows = [throughput(size, arguments.rounds) for size in BATCHES]
+        rows = [throughput(size, callers, arguments.rounds) for size, callers in LOADS]
         report.table("SQLite, 100-byte payloads, synchronous=FULL: jobs/s, and share of the same SQL alone", rows)
     rows = [growth(waiting, types) for types in arguments.types for waiting in sorted(arguments.waiting)]
     report.table("SQLite, cost by backlog", rows)

@@ -1,68 +1,85 @@
 """Benchmark of the store on MongoDB's protocol: add, claim and release beside the bare driver calls.
 
-    python -m bench.store_mongo               ours and the limit in turns, in one run
-    python -m bench.store_mongo --json        the same figures for machines
+    python -m bench.store_mongo                          ours and the limit in turns, in one run
+    python -m bench.store_mongo --batches 500 --turns 40
+    python -m bench.store_mongo --json                   the same figures for machines
 
 The limit makes the same calls on the same indexes, of motor alone: insert_many, an ordered aggregate and a
-conditional update_many, a bulk_write of conditional updates. What ours does beside them (the plan and the counting,
-values instead of documents) is what the share shows. The server is the one that the tests run on (`make mongo`).
+conditional update_many, a bulk_write of conditional updates. What ours does beside them (the plan and the
+counting, values instead of documents) is what the share shows. The two take turns batch by batch and the median
+batch of each counts, because the server's own speed changes from second to second on a shared machine. The
+server is the one that the tests run on (`make mongo`).
 """
 
 import argparse
 import asyncio
-import itertools
-from collections.abc import Sequence
-from typing import Any, Final
+import statistics
+import time
+from collections.abc import Awaitable
+from typing import Any, Final, Protocol
 
 from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorCollection
 from pymongo import UpdateMany, UpdateOne
 
 from bench.report import Report, parse_arguments
-from bench.store import Rates, best, make_jobs, our_round, timed
+from bench.store import Rates, make_jobs
 from bench.store_limit import NOW_MS
-from store.base import NewJob
+from store.base import Archive, Code, Job, NewJob, Outcome, Store
 from store.mongo.documents import job_document
 from store.mongo.schema import JOB_INDEXES
+from store.url import open_store
 from tests.support.mongo_server import MongoServer, server_here
 
 BATCHES: Final = (1, 100, 500, 1000)
-JOBS: Final = 4000
-ROUNDS: Final = 3
+TURNS: Final = 12
 OWNER: Final = "a7"
+ENDED: Final = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
 
 Documents = list[dict[str, Any]]
 Jobs = AsyncIOMotorCollection[dict[str, Any]]
 
 
-async def limit_round(url: str, batches: list[list[NewJob]]) -> Rates:
-    """The calls alone, on documents that were made before the clock started."""
-    size = len(batches[0])
-    count = size * len(batches)
-    client: AsyncIOMotorClient[dict[str, Any]] = AsyncIOMotorClient(url, w="majority", journal=True)
-    jobs: Jobs = client.get_default_database()["jobs"]
-    await jobs.create_indexes(list(JOB_INDEXES))
-    documents = [
-        [job_document(job, job.data, state="q", deferred=False, seq=None) | {"ops": [1]} for job in batch]
-        for batch in batches
-    ]
+class Side(Protocol):
+    """One of the two that are compared. A claim is kept until its release."""
 
-    async def add() -> None:
-        for batch in documents:
-            await jobs.insert_many(batch, ordered=False)
+    async def add(self, batch: list[NewJob]) -> None: ...
+    async def claim(self, batch: list[NewJob]) -> None: ...
+    async def release(self, batch: list[NewJob]) -> None: ...
 
-    async def claim() -> list[Documents]:
-        return [await claim_batch(jobs, size) for _ in batches]
 
-    async def release(claimed: Sequence[Documents]) -> None:
-        for batch in claimed:
-            done = await jobs.bulk_write([archived(document) for document in batch], ordered=False)
-            assert done.modified_count == size
+class Ours:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._claimed: list[list[Job]] = []
 
-    add_s, _ = await timed(add)
-    claim_s, claimed = await timed(claim)
-    release_s, _ = await timed(lambda: release(claimed))
-    client.close()
-    return Rates(count / add_s, count / claim_s, count / release_s)
+    async def add(self, batch: list[NewJob]) -> None:
+        await self._store.add_jobs(batch, now_ms=NOW_MS)
+
+    async def claim(self, batch: list[NewJob]) -> None:
+        jobs = await self._store.get_waiting_jobs("bench-a", len(batch), owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+        self._claimed.append(jobs)
+
+    async def release(self, batch: list[NewJob]) -> None:
+        releases = [Archive(job.id, job.token, ENDED) for job in self._claimed.pop()]
+        report = await self._store.release_jobs(OWNER, releases, now_ms=NOW_MS)
+        assert report.applied == len(batch)
+
+
+class Limit:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._claimed: list[Documents] = []
+
+    async def add(self, batch: list[NewJob]) -> None:
+        documents = [job_document(job, job.data, state="q", deferred=False, seq=None) for job in batch]
+        await self._jobs.insert_many([document | {"ops": [1]} for document in documents], ordered=False)
+
+    async def claim(self, batch: list[NewJob]) -> None:
+        self._claimed.append(await claim_batch(self._jobs, len(batch)))
+
+    async def release(self, batch: list[NewJob]) -> None:
+        done = await self._jobs.bulk_write([archived(d) for d in self._claimed.pop()], ordered=False)
+        assert done.modified_count == len(batch)
 
 
 async def claim_batch(jobs: Jobs, size: int) -> Documents:
@@ -86,16 +103,33 @@ def archived(document: dict[str, Any]) -> UpdateOne:
     )
 
 
-def throughput(server: MongoServer, size: int, rounds: int) -> dict[str, Any]:
-    jobs = make_jobs(100 if size == 1 else JOBS)
+async def timed(work: Awaitable[None]) -> float:
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
+
+
+async def in_turns(sides: tuple[Side, Side], verb: str, batches: list[list[NewJob]]) -> tuple[float, float]:
+    """The median seconds of one batch, of each side."""
+    taken: tuple[list[float], list[float]] = ([], [])
+    for turn, batch in enumerate(batches):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            taken[which].append(await timed(getattr(sides[which], verb)(batch)))
+    return statistics.median(taken[0]), statistics.median(taken[1])
+
+
+async def throughput(server: MongoServer, size: int, turns: int) -> dict[str, Any]:
+    jobs = make_jobs(size * turns)
     batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
-    names = (f"{server.url.rstrip('/')}/bench{size}_{n}" for n in itertools.count())
-    ours: list[Rates] = []
-    limits: list[Rates] = []
-    for _ in range(rounds):
-        ours.append(asyncio.run(our_round(next(names), batches)))
-        limits.append(asyncio.run(limit_round(next(names), batches)))
-    our, limit = best(ours), best(limits)
+    base = f"{server.url.rstrip('/')}/bench{size}"
+    client: AsyncIOMotorClient[dict[str, Any]] = AsyncIOMotorClient(f"{base}_limit", w="majority", journal=True)
+    bare: Jobs = client.get_default_database()["jobs"]
+    await bare.create_indexes(list(JOB_INDEXES))
+    async with open_store(base) as store:
+        sides = (Ours(store), Limit(bare))
+        seconds = [await in_turns(sides, verb, batches) for verb in Rates._fields]
+    client.close()
+    our, limit = (Rates(*(size / pair[which] for pair in seconds)) for which in (0, 1))
     row: dict[str, Any] = {"batch": size}
     for name in (*Rates._fields, "through"):
         row[f"{name}/s"] = getattr(our, name)
@@ -105,7 +139,8 @@ def throughput(server: MongoServer, size: int, rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store_mongo", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each; the best counts")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="jobs in a batch")
+    parser.add_argument("--turns", type=int, default=TURNS, help="batches of each; the median counts")
     arguments = parse_arguments(parser, None)
     server = server_here(fsync=True)
     if server is None:
@@ -114,7 +149,7 @@ def main() -> None:
     report = Report("store_mongo", as_json=arguments.json)
     try:
         server.start()
-        rows = [throughput(server, size, arguments.rounds) for size in BATCHES]
+        rows = [asyncio.run(throughput(server, size, arguments.turns)) for size in arguments.batches]
     finally:
         server.close()
     report.table("MongoDB's protocol, 100-byte payloads: jobs/s, and share of the same driver calls alone", rows)

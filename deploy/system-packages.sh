@@ -6,7 +6,8 @@
 # One row each: the command that shows it is there, the package, what it is for.
 packages='
 bwrap      bubblewrap  sandbox of the runners
-mmdebstrap mmdebstrap  server of the MongoDB tests (make mongo)
+node       nodejs      handlers in node
+php        php-cli     handlers in php
 '
 missing=$(echo "$packages" | while read -r command package _; do
     [ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || printf '%s ' "$package"

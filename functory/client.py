@@ -13,31 +13,20 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
-from functory.errors import FunctoryError, InvalidInput
+from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire import admin, handlers, jobs
+from functory.wire.base import ErrorAnswer
 from functory.wire.scoreboard import FailureList, Scoreboard
 
+__all__ = ["Client", "ClientError", "ServerUnreachable"]
+
 _T = TypeVar("_T")
-
-
-class ServerUnreachable(FunctoryError):
-    code = "server_unreachable"
-
-
-class ClientError(FunctoryError):
-    """An answer that is an error. `status` is the HTTP status, `error_code` the server's word for it."""
-
-    code = "client_error"
-
-    def __init__(self, status: int, error_code: str, message: str, detail: Mapping[str, object]) -> None:
-        super().__init__(f"{message} ({error_code})", detail=detail)
-        self.status = status
-        self.error_code = error_code
 
 
 class Client:
@@ -75,7 +64,8 @@ class Client:
         request: dict[str, object] = {
             name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
         }
-        rows = [{**options, "payload_base64": b64encode(line).decode()} for line in lines]
+        shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
+        rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
         return await self._call("POST", path, jobs.Added, query=request, body=rows)
 
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
@@ -107,6 +97,12 @@ class Client:
 
     async def failures(self, **filters: object) -> FailureList:
         return await self._call("GET", self._path("failures"), FailureList, query=filters)
+
+    async def pause_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "pause"), {}, None, None)
+
+    async def resume_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "resume"), {}, None, None)
 
     # Handlers
 
@@ -169,6 +165,15 @@ class Client:
     async def revoke_key(self, tenant: str, key_id: str) -> None:
         await self._fetch("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}", {}, None, None)
 
+    async def pause_daemon(self, sysid: str) -> None:
+        await self._fetch("POST", f"/admin/daemons/{sysid}/pause", {}, None, None)
+
+    async def resume_daemon(self, sysid: str) -> None:
+        await self._fetch("POST", f"/admin/daemons/{sysid}/resume", {}, None, None)
+
+    async def audit(self, **filters: object) -> admin.AuditPage:
+        return await self._call("GET", "/admin/audit", admin.AuditPage, query=filters)
+
     async def list_daemons(self) -> admin.DaemonList:
         return await self._call("GET", "/admin/daemons", admin.DaemonList)
 
@@ -178,7 +183,7 @@ class Client:
     # One request
 
     def _path(self, *parts: str) -> str:
-        return "/" + "/".join((self._tenant, *parts))
+        return "/" + "/".join(quote(part, safe="") for part in (self._tenant, *parts))
 
     async def _call(
         self,
@@ -209,13 +214,15 @@ class Client:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
         if response.status >= 400:
-            raise _problem(response.status, text)
+            raise _problem(response.status, text, response.headers.get("Retry-After"))
         return text
 
 
-def _problem(status: int, text: bytes) -> ClientError:
+def _problem(status: int, text: bytes, retry_after: str | None) -> ClientError:
+    retry_after_s = float(retry_after) if retry_after and retry_after.isdecimal() else None
     try:
-        error = msgspec.json.decode(text)["error"]
-        return ClientError(status, error["code"], error["message"], error.get("detail", {}))
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return ClientError(status, "unreadable", f"the server answered {status} with something else than JSON", {})
+        error = msgspec.json.decode(text, type=ErrorAnswer).error
+    except msgspec.MsgspecError:
+        message = f"the server answered {status} with something else than its own JSON"
+        return ClientError(status, "unreadable", message, {}, retry_after_s)
+    return ClientError(status, error.code, error.message, error.detail, retry_after_s)

@@ -181,9 +181,7 @@ class Daemon:
             stop.cancel()
         failed = [task for task in done if task is not stop]
         self._is_stopping = True
-        if before_stop is not None:
-            await before_stop()
-        await self._wind_down(orderly=not failed)
+        await self._wind_down(before_stop, orderly=not failed)
         for task in failed:
             raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
 
@@ -193,11 +191,15 @@ class Daemon:
     def _start_loop(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(loop, name=name))
 
-    async def _wind_down(self, *, orderly: bool) -> None:
+    async def _wind_down(self, end_intake: Callable[[], Awaitable[None]] | None, *, orderly: bool) -> None:
         log.info("daemon.stopping", extra={"sysid": self.sysid})
+        intake_ends = asyncio.ensure_future(end_intake()) if end_intake else None
         if orderly:
             await self._unless_hurried(self.execute.stop(self.settings.grace_s))
             await self.execute.stop(0)
+        if intake_ends is not None:
+            await intake_ends
+        if orderly:
             await self._unless_hurried(self._flush())
         for task in self._tasks:
             task.cancel()

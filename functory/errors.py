@@ -14,7 +14,9 @@ FunctoryError
 ├── QuotaExceeded           the tenant has stored as much as it may
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
-└── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
+├── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
+├── ServerUnreachable       a client found no server at the address, or it did not answer
+└── ClientError             a client got an answer that is an error
 
 Messages are shown to tenants as they are: they say what was wrong, where, and what to do.
 """
@@ -90,3 +92,20 @@ class InvalidConfig(FunctoryError):
 
 class DaemonFailed(FunctoryError):
     code = "daemon_failed"
+
+
+class ServerUnreachable(FunctoryError):
+    code = "server_unreachable"
+
+
+class ClientError(FunctoryError):
+    """An answer that is an error. `status` is the HTTP status, `error_code` the server's word for it."""
+
+    code = "client_error"
+
+    def __init__(
+        self, status: int, error_code: str, message: str, detail: Mapping[str, object], retry_after_s: float | None
+    ) -> None:
+        super().__init__(f"{message} ({error_code})", detail=detail, retry_after_s=retry_after_s)
+        self.status = status
+        self.error_code = error_code

@@ -17,6 +17,7 @@ from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
+from handlers.errors import HandlerError
 from handlers.model import Handler
 from journal import Clock
 from runner.outcome import Stopped
@@ -179,10 +180,10 @@ class Execute:
         """Claim a batch and run it. Claims of several slots run side by side and share a commit."""
         jobtype = pick.jobtype
         version = self._versions.get(jobtype, 0)
-        handler = await self._handlers.get(jobtype, version)
         jobs: list[Job] = []
         began_s = self._clock.monotonic_s()
         try:
+            handler = await self._handlers.get(jobtype, version)
             if handler is not None:
                 now_ms = self._clock.now_ms()
                 jobs = await self._store.get_waiting_jobs(
@@ -193,6 +194,9 @@ class Execute:
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
         except StoreUnavailable as error:
             log.warning("execute.store_unavailable", extra={"reason": str(error)})
+        except HandlerError as error:
+            # Stored by another version of this program, which knew more: the jobs wait for a daemon that can.
+            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
             self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
             if not jobs:

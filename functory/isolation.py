@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from functory.config import Settings
-from runner.launch import Launcher, Level
+from runner.errors import IsolationError
+from runner.launch import Child, Launcher, LaunchSpec, Level
 from runner.plain import PlainLauncher
-from runner.sandbox.launcher import SandboxLauncher
-from runner.sandbox.probe import probe
+from runner.sandbox.probe import proven_launcher
 
 log = logging.getLogger("functory.isolation")
 
@@ -19,33 +19,27 @@ _CONTAINER_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 class Isolation(NamedTuple):
     launcher: Launcher
-    level: Level
-    refusal: str
+    refusal: str = ""
     """Why tenants' code is not run here; empty when it is."""
+
+    @property
+    def level(self) -> Level:
+        return self.launcher.level
 
 
 async def choose_isolation(settings: Settings) -> Isolation:
-    """Attack the sandbox briefly and hold the level that was reached against the minimum."""
+    """Attack the sandbox briefly and hold the level that was proven against the minimum."""
     wanted = Level[await asyncio.to_thread(minimum, settings.min_isolation)]
     if wanted == Level.L0:
         log.warning("isolation.off", extra={"because": "all_tenants_trusted and min_isolation=L0"})
-        return Isolation(PlainLauncher(), Level.L0, "")
-    report = await probe(brief=True, languages=("python",))  # they share one sandbox; `functory doctor` tries them all
+        return Isolation(PlainLauncher())
+    try:
+        launcher, report = await proven_launcher(wanted)
+    except IsolationError as error:
+        log.error("isolation.too_low", extra={"reason": str(error)})  # noqa: TRY400 (the reason is all there is)
+        return Isolation(_NoLauncher(str(error)), str(error))
     log.info("isolation.reached", extra={"level": report.level.name, "minimum": wanted.name})
-    for verdict in report.broken:
-        log.error("isolation.broken", extra={"attack": verdict.attack, "how": verdict.detail})
-    refusal = ""
-    if report.level < wanted:
-        missing = (
-            "; ".join(f"{state.layer.name.lower()}: {state.detail}" for state in report.missing)
-            or "see `functory doctor`"
-        )
-        refusal = (
-            f"this machine isolates tenants at {report.level.name}, below min_isolation={wanted.name}: no tenant code"
-            f" is run. Missing: {missing}"
-        )
-        log.error("isolation.too_low", extra={"reason": refusal})
-    return Isolation(SandboxLauncher(), report.level, refusal)
+    return Isolation(launcher)
 
 
 def minimum(setting: str) -> str:
@@ -53,3 +47,19 @@ def minimum(setting: str) -> str:
     if setting != "auto":
         return setting
     return "L1" if any(mark.exists() for mark in _CONTAINER_MARKS) else "L2"
+
+
+class _NoLauncher:
+    """Starts nothing: what a daemon has that may not run tenants' code."""
+
+    level = Level.L0
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def start(self) -> None: ...
+
+    async def launch(self, _: LaunchSpec) -> Child:
+        raise IsolationError(self._reason)
+
+    async def close(self) -> None: ...

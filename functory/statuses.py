@@ -28,6 +28,8 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.NotReadyYet: 503,
     ours.InvalidConfig: 422,
     ours.DaemonFailed: 500,
+    ours.ServerUnreachable: 503,
+    ours.ClientError: 500,
     of_journal.JournalError: 500,
     of_journal.InvalidWrite: 422,
     of_journal.LimitExceeded: 413,
@@ -55,7 +57,9 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_runner.LaunchError: 503,
     of_runner.IsolationError: 503,
     of_runner.ProtocolError: 503,
+    of_runner.OutputError: 503,
     of_runner.ContextLostError: 503,
+    of_runner.ContextEndedError: 503,
     of_runner.RefusedError: 422,
     of_runner.TargetRefusedError: 422,
 }

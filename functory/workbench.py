@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from functory.tenantbook import Allowance, permitted
 from handlers.model import Handler
-from runner.errors import ContextLostError, IsolationError
+from runner.errors import ContextEndedError, IsolationError
 from runner.outcome import Stopped
 from runner.runner import Runner
 
@@ -38,7 +38,7 @@ class Workbench:
             await self._runner.run_jobs(jobtype, trial, permitted(handler, self._allowance_of(jobtype)), stopped.extend)
             if stopped:
                 return stopped[0]
-        raise ContextLostError(f"the context ended before the handler began, {_TRIES} times in a row")
+        raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
         await self._runner.retire(jobtype, permitted(handler, self._allowance_of(jobtype)))

@@ -31,6 +31,7 @@ class Language:
     bootstrap: str = ""  # "" = no context: the runner does the work itself (http)
     modules: tuple[str, ...] = ()  # importable packages that the bootstrap needs beyond the standard library
     template: str | None = None  # warm process to fork from, where the launcher has it
+    shares: tuple[str, ...] = ()  # other bootstraps that this one loads
     needs: tuple[str, ...] = ()  # commands that the bootstrap starts
     hooks: bool = True  # before, beforeEach, afterEach make sense
     body_max_bytes: int = 1 * _MB
@@ -48,7 +49,7 @@ class Language:
         """
         for command in self.needs:
             _find(command)
-        folders = (str(_package(module)) for module in self.modules)
+        folders = map(str, self.packages())
         return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap), *folders)
 
     def missing(self) -> str | None:
@@ -63,7 +64,15 @@ class Language:
 
     def readable(self) -> tuple[Path, ...]:
         """Paths beyond the base runtime that the program reads."""
-        return (BOOTSTRAPS, *map(_package, self.modules))
+        return (BOOTSTRAPS, *self.packages())
+
+    def preload(self) -> tuple[Path, ...]:
+        """What a warm template should have loaded, so that a new context finds it there."""
+        return (*(BOOTSTRAPS / name for name in self.shares), *self.packages())
+
+    def packages(self) -> tuple[Path, ...]:
+        """The folders of `modules`."""
+        return tuple(_package(module) for module in self.modules)
 
     def _program(self) -> str:
         return _find(self.command) if self.command else str(Path(sys.executable).resolve())
@@ -91,13 +100,16 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
         for row in (
             Language("python", arguments=_PYTHON, bootstrap="python.py", template="python"),
             Language("node", command="node", bootstrap="node.js", min_memory_mb=64),
-            Language("sh", arguments=_PYTHON, bootstrap="sh.py", template="python", needs=("sh",)),
+            Language(
+                "sh", arguments=_PYTHON, bootstrap="sh.py", template="python", shares=("python.py",), needs=("sh",)
+            ),
             Language(
                 "wasm",
                 arguments=_PYTHON,
                 bootstrap="wasm.py",
                 modules=("wasmtime",),
                 template="python",
+                shares=("python.py",),
                 body_max_bytes=22 * _MB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),

@@ -87,15 +87,17 @@ def parse_id(text: str) -> IdParts:
     return IdParts((moment - _EPOCH) // _MILLISECOND, match[8], int(match[9], 16))
 
 
-@lru_cache(maxsize=16)
 def compact_time(time_ms: int) -> str:
     """`20261114T235959123Z`"""
-    moment = _EPOCH + time_ms * _MILLISECOND
-    return f"{moment:%Y%m%dT%H%M%S}{time_ms % 1000:03d}Z"
+    return f"{_second(time_ms // 1000, '%Y%m%dT%H%M%S')}{time_ms % 1000:03d}Z"
+
+
+def iso_time(time_ms: int) -> str:
+    """`2026-11-14T23:59:59.123Z`"""
+    return f"{_second(time_ms // 1000, '%Y-%m-%dT%H:%M:%S')}.{time_ms % 1000:03d}Z"
 
 
 @lru_cache(maxsize=16)
-def iso_time(time_ms: int) -> str:
-    """`2026-11-14T23:59:59.123Z`"""
-    moment = _EPOCH + time_ms * _MILLISECOND
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+def _second(time_s: int, form: str) -> str:
+    """By the second: formatting a date costs more than all else about an id."""
+    return (_EPOCH + timedelta(seconds=time_s)).strftime(form)

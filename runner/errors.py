@@ -2,11 +2,13 @@
 
 RunnerError
 ├── LaunchError            a context could not be started
-│   └── IsolationError     the machine cannot give the isolation that was asked for
+│   ├── IsolationError     the machine cannot give the isolation that was asked for
+│   └── ContextLostError   it ended for no fault of its own before it got going; another try may work
 ├── ProtocolError          a context sent what the protocol does not allow; that context is ended
-├── ContextLostError            a context ended, or was ended, while something was asked of it
+│   └── OutputError        it printed so much that it was ended
+├── ContextEndedError      a context ended, or was ended, while something was asked of it
 ├── RefusedError           a handler does not load: its own `before` or its top level failed
-└── TargetRefusedError          an http handler points where it may not
+└── TargetRefusedError     an http handler points where it may not
 """
 
 
@@ -28,16 +30,22 @@ class IsolationError(LaunchError):
     code = "isolation_unavailable"
 
 
+class ContextLostError(LaunchError):
+    """A context, or the process that makes them, ended before the program got going; another try may work."""
+
+    code = "context_lost"
+
+
 class ProtocolError(RunnerError):
     """A context sent what the protocol does not allow. It costs that context, never the daemon."""
 
     code = "protocol"
 
 
-class ContextLostError(RunnerError):
+class ContextEndedError(RunnerError):
     """A context ended, or had to be ended, while something was asked of it; the message says how."""
 
-    code = "context_lost"
+    code = "context_ended"
 
 
 class RefusedError(RunnerError):
@@ -50,3 +58,9 @@ class TargetRefusedError(RunnerError):
     """The address of an http handler is one that tenants may not reach."""
 
     code = "target_refused"
+
+
+class OutputError(ProtocolError):
+    """The context printed so much that it was ended."""
+
+    code = "too_much_output"

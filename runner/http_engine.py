@@ -18,7 +18,7 @@ from yarl import URL
 
 from handlers.model import Handler
 from runner import outcome
-from runner.context import OnStopped
+from runner.batch import OnStopped
 from runner.errors import TargetRefusedError
 from runner.launch import Level
 from runner.limits import ContextLimits

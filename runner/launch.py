@@ -59,6 +59,7 @@ class LaunchSpec:
     network: bool = False
     readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime
     template: str | None = None
+    preload: tuple[Path, ...] = ()  # packages and modules within `readable` that the template loads before it forks
 
 
 @dataclass(frozen=True, slots=True)

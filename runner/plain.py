@@ -105,6 +105,17 @@ class PlainLauncher:
         """Nothing to get ready."""
 
     async def launch(self, spec: LaunchSpec) -> PlainChild:
+        task = asyncio.create_task(self._start(spec))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
+            with contextlib.suppress(LaunchError):
+                child = await task
+                await child.kill()
+                child.close()
+            raise
+
+    async def _start(self, spec: LaunchSpec) -> PlainChild:
         scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="functory-")
         request_read, request_write = os.pipe2(os.O_CLOEXEC)
         reply_read, reply_write = os.pipe2(os.O_CLOEXEC)

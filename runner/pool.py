@@ -9,12 +9,13 @@ asks it to close.
 
 import asyncio
 import itertools
+import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from handlers.model import Handler
 
@@ -63,14 +64,15 @@ C = TypeVar("C", bound=Pooled)
 class _Seat(Generic[C]):
     """A context and its place in the pool."""
 
-    __slots__ = ("context", "key", "measured_at", "memory_bytes", "used")
+    __slots__ = ("context", "key", "measured_at", "memory_bytes", "used", "used_at")
 
     def __init__(self, key: ContextKey, context: C, used: int) -> None:
         self.key = key
         self.context = context
         self.used = used  # grows with every use: the smallest is the least recently used
+        self.used_at = 0.0
         self.memory_bytes = 0
-        self.measured_at = 0.0
+        self.measured_at = -math.inf
 
 
 class Pool(Generic[C]):
@@ -87,11 +89,11 @@ class Pool(Generic[C]):
         self._seats = 0  # contexts that exist or are being started or ended
         self._busy: set[_Seat[C]] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @asynccontextmanager
-    async def borrow(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> Any:
+    async def borrow(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> AsyncIterator[C]:
         """A context of `key`, warm if there is one.
 
         It goes back when the block ends, or is ended if it is not usable.
@@ -102,7 +104,7 @@ class Pool(Generic[C]):
             yield seat.context
         finally:
             self._busy.discard(seat)
-            await self._put_back(seat)
+            self._put_back(seat)
 
     async def prewarm(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> bool:
         """Have one idle context of `key` ready. False when there is no room that is not in use."""
@@ -110,7 +112,7 @@ class Pool(Generic[C]):
             return not self._closed
         if self._seats >= self._settings.max_contexts and not self._evict_one():
             return False
-        await self._put_back(await self._make(key, start))
+        self._put_back(await self._make(key, start))
         return True
 
     def warm(self) -> frozenset[ContextKey]:
@@ -131,7 +133,7 @@ class Pool(Generic[C]):
         now = self._clock()
         for seat in list(self._all_idle()):
             old = now - seat.context.started_at > self._settings.max_age_s
-            unused = now - seat.measured_at > self._settings.idle_s
+            unused = now - seat.used_at > self._settings.idle_s
             if old or unused or not seat.context.usable:
                 self._remove_idle(seat)
                 self._end(seat)
@@ -206,20 +208,23 @@ class Pool(Generic[C]):
     # Coming back
     # ------------------------------------------------------------------------------------------------
 
-    async def _put_back(self, seat: _Seat[C]) -> None:
+    def _put_back(self, seat: _Seat[C]) -> None:
         if self._closed or not self._worth_keeping(seat.context):
             self._end(seat)
             return
         seat.used = next(self._uses)
-        now = self._clock()
-        if now - seat.measured_at > _MEASURE_EVERY_S:
-            seat.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
-        seat.measured_at = now
+        seat.used_at = self._clock()
         self._idle.setdefault(seat.key, []).append(seat)
-        while self._memory_bytes() > self._settings.max_memory_bytes and self._evict_one():
-            pass
+        if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
+            seat.measured_at = seat.used_at
+            self._in_background(self._measure(seat))
         if self._waiting and self._seats >= self._settings.max_contexts:
             self._evict_one()  # somebody waits for a place, and not for this key
+
+    async def _measure(self, seat: _Seat[C]) -> None:
+        seat.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
+        while self._memory_bytes() > self._settings.max_memory_bytes and self._evict_one():
+            pass
 
     def _worth_keeping(self, context: C) -> bool:
         settings = self._settings
@@ -244,14 +249,19 @@ class Pool(Generic[C]):
 
     def _end(self, seat: _Seat[C]) -> None:
         """Close in the background. Its place is free only when it is gone: the bound is on processes."""
-        task = asyncio.create_task(seat.context.close())
-        self._closing.add(task)
-        task.add_done_callback(self._ended)
+        self._in_background(self._close(seat))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._closing.discard(task)
-        self._free_seat()
+    async def _close(self, seat: _Seat[C]) -> None:
+        try:
+            await seat.context.close()
+        finally:
+            self._free_seat()
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _settle(self) -> None:
-        while self._closing:
-            await asyncio.gather(*self._closing)
+        while self._tasks:
+            await asyncio.gather(*self._tasks)

@@ -1,17 +1,25 @@
-"""Text that a context's process tree printed past its bootstrap: sub-processes, C libraries, a dying
-interpreter.
+"""What leaves a context past its replies: prints of jobs that take a while, sub-processes, a dying interpreter.
 
-Keeps the end of it and takes out `J: ` lines, in bounded memory whatever comes: one endless line, ten
-gigabytes, no newline ever. It belongs to the job that was running when it was read.
+Keeps the end of it and takes out `J: ` lines, in bounded memory whatever comes: one endless line, ten gigabytes, no
+newline ever. It belongs to the job that was running when it was read.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from runner.errors import ProtocolError
 from runner.protocol import NewJob, parse_new_job
 
 _MARKS: Final = (b"J: ", b"#J: ")
+
+
+class Printed(NamedTuple):
+    """What one job printed. `too_much` says which limit its new jobs passed; then there are none."""
+
+    log: bytes
+    dropped: int
+    new_jobs: tuple[NewJob, ...]
+    too_much: str
 
 
 class RawLog:
@@ -26,9 +34,11 @@ class RawLog:
     def _reset(self) -> None:
         self.total_bytes = 0
         self._kept = bytearray()
+        self._dropped = 0
         self._open = bytearray()  # the last line while it has no newline
         self._inside = False  # `_open` continues a line whose beginning is in the log already
         self._found: list[NewJob] = []
+        self._too_much = ""
 
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -38,21 +48,29 @@ class RawLog:
             done = bytes(self._open[:cut])
             del self._open[:cut]
             self._settle(done)
-        limit = self._line_bytes if self._open.startswith(_MARKS) else self._keep_bytes
-        if len(self._open) > limit:
+        marked = self._open.startswith(_MARKS) and not self._inside
+        if len(self._open) > (self._line_bytes if marked else self._keep_bytes):
+            if marked:
+                self._too_much = f"printed a new job line of more than {self._line_bytes} bytes"
             self._kept += self._open
             self._open.clear()
             self._inside = True
-        if len(self._kept) > 2 * self._keep_bytes:
-            del self._kept[: -self._keep_bytes]
+        self._trim(2 * self._keep_bytes)
 
-    def take(self) -> tuple[bytes, tuple[NewJob, ...]]:
-        """(the end of the log, the new jobs) since the last call."""
+    def take(self) -> Printed:
+        """All since the last call."""
         if self._open:
             self._settle(bytes(self._open))
-        taken = bytes(self._kept[-self._keep_bytes :]), tuple(self._found)
+        self._trim(self._keep_bytes)
+        new_jobs = () if self._too_much else tuple(self._found)
+        taken = Printed(bytes(self._kept), self._dropped, new_jobs, self._too_much)
         self._reset()
         return taken
+
+    def _trim(self, bound: int) -> None:
+        if len(self._kept) > bound:
+            self._dropped += len(self._kept) - self._keep_bytes
+            del self._kept[: -self._keep_bytes]
 
     def _settle(self, text: bytes) -> None:
         if b"J: " in text:
@@ -62,11 +80,19 @@ class RawLog:
 
     def _without_marks(self, text: bytes) -> Iterator[bytes]:
         for line in text.split(b"\n"):
-            if line.startswith(_MARKS) and not self._inside and len(self._found) < self._new_jobs:
-                try:
-                    self._found.append(parse_new_job(line.split(b"J: ", 1)[1]))
-                    continue
-                except ProtocolError:
-                    pass  # an ordinary line that happens to begin so
-            self._inside = False
-            yield line
+            if not line.startswith(_MARKS) or self._inside:
+                self._inside = False
+                yield line
+            elif (new := _new_job(line)) is None:
+                yield line + b" [not a new job: write J: type|payload]"
+            elif len(self._found) < self._new_jobs:
+                self._found.append(new)
+            else:
+                self._too_much = f"made more than {self._new_jobs} new jobs"
+
+
+def _new_job(line: bytes) -> NewJob | None:
+    try:
+        return parse_new_job(line.split(b"J: ", 1)[1])
+    except ProtocolError:
+        return None

@@ -12,15 +12,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
+from runner.batch import OnStopped
 from runner.batching import MAX_JOBS, Pace, batch_size
-from runner.context import OnStopped, ProcessContext
-from runner.errors import ContextLostError, LaunchError, RefusedError, RunnerError
+from runner.context import ProcessContext
+from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
@@ -46,7 +48,10 @@ class RunnerSettings:
 
 
 class Runner:
-    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind."""
+    """`start` and `close` are idempotent; `close` ends every context and leaves no task behind.
+
+    Await or cancel the calls of `run_jobs` before `close`: a batch whose context is ended under it reports a crash.
+    """
 
     def __init__(self, launcher: Launcher, settings: RunnerSettings | None = None) -> None:
         self._settings = settings or RunnerSettings()
@@ -58,6 +63,7 @@ class Runner:
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._running: dict[object, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
+        self._programs: dict[str, _Program] = {}
 
     @property
     def level(self) -> Level:
@@ -192,18 +198,18 @@ class Runner:
         ]
 
     async def _start(self, jobtype: str, handler: Handler, language: Language) -> ProcessContext:
-        try:
-            argv, readable = await asyncio.to_thread(lambda: (language.argv(), language.readable()))
-        except FileNotFoundError as err:
-            raise LaunchError(f"{err} is not installed on this machine, {handler.lang} needs it") from err
+        program = self._programs.get(language.name)
+        if program is None:
+            program = self._programs[language.name] = await asyncio.to_thread(_look_up, language)
         spec = LaunchSpec(
             tenant=_tenant(jobtype),
-            argv=argv,
+            argv=program.argv,
             env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env},
             limits=self._limits.for_launch(handler),
             network=handler.network,
-            readable=readable,
+            readable=program.readable,
             template=language.template,
+            preload=program.preload,
         )
         return await ProcessContext.start(self._launcher, spec, self._limits, memory_mb=handler.memory_mb)
 
@@ -217,8 +223,8 @@ class Runner:
         context = await self._start(jobtype, handler, LANGUAGES[handler.lang])
         try:
             return await context.check(jobtype, handler)
-        except ContextLostError as err:
-            raise ContextLostError(f"the text of the handler could not be checked: {err}") from err
+        except ContextEndedError as err:
+            raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
         finally:
             await context.close()
 
@@ -228,6 +234,21 @@ class Runner:
             self._paces[jobtype] = pace
         while len(self._paces) > _PACES:
             self._paces.popitem(last=False)
+
+
+class _Program(NamedTuple):
+    """What a language needs of this machine. Looked up once: it costs more than starting a context."""
+
+    argv: tuple[str, ...]
+    readable: tuple[Path, ...]
+    preload: tuple[Path, ...]
+
+
+def _look_up(language: Language) -> _Program:
+    try:
+        return _Program(language.argv(), language.readable(), language.preload())
+    except FileNotFoundError as err:
+        raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
 
 
 class _Run:
@@ -266,6 +287,10 @@ def _tenant(jobtype: str) -> str:
 
 def _messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:
     """Batches that fit one message: bounded in number and, unless a single job is bigger, in bytes."""
+    if len(jobs) <= max_jobs and sum([len(job.data) for job in jobs]) <= _MESSAGE_BYTES:
+        if jobs:
+            yield jobs
+        return
     start = size_bytes = 0
     for at, job in enumerate(jobs):
         size_bytes += len(job.data)

@@ -8,16 +8,18 @@ once, through `lost`.
 
 import asyncio
 import contextlib
+import fcntl
 import os
 from collections.abc import Callable
 from typing import Final
 
-from runner.errors import ProtocolError
+from runner.errors import OutputError, ProtocolError
 from runner.launch import Child
 from runner.protocol import Reply, ReplyParser
 from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
+_REQUEST_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so one wake-up less
 # A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
 # on the loop.
 _LOG_STEPS: Final = 4
@@ -48,6 +50,8 @@ class Wire:
         self._resume: asyncio.TimerHandle | None = None
         self._log_open = True
         self._closed = False
+        with contextlib.suppress(OSError):  # a user may have so many bytes of pipes; without them it is just slower
+            fcntl.fcntl(child.writer, fcntl.F_SETPIPE_SZ, _REQUEST_PIPE_BYTES)
         self._loop.add_reader(child.reader, self._readable)
         self._loop.add_reader(child.log_fd, self._log_readable)
 
@@ -136,9 +140,3 @@ class Wire:
                     self._loop.remove_reader(self._child.log_fd)
                     self._lost(OutputError(f"printed more than {self._max_log_bytes >> 20} MB"))
                     return
-
-
-class OutputError(ProtocolError):
-    """The context printed so much that it was ended."""
-
-    code = "too_much_output"

@@ -12,12 +12,14 @@ from scheduler.values import Candidate, Hold, TenantTerms, check_terms, tenant_o
 
 
 class TenantState:
-    __slots__ = ("name", "slots_held", "terms")
+    __slots__ = ("name", "slots_held", "terms", "types")
 
     def __init__(self, name: str, terms: TenantTerms) -> None:
         self.name = name
         self.terms = terms
         self.slots_held = 0
+        self.types = 0
+        """How many of its types wait or run."""
 
     @property
     def is_capped(self) -> bool:
@@ -55,8 +57,7 @@ class Board:
         """These are the tenants. One that is not named is forgotten, unless something of it waits or runs."""
         for name, theirs in terms.items():
             check_terms(name, theirs)
-        busy = {state.tenant.name for state in self.types.values()}
-        for name in [name for name in self.tenants if name not in terms and name not in busy]:
+        for name in [name for name, state in self.tenants.items() if name not in terms and state.types == 0]:
             del self.tenants[name]
         for name, theirs in terms.items():
             self._tenant(name).terms = theirs
@@ -104,6 +105,7 @@ class Board:
         state = self.types.get(jobtype)
         if state is None:
             state = self.types[jobtype] = TypeState(jobtype, self._tenant(tenant_of(jobtype)))
+            state.tenant.types += 1
         return state
 
     def _tenant(self, name: str) -> TenantState:
@@ -115,3 +117,4 @@ class Board:
     def _forget_if_idle(self, state: TypeState) -> None:
         if state.waiting == 0 and state.slots_held == 0:
             del self.types[state.jobtype]
+            state.tenant.types -= 1

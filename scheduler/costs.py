@@ -13,15 +13,18 @@ from scheduler.values import SchedulerOptions
 
 MEAN_KEEPS = 0.7
 """The part of the sums that outlives the next batch."""
-PEAK_KEEPS = 0.9
+PEAK_FADES = 0.1
+"""How much of the peak a second of runner time takes away: a 60-second surprise is held against a type for 600 s of
+its own work, so that nobody can afford one often."""
 
 
 class Pace(IntEnum):
-    """How soon a slot comes back from a job: the smaller, the sooner."""
+    """How soon a slot comes back from a job: the smaller, the sooner. Not known is between medium and long."""
 
     SHORT = 0
     MEDIUM = 1
-    LONG = 2
+    UNKNOWN = 2
+    LONG = 3
 
 
 class Cost(NamedTuple):
@@ -43,7 +46,7 @@ class Costs:
         if count < 1:
             return
         old = self._costs.get(jobtype, NOTHING)
-        peak_s = max(runner_s / count, old.peak_s * PEAK_KEEPS)
+        peak_s = max(runner_s / count, old.peak_s - runner_s * PEAK_FADES)
         self._remember(jobtype, Cost(old.spent_s * MEAN_KEEPS + runner_s, old.jobs * MEAN_KEEPS + count, peak_s))
 
     def overrun(self, jobtype: str, runner_s: float) -> None:
@@ -57,24 +60,23 @@ class Costs:
         return count * (self._options.first_guess_s if cost is None else cost.spent_s / cost.jobs)
 
     def pace(self, jobtype: str) -> Pace:
-        """An unmeasured type is neither short nor long."""
         cost = self._costs.get(jobtype)
         if cost is None:
-            return Pace.MEDIUM
-        if cost.peak_s <= self._options.short_s:
+            return Pace.UNKNOWN
+        if 0 < self._options.borrow_s >= cost.peak_s:
             return Pace.SHORT
         return Pace.LONG if cost.peak_s > self._options.long_s else Pace.MEDIUM
 
     def batch_size(self, jobtype: str, waiting: int, free_slots: int, most_s: float) -> int:
         """How many jobs take up to `most_s`. A type that was never measured begins with one.
 
-        What waits is spread over the free slots, unless a part would be over sooner than it pays (short_s).
+        What waits is spread over the free slots, unless a part would be over sooner than it pays (spread_s).
         """
         cost = self._costs.get(jobtype)
         if cost is None:
             return 1
         job_s = max(cost.spent_s / cost.jobs, 1e-9)
-        spread = max(-(-waiting // max(free_slots, 1)), int(self._options.short_s / job_s))
+        spread = max(-(-waiting // max(free_slots, 1)), int(self._options.spread_s / job_s))
         return max(1, min(int(most_s / job_s), spread, waiting, self._options.max_batch))
 
     def _remember(self, jobtype: str, cost: Cost) -> None:

@@ -7,10 +7,11 @@ A batch is charged at its start with what its type has been taking and corrected
 Jobs are not interrupted, so a fair order is not enough: whoever fills all slots with 60-second jobs makes all others
 wait a minute. So, where there is more than one tenant and more than one slot:
 
-- one tenant leaves `reserve_slots` to the others, except for short jobs, which may borrow them in short batches;
-- long jobs of all tenants together leave one slot to shorter ones, if there are three slots or more.
+- one tenant leaves `reserve_slots` to the others (short jobs may borrow them, if `borrow_s` says so);
+- long jobs of all tenants together leave as many to shorter ones, if there are three slots or more. A type that was
+  never measured counts as long, but the first batch of a tenant that holds nothing may use one of those slots.
 
-Hence a policy that is work-conserving for short jobs, and within those slots for all others. docs/scheduler.md.
+Hence it is work-conserving but for those slots. docs/scheduler.md.
 """
 
 from collections import deque
@@ -39,18 +40,19 @@ class DeficitRoundRobin(Policy):
         self._tenants = FairQueue(len(Pace), options.burst_s)
         self._types: dict[str, FairQueue] = {}
         self._charges: dict[str, deque[Charge]] = {}
+        self._kept_slots = options.reserve_slots
         self._long_held = 0
+        """Slots with long jobs, and with those of which it is not known."""
         self._has_rivals = False
 
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
         if self.board.free_slots <= 0:
             return None
-        slowest = self._slowest_of_all()
-        first = self._tenants.first(slowest)
+        first = self._tenants.first(self._slowest_of_all())
         if first is None:
             return None
         tenant = self.board.tenants[first.name]
-        slowest = min(slowest, self._slowest_of(tenant))
+        slowest = self._slowest_of(tenant)
         queue = self._types[tenant.name]
         rival = queue.first(slowest)
         assert rival is not None, "a tenant stands in the queue only with a type that may run"
@@ -68,11 +70,17 @@ class DeficitRoundRobin(Policy):
             queue.forget_settled(but=self.board.types)
 
     def update_waiting(self, candidate: Candidate) -> None:
-        self._place(self.board.put(candidate))
+        old = self.board.types.get(candidate.jobtype)
+        is_placed = (
+            old is not None and old.waiting > 0 and candidate.waiting > 0 and old.max_slots == candidate.max_slots
+        )
+        state = self.board.put(candidate)
+        if not is_placed:
+            self._place(state)
 
     def jobs_started(self, jobtype: str, count: int) -> None:
         state = self.board.start(jobtype, count)
-        charge = Charge(self.costs.expect_s(jobtype, count), self.costs.pace(jobtype) is Pace.LONG)
+        charge = Charge(self.costs.expect_s(jobtype, count), self.costs.pace(jobtype) >= Pace.UNKNOWN)
         self._charges.setdefault(jobtype, deque()).append(charge)
         self._long_held += charge.is_long
         tenant, queue = self._rivals_of(state)
@@ -109,25 +117,27 @@ class DeficitRoundRobin(Policy):
         hold = self.board.hold(jobtype)
         if hold is not None:
             return hold
-        pace = self.costs.pace(jobtype)
-        if pace > self._slowest_of(self.board.types[jobtype].tenant):
-            return Hold.TENANT_SHARE
-        if pace > self._slowest_of_all():
-            return Hold.LONG_WORK
-        return Hold.TURN
+        tenant = self.board.types[jobtype].tenant
+        if self.costs.pace(jobtype) <= self._slowest_of(tenant):
+            return Hold.TURN
+        return Hold.TENANT_SHARE if self._has_its_share(tenant) else Hold.LONG_WORK
 
     def _slowest_of_all(self) -> Pace:
-        """The slowest pace that may start now, whoever's it is."""
-        if self._has_rivals and self.options.slots > 2 and self._long_held >= self.options.slots - 1:
-            return Pace.MEDIUM
-        return Pace.LONG
+        """The slowest pace that may start now, whoever's it is. UNKNOWN is for tenants that hold nothing."""
+        slots, kept = self.options.slots, self._kept_slots
+        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:
+            return Pace.LONG
+        return Pace.UNKNOWN if kept == 1 or self._long_held < slots - 1 else Pace.MEDIUM
 
     def _slowest_of(self, tenant: TenantState) -> Pace:
         """The slowest pace that this tenant may start now."""
-        return Pace.SHORT if self._has_its_share(tenant) else Pace.LONG
+        if self._has_its_share(tenant):
+            return Pace.SHORT
+        slowest = self._slowest_of_all()
+        return Pace.MEDIUM if slowest is Pace.UNKNOWN and tenant.slots_held else slowest
 
     def _has_its_share(self, tenant: TenantState) -> bool:
-        return self._has_rivals and tenant.slots_held >= self.options.slots - self.options.reserve_slots
+        return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots
 
     def _prefer_warm(self, queue: FairQueue, first: Rival, slowest: Pace, warm: Collection[str]) -> str:
         """A sibling with a warm context, while that keeps the types of the tenant within the slack of each other."""
@@ -145,7 +155,7 @@ class DeficitRoundRobin(Policy):
         if not self._has_its_share(tenant):
             return self.pick(jobtype)
         waiting = self.board.types[jobtype].waiting
-        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.short_s))
+        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.borrow_s))
 
     def _correct(self, state: TypeState, by_s: float) -> None:
         tenant, queue = self._rivals_of(state)
@@ -168,17 +178,24 @@ class DeficitRoundRobin(Policy):
             queue.enter(rival, self.costs.pace(state.jobtype))
         else:
             queue.leave(rival)
+            if not state.tenant.types:
+                queue.clear()
+            if not self.board.types:
+                self._tenants.clear()
         if self._has_rivals != (len(self.board.tenants) > 1):
             self._place_all()
         else:
             self._place_tenant(state.tenant)
 
     def _place_tenant(self, tenant: TenantState) -> None:
+        """In the lane of the quickest work that it has, and that it may start as far as its own slots go."""
         queue = self._types.get(tenant.name)
         lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
         rival = self._tenants.rival(tenant.name, tenant.terms.weight)
-        if lane is None or lane > self._slowest_of(tenant):
+        if lane is None or (lane > Pace.SHORT and self._has_its_share(tenant)):
             self._tenants.leave(rival)
+        elif lane == Pace.UNKNOWN and tenant.slots_held:
+            self._tenants.enter(rival, Pace.LONG)
         else:
             self._tenants.enter(rival, lane)
 

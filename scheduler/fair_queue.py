@@ -97,12 +97,23 @@ class FairQueue:
         """It cost more (or less) than was charged. Follow with `enter` or `leave`."""
         rival.turn_s += by_s / rival.weight
 
-    def forget_settled(self, but: Container[str]) -> None:
-        """Drop those that are away and owe nothing: a newcomer of that name would stand no better."""
-        settled = [r.name for r in self._rivals.values() if r.lane is None and r.turn_s <= self._earliest(r)]
-        for name in settled:
-            if name not in but:
-                del self._rivals[name]
+    def forget_settled(self, but: Container[str], most_away: int = 1000) -> None:
+        """Drop those that are away and owe nothing: a newcomer of that name would stand no better.
+
+        Of those that owe something, no more than `most_away` are remembered, the deepest in debt.
+        """
+        away = [rival for rival in self._rivals.values() if rival.lane is None and rival.name not in but]
+        away.sort(key=lambda rival: rival.turn_s)
+        spare = len(away) - most_away
+        for n, rival in enumerate(away):
+            if n < spare or rival.turn_s <= self._earliest(rival):
+                del self._rivals[rival.name]
+
+    def clear(self) -> None:
+        """Nobody waits and nobody is served: what was owed was owed to no one."""
+        self._rivals.clear()
+        for heap in self._lanes:
+            heap.clear()
 
     def __len__(self) -> int:
         return len(self._rivals)

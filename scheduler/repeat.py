@@ -125,8 +125,8 @@ def parse_modifiers(text: str) -> tuple[Modifier, ...]:
 def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_ms: int) -> int:
     """When the next round is due. May be in the past, for the caller to run at once.
 
-    Raises RepeatStuck or RepeatOutOfRange. Called with the time of submission for all three, it finds most patterns that
-    cannot work before the job is accepted.
+    Raises RepeatStuck or RepeatOutOfRange. Called with the time of submission for all three, it finds most patterns
+    that cannot work before the job is accepted.
     """
     base_ms = {Base.SCHEDULED: scheduled_ms, Base.STARTED: started_ms, Base.FINISHED: finished_ms}[repeat.base]
     due_ms = apply_modifiers(repeat.modifiers, base_ms)
@@ -139,7 +139,7 @@ def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_
 
 
 def apply_modifiers(modifiers: tuple[Modifier, ...], at_ms: int) -> int:
-    """In whole seconds: the milliseconds of `at_ms` are cut off. Raises RepeatOutOfRange outside the years 1 to 9999."""
+    """In whole seconds: the milliseconds of `at_ms` are cut off. Raises RepeatOutOfRange outside years 1 to 9999."""
     try:
         at = _at(at_ms)
         for modifier in modifiers:

@@ -1,8 +1,8 @@
 """When a job that ended with retry or error is tried again, and when it is given up. Pure: time and dice come in.
 
-Exponential backoff with full jitter: a delay between nothing and base_s * factor ** (attempts - 1), bounded by max_s, so
-that a thousand jobs which failed together do not come back together. Or the delay that the handler asked for. Either way
-the window and the limit of attempts hold, and the last try of the backoff is at the window's end, not after it.
+Exponential backoff with full jitter: a delay between nothing and base_s * factor ** (attempts - 1), bounded by max_s,
+so that a thousand jobs which failed together do not come back together. Or the delay that the handler asked for. Either
+way the window and the limit of attempts hold, and the last try of the backoff is at the window's end, not after it.
 """
 
 import math
@@ -53,8 +53,8 @@ def decide_retry(
 ) -> RetryAt | Abandon:
     """What becomes of a job after its `attempts`-th try did not end it.
 
-    begun_ms: when its retry window began. roll: a random number in [0, 1). asked_s: the delay that the handler asked for;
-    it is the tenant's word, so a negative one or NaN counts as none. Never raises.
+    begun_ms: when its retry window began. roll: a random number in [0, 1). asked_s: the delay that the handler asked
+    for; it is the tenant's word, so a negative one or NaN counts as none. Never raises.
     """
     if attempts >= policy.max_attempts:
         return Abandon(AbandonReason.ATTEMPTS, f"tried {attempts} times, the limit is {policy.max_attempts}")

@@ -46,7 +46,7 @@ class Hold(StrEnum):
     TENANT_SHARE = "tenant_share"
     """Its tenant holds all slots but those that are kept for the others."""
     LONG_WORK = "long_work"
-    """Long jobs hold all slots but the last, which is kept for short ones."""
+    """Long jobs hold all slots but those that are kept for shorter ones."""
     NO_SLOT = "no_slot"
     """Every slot is busy."""
     TURN = "turn"
@@ -62,17 +62,19 @@ class SchedulerOptions:
     target_batch_s: float = 0.1
     """A batch is sized to take about this long."""
     max_batch: int = 1000
+    spread_s: float = 0.01
+    """What waits is spread over the free slots, but not in batches smaller than this."""
     first_guess_s: float = 0.1
     """What one job of a type is taken to cost before one has run."""
 
     reserve_share: float = 0.125
     """The part of the slots that one tenant leaves to the others (at least one slot, at most half of them).
-    Nothing is kept where there is one tenant, or one slot."""
-    short_s: float = 0.01
-    """Jobs up to this long may borrow the kept slots, in batches that give them back after this time.
-    0: nothing borrows."""
+    Nothing is kept where there is one tenant, or one slot. 0: nothing is ever kept."""
+    borrow_s: float = 0.0
+    """Jobs that have been no longer than this may borrow the kept slots, in batches that give them back after this
+    time. 0: nothing borrows. It trades trust in the tenants' code for the use of the last slot."""
     long_s: float = 1.0
-    """Jobs longer than this, of all tenants together, leave one slot to the others' shorter ones (from 3 slots)."""
+    """Jobs longer than this, of all tenants together, leave the kept slots to the shorter ones (from 3 slots)."""
 
     burst_s: float = 0.1
     """The most runner-seconds (per weight) that a tenant gains on the others by not having been busy."""
@@ -86,7 +88,7 @@ class SchedulerOptions:
             raise InvalidOptions(f"slots, max_batch and remembered_types must be 1 or more: {self}")
         if not 0 <= self.reserve_share <= 0.5:
             raise InvalidOptions(f"reserve_share must be between 0 and 0.5, not {self.reserve_share}")
-        for name in ("target_batch_s", "first_guess_s", "short_s", "long_s", "burst_s", "warm_slack_s"):
+        for name in ("target_batch_s", "spread_s", "first_guess_s", "borrow_s", "long_s", "burst_s", "warm_slack_s"):
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise InvalidOptions(f"{name} must be a number of seconds, 0 or more, not {seconds}")

@@ -30,6 +30,9 @@ PAUSED_LOCK: Final = "__paused"
 DONE_OFFSET_MS: Final = 31_556_952_000_000
 """A thousand years: what is added to the time of the end in the `dt` of an archived job."""
 
+FORGOTTEN_AFTER_MS: Final = 30 * 86_400_000
+"""A daemon whose lease on its sysid lapsed so long ago will not come back: its record is removed."""
+
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")

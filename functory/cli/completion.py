@@ -1,19 +1,16 @@
 """`functory completion bash | zsh` and `functory openapi`: for shells and for tools."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 import shtab
 
+from functory.cli.commands import Commands
 from functory.cli.remote import print_json
 from functory.web.app import ROUTES
 from functory.web.openapi import build_openapi
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     completion = commands.add_parser("completion", help="print a completion script: source <(functory completion bash)")
     completion.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
     completion.set_defaults(run=run_completion)

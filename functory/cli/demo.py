@@ -11,16 +11,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from functory.cli.commands import Commands
 from functory.cli.progress import Progress
 from functory.cli.scoreboard import render_scoreboard
 from functory.client import Client
 from functory.errors import DaemonFailed
 from functory.serving import OPERATOR_KEY_FILE
-
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
 _LISTENS: Final = re.compile(rb"listens on (http://\S+)")
 _START_TIMEOUT_S: Final = 120.0
@@ -85,7 +83,7 @@ TYPES: Final = (
 )
 
 
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("demo", help="show the whole service at work, in a temporary folder")
     parser.set_defaults(run=run_demo)
 

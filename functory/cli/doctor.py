@@ -3,18 +3,15 @@
 import argparse
 import asyncio
 import json
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from functory.isolation import minimum
 from runner.launch import Level
 from runner.sandbox.probe import Report, probe
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("doctor", help="attack this machine's sandbox and print the level that held")
     parser.add_argument("--brief", action="store_true", help="only the attacks that a daemon runs at its start")
     parser.add_argument("--json", action="store_true", help="one JSON object")

@@ -3,20 +3,17 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from functory.cli.answers import moment
+from functory.cli.commands import Commands
 from functory.cli.invoke import read_handler
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
 from functory.client import Client
 from functory.wire.handlers import Handler, HandlerRow
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("handler", help="register and look at handlers")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

@@ -5,9 +5,10 @@ import asyncio
 import base64
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from functory.cli.answers import print_stopped
+from functory.cli.commands import Commands
 from functory.config import Settings
 from functory.errors import InvalidInput
 from functory.isolation import choose_isolation
@@ -17,9 +18,6 @@ from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.outcome import Stopped
 from runner.runner import Runner
-
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
 LANGUAGE_OF_SUFFIX: Final = {
     ".py": "python",
@@ -31,7 +29,7 @@ LANGUAGE_OF_SUFFIX: Final = {
 }
 
 
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("invoke", help="run a handler file once in the sandbox, without a server")
     parser.add_argument("file", type=Path, metavar="FILE", help="the handler's body; its suffix tells the language")
     parser.add_argument("--payload", help="the job's payload; - reads standard input (default: empty)")

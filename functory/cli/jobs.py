@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 
 from functory.cli.answers import inert, moment
+from functory.cli.commands import Commands
 from functory.cli.progress import Progress
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
@@ -13,14 +13,11 @@ from functory.client import Client
 from functory.wire.base import from_wire
 from functory.wire.jobs import Job
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
-
 _LINES_A_REQUEST = 1000
 _LONGEST_WAIT_S = 30.0
 
 
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("job", help="add jobs and look after them")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

@@ -5,18 +5,15 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from journal import OsDisk, Position, Record
 from journal.format import decode_records
 from journal.inspect import SegmentReport, batches, read_position, reports, set_aside
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("journal", help="look into a journal directory")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import functory
 from functory.cli import (
@@ -34,9 +33,7 @@ from journal import JournalError
 from runner.errors import RunnerError
 from store.errors import StoreError
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 (argparse has no public name for it)
-
+_NO_FILE = 8
 _GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
@@ -58,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _exit_code(error: Exception) -> int:
     """What a server answered counts as if it had happened here."""
+    if isinstance(error, OSError):
+        return _NO_FILE
     if isinstance(error, ClientError):
         return exit_code_of_status(error.status)
     return exit_code_of_status(503) if isinstance(error, ServerUnreachable) else exit_code_of(error)

@@ -3,21 +3,18 @@
 import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
 from functory.client import Client
 from functory.wire.scoreboard import Quantiles, Scoreboard
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
-
 _REDRAW_S = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("scoreboard", help="waiting, running and ended jobs by type")
     parser.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
     add_remote(parser, run_scoreboard)

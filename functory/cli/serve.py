@@ -2,32 +2,27 @@
 
 import argparse
 import asyncio
-import logging
+import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Settings
 from functory.logs import configure_logging
 from functory.processes import run_processes
 from functory.serving import Server
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-log = logging.getLogger("functory")
-
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("serve", help="run a daemon until it is asked to stop")
     add_settings(parser)
     parser.set_defaults(run=run_serve)
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
-    config = config_of(arguments)
-    settings = config.settings
+    settings = config_of(arguments).settings
+    os.umask(0o077)  # whatever a daemon writes is its owner's business
     configure_logging(settings.log_style, settings.log_level)
     if settings.processes > 1:
         return asyncio.run(run_processes(settings.processes, sys.argv[sys.argv.index("serve") + 1 :]))

@@ -3,16 +3,13 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from functory.config import Config, load_config, setting_fields
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("config", help="print the effective settings and where each came from")
     add_settings(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")

@@ -1,18 +1,15 @@
 """`functory tenant ...` and `functory key ...`, with the operator's key."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from functory.cli.answers import moment
+from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
 from functory.client import Client
 
-if TYPE_CHECKING:
-    from functory.cli.main import Commands
 
-
-def add_commands(commands: "Commands") -> None:
+def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("tenant", help="create and change tenants (operator)")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     create = actions.add_parser("create", help="a tenant with a first key, which is shown once")

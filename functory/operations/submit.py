@@ -20,6 +20,7 @@ from store.base import NewJob
 from store.checks import check_new_job
 from store.names import MAX_BATCH
 
+_NO_JOB = "the body holds no job: send at least one"
 _PROBE = NewJob("0", "a-b", b"", 0, 0)
 
 
@@ -36,6 +37,8 @@ async def submit_lines(
     service: Service, who: Principal, type_name: str, lines: list[bytes], options: JobOptions = PLAIN
 ) -> list[str]:
     """Plain jobs with the same options, one per line, through the journal. The hot path: nothing here is per line."""
+    if not lines:
+        raise InvalidInput(_NO_JOB, detail={"field": "body"})
     jobtype = f"{who.tenant}-{type_name}"
     if options is not PLAIN:
         check_options(options)
@@ -109,7 +112,7 @@ def check_options(options: JobOptions) -> None:
 
 def check_submissions(service: Service, jobs: Sequence[Submission]) -> None:
     if not jobs:
-        raise InvalidInput("the body holds no job: send at least one", detail={"field": "body"})
+        raise InvalidInput(_NO_JOB, detail={"field": "body"})
     sets = {job.options for job in jobs}
     if len(sets) > service.settings.max_option_sets:
         raise InvalidInput(

@@ -187,7 +187,7 @@ async def get_health(call: Call) -> HealthDetail:
 
 async def _owner(call: Call) -> str:
     """The tenant in the path, which must exist; the operator on the paths without one."""
-    name = call.request.match_info.get("name")
+    name = call.params.get("name")
     if name is None:
         return OPERATOR
     return (await tenants.get_tenant(call.service, name)).name

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from functory.errors import FunctoryError
 from functory.statuses import code_of, retry_after_s_of, status_of
@@ -24,13 +25,31 @@ _HIDDEN: Final = {
 """What callers read for faults of ours: the real text may name files and hosts, and is for the log."""
 
 
-def json_answer(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=_ENCODER.encode(value), status=status, content_type="application/json")
+_JSON_HEADERS: Final = CIMultiDict(
+    {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    }
+)
+"""Every answer starts from a copy of these. Nothing is cached, framed, sniffed or run."""
+
+
+def answer(body: bytes, content_type: str, status: int = 200) -> web.Response:
+    headers = _JSON_HEADERS.copy()
+    headers["Content-Type"] = content_type
+    return web.Response(body=body, status=status, headers=headers)
 
 
 def json_bytes(body: bytes, status: int = 200) -> web.Response:
     """JSON that was put together by hand."""
-    return web.Response(body=body, status=status, content_type="application/json")
+    return web.Response(body=body, status=status, headers=_JSON_HEADERS.copy())
+
+
+def json_answer(value: object, status: int = 200) -> web.Response:
+    return json_bytes(_ENCODER.encode(value), status)
 
 
 def error_answer(error: BaseException, request_id: str) -> web.Response:
@@ -47,13 +66,13 @@ def error_answer(error: BaseException, request_id: str) -> web.Response:
             exc_info=None if foreseen else error,
         )
         message = _HIDDEN.get(status, _HIDDEN[500])
-    answer = problem(status, code, message, _detail(error))
+    shown = problem(status, code, message, _detail(error))
     wait_s = retry_after_s_of(error, status)
     if wait_s is not None:
-        answer.headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
+        shown.headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
     if status == 401:
-        answer.headers["WWW-Authenticate"] = 'Bearer realm="functory"'
-    return answer
+        shown.headers["WWW-Authenticate"] = 'Bearer realm="functory"'
+    return shown
 
 
 def problem(status: int, code: str, message: str, detail: dict[str, object] | None = None) -> web.Response:

@@ -12,6 +12,7 @@ from functory.web import admin, control, handlers, jobs, legacy, meta, results
 from functory.web.buckets import RequestBuckets
 from functory.web.docs_page import build_docs
 from functory.web.edge import Edge
+from functory.web.elsewhere import Elsewhere
 from functory.web.endpoint import Endpoint, Web
 from functory.web.metrics import RequestCounts
 from functory.web.openapi import build_openapi
@@ -23,8 +24,9 @@ ROUTES: Final[Sequence[Route]] = [
 ]
 """aiohttp tries them in this order: the one that every job passes comes first."""
 
-EDGE: Final = web.AppKey("edge", Edge)
 WEB: Final = web.AppKey("web", Web)
+ADD_JOBS: Final = web.AppKey("add_jobs", Endpoint)
+"""The endpoint that `listen` gives requests to without a look at the other routes."""
 
 
 def make_app(service: Service, settings: WebSettings | None = None) -> web.Application:
@@ -32,20 +34,23 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
     settings = settings or WebSettings()
     description = build_openapi(ROUTES)
     counts = RequestCounts()
-    edge = Edge(counts)
     state = Web(
         service=service,
         settings=settings,
         keys=KeyRing(service, life_s=settings.key_life_s, grace_s=settings.key_grace_s),
         buckets=RequestBuckets(),
         counts=counts,
+        edge=Edge(counts),
         openapi=msgspec.json.encode(description),
         docs=build_docs(description),
     )
     # Bodies are bounded by read_body, after decompression; aiohttp's own bound would see them before.
-    app = web.Application(middlewares=[edge.guard], client_max_size=0)
-    app[EDGE] = edge
+    app = web.Application(client_max_size=0)
     app[WEB] = state
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, Endpoint(state, route).__call__)
+        endpoint = Endpoint(state, route)
+        app.router.add_route(route.method, route.path, endpoint.__call__)
+        if route.call is jobs.add_jobs:
+            app[ADD_JOBS] = endpoint
+    app.router.add_route("*", "/{path:.*}", Elsewhere(state).__call__)
     return app

@@ -16,7 +16,11 @@ _STEP_BYTES: Final = 256 * 1024
 async def read_body(request: web.Request, settings: WebSettings) -> bytes:
     """The decoded body. Raises RequestTooLarge, RequestTooSlow, BadRequest (unknown encoding, broken data)."""
     limit = settings.max_body_bytes
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    content = request.content
+    given = request.headers.get("Content-Encoding")
+    if given is None and content.is_eof() and content.exception() is None:
+        return _within(content.read_nowait(), limit)  # it came along with the headers, as most bodies do
+    encoding = "identity" if given is None else given.strip().lower()
     if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
         raise BadRequest(
             f"Content-Encoding {encoding[:40]!r} is not understood: send gzip, deflate or none",
@@ -24,10 +28,7 @@ async def read_body(request: web.Request, settings: WebSettings) -> bytes:
         )
     if encoding == "identity" and (request.content_length or 0) > limit:
         raise _too_large(limit)
-    content = request.content
     try:
-        if content.is_eof():  # it came along with the headers, as small bodies do: no timer needed
-            return await _read(request, encoding, limit)
         async with asyncio.timeout(settings.body_timeout_s):
             return await _read(request, encoding, limit)
     except TimeoutError:

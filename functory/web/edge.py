@@ -1,28 +1,27 @@
-"""The edge: the one middleware. Every request gets an id, every answer its headers, every error its JSON, every route
-its count. Nothing that is raised below it reaches a client as it is."""
+"""The edge: what every request passes. It gets an id, every error its JSON, every route its count; nothing that is
+raised below reaches a client as it is.
+
+Not an aiohttp middleware: each endpoint is wrapped once, and the paths that no endpoint has are a route, too. That is
+what a request costs least in aiohttp.
+"""
 
 import asyncio
 import itertools
 import re
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
-from functory.web.answers import error_answer, problem
+from functory.web.answers import error_answer
 from functory.web.metrics import RequestCounts
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
-SECURITY_HEADERS: Final = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Cache-Control", "no-store"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Frame-Options", "DENY"),
-)
-CONTENT_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
+Params = Mapping[str, str]
+"""The parts of the path that the route left open."""
 
 
 class Edge:
@@ -37,40 +36,22 @@ class Edge:
             return given
         return f"{self._start}-{next(self._numbers):x}"
 
-    @web.middleware
-    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        began = time.perf_counter()
+    async def pass_through(
+        self,
+        request: web.Request,
+        params: Params,
+        call: Callable[[web.Request, Params], Awaitable[web.StreamResponse]],
+        path: str,
+    ) -> web.StreamResponse:
+        """Call, and answer with what it answers or with the error that it raises. `path` is what is counted."""
+        began_s = time.perf_counter()
         request_id = self.request_id(request.headers.get("X-Request-Id"))
         try:
-            answer = await handler(request)
-        except web.HTTPException as error:
-            answer = _from_aiohttp(error)
+            answer = await call(request, params)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
             answer = error_answer(error, request_id)
-        finish(answer, request_id)
-        route = request.match_info.route.resource
-        path = route.canonical if route is not None else ""
-        self._counts.count(request.method, path, answer.status, time.perf_counter() - began)
+        answer.headers["X-Request-Id"] = request_id
+        self._counts.count(request.method, path, answer.status, time.perf_counter() - began_s)
         return answer
-
-
-def finish(answer: web.StreamResponse, request_id: str) -> None:
-    """The headers that every answer has."""
-    headers = answer.headers
-    headers.extend(SECURITY_HEADERS)
-    headers["X-Request-Id"] = request_id
-    if "Content-Security-Policy" not in headers:
-        headers["Content-Security-Policy"] = CONTENT_POLICY
-
-
-def _from_aiohttp(error: web.HTTPException) -> web.Response:
-    """What the router and the server raise themselves: no such path, method not allowed, body too large."""
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        allowed = ", ".join(sorted(error.allowed_methods))
-        answer = problem(405, "method_not_allowed", f"{error.method} is not allowed here: {allowed}")
-        answer.headers["Allow"] = allowed
-        return answer
-    code = {404: "no_such_path", 413: "request_too_large"}.get(error.status, "bad_request")
-    return problem(error.status, code, {404: "there is nothing at this path"}.get(error.status, error.reason))

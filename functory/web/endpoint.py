@@ -19,6 +19,7 @@ from functory.operations.service import Service
 from functory.web.answers import json_answer
 from functory.web.body import read_body
 from functory.web.buckets import RequestBuckets
+from functory.web.edge import Edge, Params
 from functory.web.metrics import RequestCounts
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
@@ -38,6 +39,7 @@ class Web:
     keys: KeyRing
     buckets: RequestBuckets
     counts: RequestCounts
+    edge: Edge
     openapi: bytes
     docs: bytes
 
@@ -45,11 +47,12 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("principal", "request", "web")
+    __slots__ = ("params", "principal", "request", "web")
 
-    def __init__(self, web_: Web, request: web.Request, principal: Principal) -> None:
+    def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
         self.request = request
+        self.params = params
         self.principal = principal
 
     @property
@@ -64,11 +67,11 @@ class Call:
     @property
     def type_name(self) -> str:
         """The type in the path. Raises InvalidInput."""
-        return check_type_name(self.request.match_info["type"])
+        return check_type_name(self.params["type"])
 
     def param(self, name: str) -> str:
         """A part of the path."""
-        return self.request.match_info[name]
+        return self.params[name]
 
     async def read_body(self) -> bytes:
         return await read_body(self.request, self.web.settings)
@@ -80,12 +83,21 @@ class Endpoint:
     def __init__(self, web_: Web, route: Route) -> None:
         self._web = web_
         self._route = route
+        self._is_of_tenant = route.is_of_tenant
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
         self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
+        """For aiohttp's router."""
+        return await self.handle(request, request.match_info)
+
+    async def handle(self, request: web.Request, params: Params) -> web.StreamResponse:
+        """For whoever has matched the path already."""
+        return await self._web.edge.pass_through(request, params, self._answer, self._route.path)
+
+    async def _answer(self, request: web.Request, params: Params) -> web.StreamResponse:
         route = self._route
-        call = Call(self._web, request, await self._admit(request))
+        call = Call(self._web, request, params, await self._admit(request, params))
         given: dict[str, Any] = {}
         if route.query is not None:
             given["query"] = self._query(request)
@@ -98,11 +110,12 @@ class Endpoint:
             return answer
         return json_answer(answer, route.status)
 
-    async def _admit(self, request: web.Request) -> Principal:
+    async def _admit(self, request: web.Request, params: Params) -> Principal:
         route, state = self._route, self._web
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
-        principal = await state.keys.authenticate(bearer(request.headers.get("Authorization")))
+        text = bearer(request.headers.get("Authorization"))
+        principal = state.keys.recall(text) or await state.keys.authenticate(text)
         limits, settings = principal.limits, state.settings
         state.buckets.take(
             principal.key_id,
@@ -110,8 +123,8 @@ class Endpoint:
             rate_per_s=limits.requests_per_s or settings.requests_per_s,
             burst=limits.requests_burst or settings.requests_burst,
         )
-        if route.is_of_tenant:
-            principal.require_tenant(request.match_info["tenant"])
+        if self._is_of_tenant:
+            principal.require_tenant(params["tenant"])
         if route.scope != "any":
             principal.require(route.scope)
         return principal

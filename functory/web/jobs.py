@@ -7,7 +7,6 @@ import msgspec
 from aiohttp import web
 
 from functory.errors import InvalidInput, NotReadyYet
-from functory.jobattributes import PLAIN
 from functory.operations import jobs as operations
 from functory.operations.replay import replay
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
@@ -25,7 +24,6 @@ from store.errors import StoreUnavailable
 routes = Routes()
 
 _ACK_TIMEOUT_S = 30.0
-_DEFAULT_QUERY = AddQuery()
 
 
 @routes.add(
@@ -41,24 +39,14 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     type_name, body = call.type_name, await call.read_body()
     kind = call.request.headers.get("Content-Type", "")
     is_lines = not kind.startswith(("application/json", "application/x-ndjson", "application/jsonl"))
-    if is_lines and query == _DEFAULT_QUERY:
+    if is_lines and query.idempotency_key is None and not query.unique and not query.parent:
         lines = split_lines(body)
-        if lines:
-            return ids_answer(await submit_lines(call.service, call.principal, type_name, lines, PLAIN))
-    jobs = _submissions(call, query, body, is_lines=is_lines, is_json=kind.startswith("application/json"))
-    if query.idempotency_key is not None:
-        ids = await submit_once(
-            call.service,
-            call.principal,
-            type_name,
-            jobs,
-            key=query.idempotency_key,
-            fingerprint=_fingerprint(type_name, query, body),
-        )
+        options = to_options(query, call.service)
+        ids = await submit_lines(call.service, call.principal, type_name, lines, options)
     else:
-        ids = await submit_jobs(call.service, call.principal, type_name, jobs)
-        if query.ack == "store":
-            await _until_stored(call, ids)
+        ids = await _add_one_by_one(call, query, type_name, body, is_lines=is_lines)
+    if query.ack == "store":
+        await _until_stored(call, ids)
     return ids_answer(ids, with_ids=query.ids == "yes")
 
 
@@ -70,14 +58,22 @@ def ids_answer(ids: list[str], *, with_ids: bool = True) -> web.Response:
     return json_bytes(f'{{"count":{len(ids)}}}'.encode())
 
 
-def _submissions(call: Call, query: AddQuery, body: bytes, *, is_lines: bool, is_json: bool) -> list[Submission]:
-    now_ms = call.service.now_ms()
+async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_lines: bool) -> list[str]:
+    """Jobs that are looked at each by itself: with options of their own, in JSON, or under an idempotency key."""
     if is_lines:
-        options = to_options(query, now_ms) if query != _DEFAULT_QUERY else PLAIN
-        return [Submission(line, options, query.unique, query.parent) for line in split_lines(body)]
-    _refuse_settings(query)
-    jobs = parse_json(body) if is_json else parse_ndjson(body)
-    return [to_submission(job, now_ms) for job in jobs]
+        options = to_options(query, call.service)
+        jobs = [Submission(line, options, query.unique, query.parent) for line in split_lines(body)]
+    else:
+        _refuse_settings(query)
+        is_array = call.request.content_type == "application/json"
+        found = parse_json(body) if is_array else parse_ndjson(body)
+        jobs = [to_submission(job, call.service) for job in found]
+    if query.idempotency_key is None:
+        return await submit_jobs(call.service, call.principal, type_name, jobs)
+    fingerprint = _fingerprint(type_name, query, body)
+    return await submit_once(
+        call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
+    )
 
 
 def _refuse_settings(query: AddQuery) -> None:

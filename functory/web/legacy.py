@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from functory.errors import Forbidden, InvalidInput
+from functory.errors import Forbidden, InvalidInput, Missing
 from functory.operations import pauses
 from functory.operations.principal import OPERATOR
 from functory.operations.submit import submit_lines
@@ -33,16 +33,15 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         if query.client is None:
             raise InvalidInput("client names the tenant, and is needed with an operator's key", detail={"in": "query"})
         tenant = await get_tenant(call.service, query.client)
+        if tenant.deleting:
+            raise Missing(f"tenant {tenant.name} is being deleted")
         who = who._replace(tenant=tenant.name)
     else:
         who.require("submit")
         if query.client not in {None, who.tenant}:
             raise Forbidden("client is not the tenant of the key", detail={"tenant": who.tenant})
     type_name = check_type_name(query.jobtype.removeprefix(f"{who.tenant}-"))
-    lines = split_lines(await call.read_body())
-    if not lines:
-        raise InvalidInput("the body holds no job: send at least one", detail={"field": "body"})
-    return ids_answer(await submit_lines(call.service, who, type_name, lines))
+    return ids_answer(await submit_lines(call.service, who, type_name, split_lines(await call.read_body())))
 
 
 @routes.add("POST", "/start", scope="operator", summary="Start jobs on this daemon again")

@@ -6,19 +6,23 @@ aiohttp closes idle connections that have made a request; what it leaves open is
 
 import asyncio
 import logging
+import re
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
 
 from functory.web.answers import problem
-from functory.web.app import EDGE, WEB
-from functory.web.edge import Edge, finish
+from functory.web.app import ADD_JOBS, WEB
+from functory.web.edge import Edge
+from functory.web.endpoint import Endpoint
 from functory.web.settings import WebSettings
 
 log = logging.getLogger("functory.web")
 
+_ADD_PATH: Final = re.compile(r"/([a-z0-9_]{1,32})/job/([A-Za-z0-9_.:-]{1,127})/add(?:\?.*)?", re.ASCII)
 _BUSY_BODY: Final = b'{"error":{"code":"too_many_connections","message":"try again in a moment","detail":{}}}'
 _BUSY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
@@ -53,11 +57,12 @@ class Listener:
         loop = asyncio.get_running_loop()
         manager = runner.server
         assert manager is not None
+        manager.request_handler = _FastLane(self._app[ADD_JOBS], manager.request_handler)
 
         def make_protocol() -> asyncio.Protocol:
             if len(manager.connections) >= settings.max_connections:
                 return _Refusal()
-            return _Connection(manager, settings, self._app[EDGE], loop)
+            return _Connection(manager, settings, self._app[WEB].edge, loop)
 
         try:
             if self._sockets is None:
@@ -78,6 +83,20 @@ class Listener:
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
+
+
+class _FastLane:
+    """Most requests add jobs: those go straight to their endpoint, all others through the application's router."""
+
+    def __init__(self, add_jobs: Endpoint, app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+        self._add_jobs = add_jobs
+        self._app = app
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        match = _ADD_PATH.fullmatch(request.raw_path) if request.method == "POST" else None
+        if match is None or not isinstance(request, web.Request):
+            return await self._app(request)
+        return await self._add_jobs.handle(request, {"tenant": match[1], "type": match[2]})
 
 
 class _Connection(web.RequestHandler):
@@ -157,7 +176,7 @@ class _Connection(web.RequestHandler):
             log.error("request.broken", exc_info=exc)
         text = "the request is not valid HTTP" if status < 500 else "something went wrong on our side"
         answer = problem(status, "bad_http" if status < 500 else "internal", text)
-        finish(answer, self._edge.request_id(None))
+        answer.headers["X-Request-Id"] = self._edge.request_id(None)
         answer.force_close()
         return answer
 

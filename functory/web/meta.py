@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from functory.web import metrics
-from functory.web.answers import json_answer, json_bytes
+from functory.web.answers import answer, json_answer, json_bytes
 from functory.web.docs_page import DOCS_POLICY
 from functory.web.endpoint import Call
 from functory.web.routes import Routes
@@ -33,7 +33,7 @@ async def get_metrics(call: Call) -> web.Response:
         service.journal.stats(),
         await service.store.get_counters(None, now_ms=service.now_ms()),
     )
-    return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
+    return answer(text.encode(), metrics.CONTENT_TYPE)
 
 
 @routes.add("GET", "/openapi.json", scope=None, summary="This interface as OpenAPI 3.1", answer=dict)
@@ -43,12 +43,11 @@ async def get_openapi(call: Call) -> web.Response:
 
 @routes.add("GET", "/docs", scope=None, summary="This interface as a page", answer=str)
 async def get_docs(call: Call) -> web.Response:
-    answer = web.Response(body=call.web.docs, content_type="text/html", charset="utf-8")
-    answer.headers["Content-Security-Policy"] = DOCS_POLICY
-    return answer
+    page = answer(call.web.docs, "text/html; charset=utf-8")
+    page.headers["Content-Security-Policy"] = DOCS_POLICY
+    return page
 
 
 def _health(is_good: bool, problems: dict[str, str]) -> web.Response:
     """The names of problems only: their texts may tell strangers of files and hosts."""
-    answer = HealthAnswer("ok" if is_good else "failing", sorted(problems))
-    return json_answer(answer, 200 if is_good else 503)
+    return json_answer(HealthAnswer("ok" if is_good else "failing", sorted(problems)), 200 if is_good else 503)

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from functory.errors import Missing
 from functory.operations import jobs, scoreboard
+from functory.web.answers import answer
 from functory.web.endpoint import Call, check_type_name
 from functory.web.rendering import show_page, show_quantiles, type_of
 from functory.web.routes import Routes
@@ -50,9 +51,9 @@ async def get_result(call: Call) -> web.Response:
     result = found.outcome.result if isinstance(found, JobRecord) and found.outcome else None
     if result is None:
         raise Missing("the job has no result, or none yet")
-    answer = web.Response(body=result, content_type="application/octet-stream")
-    answer.headers["Content-Disposition"] = "attachment"
-    return answer
+    raw = answer(result, "application/octet-stream")
+    raw.headers["Content-Disposition"] = "attachment"
+    return raw
 
 
 @routes.add("GET", "/{tenant}/scoreboard", scope="read", summary="What waits, runs and ended, per type")

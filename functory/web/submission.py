@@ -11,6 +11,7 @@ import msgspec
 
 from functory.errors import InvalidInput
 from functory.jobattributes import PLAIN, JobOptions
+from functory.operations.service import Service
 from functory.operations.submit import Submission
 from functory.web.endpoint import decode_json
 from functory.wire.base import MAX_TIME_MS
@@ -19,7 +20,6 @@ from functory.wire.jobs import JobSettings, NewJob
 _JOBS: Final = msgspec.json.Decoder(list[NewJob] | NewJob)
 _JOB: Final = msgspec.json.Decoder(NewJob)
 _COMMENT: Final = b"#"[0]
-_DEFAULTS: Final = JobSettings()
 
 
 def split_lines(body: bytes) -> list[bytes]:
@@ -47,23 +47,22 @@ def parse_ndjson(body: bytes) -> list[NewJob]:
     return jobs
 
 
-def to_submission(job: NewJob, now_ms: int) -> Submission:
-    return Submission(_payload(job), to_options(job, now_ms, job.options), job.unique, job.parent)
+def to_submission(job: NewJob, service: Service) -> Submission:
+    return Submission(_payload(job), to_options(job, service, job.options), job.unique, job.parent)
 
 
-def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | None = None) -> JobOptions:
-    """What the caller said, in the words of the queue."""
-    if not options and settings == _DEFAULTS:
-        return PLAIN
-    return JobOptions(
-        dt_ms=_due_ms(settings, now_ms),
-        priority=settings.priority,
-        domain=settings.domain,
-        options=json.dumps(options, separators=(",", ":")) if options else "",
-        retry_after_ms=None if settings.retry_after_s is None else round(settings.retry_after_s * 1000),
-        indexed=settings.indexed,
-        repeat=settings.repeat,
+def to_options(settings: JobSettings, service: Service, options: Mapping[str, Any] | None = None) -> JobOptions:
+    """What the caller said, in the words of the queue; `PLAIN` itself if that is nothing."""
+    found = JobOptions(
+        _due_ms(settings, service),
+        settings.priority,
+        settings.domain,
+        json.dumps(options, separators=(",", ":")) if options else "",
+        None if settings.retry_after_s is None else round(settings.retry_after_s * 1000),
+        settings.indexed,
+        settings.repeat,
     )
+    return PLAIN if found == PLAIN else found
 
 
 def payload_of(value: object, in_base64: str | None) -> bytes:
@@ -83,9 +82,9 @@ def _payload(job: NewJob) -> bytes:
     return payload_of(job.payload, in_base64)
 
 
-def _due_ms(settings: JobSettings, now_ms: int) -> int | None:
+def _due_ms(settings: JobSettings, service: Service) -> int | None:
     if settings.dt is None:
-        return None if settings.delay_s is None else now_ms + round(settings.delay_s * 1000)
+        return None if settings.delay_s is None else service.now_ms() + round(settings.delay_s * 1000)
     if settings.delay_s is not None:
         raise InvalidInput("delay_s and dt exclude each other: give one of them", detail={"field": "dt"})
     return parse_time_ms(settings.dt)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from functory.wire.base import Answer, Limit, Request, TenantName
+from functory.wire.base import Answer, Count, Limit, Request, TenantName
 
 Scope = Literal["submit", "read", "manage", "handlers", "operator", "metrics"]
 """submit jobs; read everything of the tenant; manage jobs (cancel, retry, replay, pause); handlers; and the operator's
@@ -17,11 +17,11 @@ OPERATOR_SCOPES: tuple[Scope, ...] = ("operator", "metrics")
 class TenantLimits(Request):
     """Quotas of a tenant. None: the service's default, or no limit."""
 
-    max_jobs: Annotated[int, Meta(ge=0)] | None = None
-    max_bytes: Annotated[int, Meta(ge=0)] | None = None
-    max_handlers: Annotated[int, Meta(ge=0)] | None = None
-    max_running: Annotated[int, Meta(ge=1)] | None = None
-    max_running_per_type: Annotated[int, Meta(ge=1)] | None = None
+    max_jobs: Count | None = None
+    max_bytes: Count | None = None
+    max_handlers: Count | None = None
+    max_running: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
+    max_running_per_type: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
     requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     requests_burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 

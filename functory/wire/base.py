@@ -9,6 +9,8 @@ MAX_TIME_MS = 253_402_300_799_999
 
 Encoding = Literal["text", "base64"]
 TimeMs = Annotated[int, Meta(ge=0, le=MAX_TIME_MS, description="milliseconds UTC")]
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+Version = Annotated[int, Meta(ge=1, le=1 << 31)]
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$")]
 TenantName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_]{0,31}$")]
@@ -21,10 +23,6 @@ class Request(Struct, forbid_unknown_fields=True):
 
 class Answer(Struct):
     """Base of what is answered. A reader must expect fields that later versions add."""
-
-
-class NoQuery(Request):
-    """A route without query options."""
 
 
 class Problem(Answer):

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from functory.wire.base import Answer, Encoding, Request
+from functory.wire.base import Answer, Encoding, Request, Version
 
 
 class MethodQuery(Request):
@@ -15,7 +15,7 @@ class MethodQuery(Request):
 
 
 class VersionQuery(Request):
-    version: Annotated[int, Meta(ge=1)] | None = None
+    version: Version | None = None
 
 
 class Handler(Answer):
@@ -45,7 +45,7 @@ class HandlerList(Answer):
 
 
 class RollbackBody(Request):
-    version: Annotated[int, Meta(ge=1)]
+    version: Version
 
 
 class InvokeBody(Request):

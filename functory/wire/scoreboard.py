@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from functory.wire.base import Answer, Request, TypeName
+from functory.wire.base import Answer, Request, TimeMs, TypeName
 
 
 class ScoreboardQuery(Request):
@@ -58,7 +58,7 @@ class Scoreboard(Answer):
 
 class FailuresQuery(Request):
     type: TypeName | None = None
-    since_ms: Annotated[int, Meta(ge=0)] = 0
+    since_ms: TimeMs = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 

@@ -21,6 +21,7 @@ const REPLY_BYTES = 16;
 const NO_DELAY = 0xffffffff;
 const MAX_U32 = 0xfffffffe;
 const TIMED_OUT = 504, TOO_BIG = 413, BROKEN = 500;
+const SLOW_MS = 20; // a job that runs longer prints through to the raw log: what it said survives a crash
 const TEXT_MAX = 8000;
 const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
 const MARK = /^#?J: /;
@@ -98,6 +99,10 @@ function replyStopped(index, durationUs, stopped) {
   write(Buffer.concat([fillHead(Buffer.alloc(REPLY_BYTES), body.length, STOPPED, code, index, durationUs), body]));
 }
 
+let running = null; // { index, started, ctx } while a job runs
+let batchNumber = 0;
+const clock = new Int32Array(new SharedArrayBuffer(4)); // nobody wakes it: to wait on it is to sleep
+
 // --- the log of the running job ---------------------------------------------------------------------------------------
 
 const log = {
@@ -106,7 +111,20 @@ const log = {
   add(text) {
     this.pieces.push(text);
     this.size += text.length;
-    if (this.size > this.keep * 2) this.settle(false);
+    if (running && performance.now() - running.started > SLOW_MS) this.passOn();
+    else if (this.size > this.keep * 2) this.settle(false);
+  },
+  passOn() {
+    const text = Buffer.from(this.kept + this.open + this.pieces.join(''));
+    Object.assign(this, { kept: '', open: '', pieces: [], size: 0 });
+    for (let at = 0; at < text.length;) {
+      try {
+        at += writeSync(1, text, at);
+      } catch (err) {
+        if (err.code !== 'EAGAIN') throw err; // node makes its own stdout non-blocking
+        Atomics.wait(clock, 0, 0, 1);
+      }
+    }
   },
   get dirty() { return this.size > 0 || this.kept !== '' || this.open !== '' || this.lines.length > 0 || this.overlong; },
   settle(final) {
@@ -314,8 +332,7 @@ async function load(spec) {
 
 // --- running ----------------------------------------------------------------------------------------------------------
 
-let running = null; // { index, started, ctx } while a job runs
-let batchNumber = 0;
+
 
 async function runHook(hook, kind, number) {
   try {

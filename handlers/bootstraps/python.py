@@ -14,6 +14,7 @@ full buffer would cost truth.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import io
 import json
 import os
@@ -42,6 +43,7 @@ NO_DELAY = 0xFFFFFFFF
 MAX_U32 = 0xFFFFFFFE
 
 TIMED_OUT, TOO_BIG, NO_MEMORY, BROKEN = 504, 413, 507, 500
+SLOW_NS = 20_000_000  # a job that runs longer prints through to the raw log: what it said survives a crash
 TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
 
 
@@ -135,7 +137,8 @@ def is_type(text: object) -> bool:
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
-    Engines that run programs set `statuses`, and then a line `S: 403 why` is the status of the job.
+    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job. Otherwise
+    what a job prints after its first moments leaves at once on descriptor 1, where the daemon sorts it the same way.
     """
 
     encoding = "utf-8"
@@ -144,6 +147,9 @@ class Log(io.TextIOBase):
     def __init__(self) -> None:
         self.keep = 16384
         self.line_max = 1 << 20
+        self.lines_max = 1000
+        self.statuses = False
+        self.started = 0  # when the job that is running began, 0 between jobs
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
         self.reset()
         self._bytes = LogBytes(self)
@@ -161,7 +167,8 @@ class Log(io.TextIOBase):
         self.overlong = False
 
     def take_statuses(self) -> None:
-        self.marks += ("S: ", "#S: ")
+        self.marks = ("J: ", "#J: ", "S: ", "#S: ")
+        self.statuses = True
 
     @property
     def buffer(self) -> LogBytes:
@@ -180,9 +187,24 @@ class Log(io.TextIOBase):
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
-        if self.size > self.keep * 2:
+        if self.started and not self.statuses and time.perf_counter_ns() - self.started > SLOW_NS:
+            self.pass_on()
+        elif self.size > self.keep * 2:
             self.settle()
         return len(text)
+
+    def pass_on(self) -> None:
+        data = (self.kept + self.open + "".join(self.pieces)).encode("utf-8", "surrogateescape")
+        self.kept, self.open, self.pieces, self.size = "", "", [], 0
+        self.dirty = bool(self.lines or self.dropped or self.overlong)
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(1, view) :]
+            except BlockingIOError:  # a program that shares descriptor 1 made it non-blocking; node does
+                import select
+
+                select.select([], [1], [])
 
     def settle(self, final: bool = False) -> None:
         """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
@@ -222,7 +244,8 @@ class Log(io.TextIOBase):
         if mark == "J":
             if "|" not in value or not is_type(value.partition("|")[0]):
                 return "not a new job: write J: type|payload"
-            self.lines.append(value.encode("utf-8", "surrogateescape"))
+            if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
+                self.lines.append(value.encode("utf-8", "surrogateescape"))
             return ""
         code, _, data = value.partition(" ")
         if len(code) != 3 or not code.isascii() or not code.isdigit():
@@ -380,6 +403,8 @@ def remember(name: str, text: str) -> None:
 
 def explain(err: BaseException) -> str:
     """The end of the traceback, without the frames of this file."""
+    if isinstance(err, Refused):
+        return err.message
     import traceback
 
     step = err.__traceback__
@@ -419,11 +444,8 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):
-        return (
-            NO_MEMORY,
-            f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}".encode(),
-            NO_DELAY,
-        )
+        text = f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}"
+        return NO_MEMORY, text.encode("utf-8", "replace"), NO_DELAY
     text = explain(err)
     if isinstance(err, OSError) and err.errno is not None:
         hint = limits["hints"].get(errno.errorcode.get(err.errno, ""))
@@ -486,6 +508,7 @@ def serve(engine: Any) -> None:
     channel = Channel()
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
+    faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:
@@ -503,7 +526,8 @@ def serve(engine: Any) -> None:
         length = int.from_bytes(body[:4], "little")
         spec = json.loads(body[4 : 4 + length])
         spec["attachment"] = body[4 + length :]
-        log.keep, log.line_max = spec["limits"]["log_bytes"], spec["limits"]["new_job_bytes"]
+        limits = spec["limits"]
+        log.keep, log.line_max, log.lines_max = limits["log_bytes"], limits["new_job_bytes"], limits["new_jobs"]
         answer = b""
         try:
             if kind == CHECK:
@@ -575,7 +599,7 @@ def run_jobs(
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
         last = False
-        started = clock()
+        log.started = started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
             if value is None and not log.dirty and ctx.new_jobs is None and not channel.forked:
@@ -586,6 +610,7 @@ def run_jobs(
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
         duration_us = min((clock() - started) // 1000, MAX_U32)
+        log.started = 0
         text, dropped, new_jobs = b"", 0, ctx.new_jobs or []
         try:
             if log.dirty:
@@ -603,6 +628,7 @@ def run_jobs(
         if last:
             return False
     channel.running = False
+    log.started = 0
     return True
 
 

@@ -12,13 +12,11 @@ One file, standard library only; the protocol and the job's log are those of `py
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import select
 import signal
 import sys
 import tempfile
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +25,12 @@ if TYPE_CHECKING:
 
     from handlers.bootstraps import python
 else:
-    _spec = importlib.util.spec_from_file_location("channel", Path(__file__).with_name("python.py"))
-    python = sys.modules["channel"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(python)
+    python = sys.modules.get("python")  # a warm template has loaded it
+    if python is None:
+        sys.path.insert(0, os.path.dirname(__file__))
+        import python
+
+        del sys.path[0]
 
 SHELL = "/bin/sh"
 # exit status -> code; others are errors. 65 and 75 are EX_DATAERR and EX_TEMPFAIL of sysexits.h.
@@ -52,7 +53,7 @@ class Sh:
     log: python.Log
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sh-"))
+        self.folder = tempfile.mkdtemp(prefix="sh-")
         self.files = 0
         self.pid = 0
         self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
@@ -80,9 +81,10 @@ class Sh:
 
     def save(self, text: str) -> str:
         self.files += 1
-        path = self.folder / str(self.files)
-        path.write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
-        return str(path)
+        path = os.path.join(self.folder, str(self.files))
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text + "\n")
+        return path
 
     def hook(self, name: str, text: str) -> Callable[[], None] | None:
         if not text:

@@ -15,7 +15,6 @@ import base64
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ else:
             spec.loader.exec_module(sys.modules[name])
         return sys.modules[name]
 
-    python = _load("channel", Path(__file__).with_name("python.py"))
-    wasmtime = _load("wasmtime", Path(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
+    python = _load("python", os.path.join(os.path.dirname(__file__), "python.py"))
+    wasmtime = _load("wasmtime", os.path.join(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
 
 WASI = "wasi_snapshot_preview1"
 CODES = {0: 200, 65: 400, 75: 100}

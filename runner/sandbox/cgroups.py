@@ -8,8 +8,10 @@ event loop.
 
 import contextlib
 import errno
+import itertools
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from runner.errors import LaunchError
 _PREFIX: Final = "functory-"
 _CONTROLLERS: Final = ("memory", "pids")
 _REMOVE_DEADLINE_S: Final = 5.0
+_serial = itertools.count(1)  # one process may have several launchers
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class Cgroups:
     def __init__(self, memory: Path, pids: Path, dialect: Dialect) -> None:
         self._bases = {"memory": memory, "pids": pids}
         self._dialect = dialect
-        self._name = f"{_PREFIX}{os.getpid()}"
+        self._name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
 
     @property
     def version(self) -> int:
@@ -211,9 +214,10 @@ def _sweep(base: Path) -> None:
     stayed.
     """
     for directory in base.glob(f"{_PREFIX}[0-9]*"):
-        pid = directory.name.removeprefix(_PREFIX)
+        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
-            _remove_tree(directory)
+            with contextlib.suppress(OSError):  # the next start will try again
+                _remove_tree(directory)
 
 
 def _remove_tree(directory: Path) -> None:
@@ -225,6 +229,13 @@ def _remove_tree(directory: Path) -> None:
     _remove(directory, deadline)
 
 
+def _kill_all(directory: Path) -> None:
+    """A second line: whoever is still in the cgroup of a context that is over, has no business there."""
+    with contextlib.suppress(OSError):
+        for pid in (directory / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def _remove(directory: Path, deadline: float) -> None:
     while True:
         try:
@@ -234,6 +245,7 @@ def _remove(directory: Path, deadline: float) -> None:
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 raise
+            _kill_all(directory)
             time.sleep(0.001)  # ended processes leave a moment after they are reported
         else:
             return

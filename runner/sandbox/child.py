@@ -7,15 +7,18 @@ given back. The pidfd and not the pid is signalled, so a number that was reused 
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
-from runner.errors import LaunchError
+from runner.errors import ContextLostError, LaunchError
 from runner.launch import Exit, Level
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
+
+logger = logging.getLogger(__name__)
 
 Cleanup = Callable[[], Awaitable[bool]]  # gives back what the context had; True when it was killed for its memory
 
@@ -84,7 +87,7 @@ class SandboxedChild:
         return self._ending is None
 
     async def go(self, environment: bytes) -> None:
-        """Set a blank context going. Raises LaunchError when it has ended meanwhile."""
+        """Set a blank context going. Raises ContextLostError when it has ended meanwhile."""
         view = memoryview(environment)
         while view:
             try:
@@ -92,7 +95,7 @@ class SandboxedChild:
             except BlockingIOError:
                 await self._writable()
             except BrokenPipeError as error:
-                raise LaunchError("the context ended before it got going") from error
+                raise ContextLostError("the context ended before it got going") from error
 
     async def _writable(self) -> None:
         free = asyncio.Event()
@@ -126,6 +129,11 @@ class SandboxedChild:
             for fd in (self._reader, self._writer, self._log_fd):
                 os.close(fd)
 
+    async def discard(self) -> None:
+        """Kill and close, even if the caller is cancelled meanwhile."""
+        await asyncio.shield(self.kill())
+        self.close()
+
     def on_end(self, callback: Callable[["SandboxedChild"], None]) -> None:
         self._ended.add_done_callback(lambda _: callback(self))
 
@@ -140,12 +148,14 @@ class SandboxedChild:
             return
         except OSError:
             data, fds = b"", []
-        if not data:  # every process that could report is gone
-            self._loop.remove_reader(self._report)
-            if self._pidfd is None:
-                self._on_gone()
+        if data:
+            self._note(json.loads(data), fds)  # init and the code before the tenant's write here, no tenant does
             return
-        message = json.loads(data)  # init and the code before the tenant's write here, no tenant does
+        self._loop.remove_reader(self._report)  # every process that could report is gone
+        if self._pidfd is None:
+            self._on_gone()
+
+    def _note(self, message: dict[str, Any], fds: Sequence[int]) -> None:
         if "init" in message:
             self._pidfd = fds[0]
             self._pid = _pid_of(fds[0])
@@ -165,15 +175,10 @@ class SandboxedChild:
             self._ending = self._loop.create_task(self._end())
 
     def _drain_report(self) -> None:
-        """Init may have reported just before it went, and the two events come in any order."""
-        while self._status is None:
-            try:
-                data = self._report.recv(REPORT_BYTES)
-            except OSError:
-                return
-            if not data:
-                return
-            self._status = json.loads(data).get("exit")
+        """The context may have reported just before it went, and the two events come in any order."""
+        with contextlib.suppress(OSError):
+            while data := self._report.recv(REPORT_BYTES):
+                self._note(json.loads(data), ())
 
     async def _end(self) -> None:
         self._loop.remove_reader(self._report)
@@ -182,12 +187,14 @@ class SandboxedChild:
             os.close(self._pidfd)
             self._pidfd = None
         if not self._ready.done():
-            self._ready.set_exception(LaunchError("the context ended before it was ready"))
+            self._ready.set_exception(ContextLostError("the context ended before it was ready"))
         self._ready.exception()  # seen, even if nobody waits for it
         code = -signal.SIGKILL if self._status is None else os.waitstatus_to_exitcode(self._status)
         oom = False
         try:
             oom = await self._cleanup()
+        except OSError:  # the context is over all the same, and whoever waits for it must know
+            logger.exception("what context %d occupied could not be given back", self._pid)
         finally:
             self._ended.set_result(
                 Exit(status=code, signal=None, oom=oom) if code >= 0 else Exit(status=None, signal=-code, oom=oom)

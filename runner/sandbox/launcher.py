@@ -10,23 +10,26 @@ import os
 import resource
 import shutil
 import socket
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
-from runner.sandbox import cgroups, layers, seccomp
+from runner.sandbox import cgroups, interpreter, layers, seccomp
+from runner.sandbox import room as rooms
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
+from runner.sandbox.interpreter import Interpreter
 from runner.sandbox.layers import Layer
 from runner.sandbox.room import OVERHEAD_PROCESSES, Room
 from runner.sandbox.runtime import View
 from runner.sandbox.spawner import Spawner
 from runner.sandbox.stock import Stock
-from runner.sandbox.uids import DEFAULT_BASE, Uids
+from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
 
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
@@ -49,11 +52,26 @@ class Kind:
 class SandboxLauncher:
     """The launcher of the daemon. `use` are the layers; by default all that the machine can give.
 
-    `spares` blank contexts are kept ready of each kind that was launched lately.
+    `proven` is the level that a probe has found; contexts never claim a higher one.
+    `python` is what python contexts are forked from; by default the one of the daemon, or of the system where
+    the uids of contexts cannot reach that one. `spares` blank contexts are kept ready of each kind that was
+    launched lately.
     """
 
-    def __init__(self, use: AbstractSet[Layer] | None = None, *, spares: int = 1, uid_base: int = DEFAULT_BASE) -> None:
+    def __init__(
+        self,
+        use: AbstractSet[Layer] | None = None,
+        *,
+        python: Interpreter | None = None,
+        proven: Level | None = None,
+        spares: int = 1,
+        uid_base: int = DEFAULT_BASE,
+    ) -> None:
         self._use = use
+        self._python = python
+        self._proven = proven
+        self._uid_base = uid_base
+        self._uid_range: UidRange | None = None
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
@@ -61,6 +79,7 @@ class SandboxLauncher:
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
         self._made = 0
+        self._closed = False
 
     @property
     def layers(self) -> frozenset[Layer]:
@@ -69,48 +88,92 @@ class SandboxLauncher:
 
     @property
     def level(self) -> Level:
-        return layers.level_of(self.layers)
+        level = layers.level_of(self.layers)
+        return level if self._proven is None else min(level, self._proven)
 
     async def start(self) -> None:
         if self._use is None:
             self._use = layers.available(await asyncio.to_thread(layers.detect))
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the daemon's memory and environment are nobody's business
+        if self._python is None:
+            own_root = Layer.NAMESPACES in self._use or Layer.UID not in self._use
+            self._python = await asyncio.to_thread(interpreter.choose, own_root=own_root)
         if Layer.NAMESPACES in self._use:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
+        else:
+            await asyncio.to_thread(rooms.sweep)
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
-        if Layer.UID in self._use:
-            self._uids.claim()
+        if Layer.UID in self._use and self._uid_range is None:
+            self._uid_range = await asyncio.to_thread(UidRange.reserve, self._uid_base)
+            self._uids = Uids(self._uid_range.base)
         if Layer.CGROUP in self._use and self._cgroups is None:
             self._cgroups = await asyncio.to_thread(_open_cgroups)
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Have a warm spawner and blank contexts for launches like this one, so that the first does not wait."""
-        kind = _kind(spec)
+        """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
+        kind = self._kind(spec)
         await self._spawner(kind.view)
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
-        if self._use is None:
-            raise LaunchError("the launcher has not been started")
-        child = await self._stock.take(_kind(spec))
+        task = asyncio.create_task(self._start(spec))
         try:
-            await child.go(pack_environment({**child.scratch_env, **spec.env}))
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
+            with contextlib.suppress(LaunchError):
+                await (await task).discard()
+            raise
+
+    async def _start(self, spec: LaunchSpec) -> SandboxedChild:
+        kind = self._kind(spec)
+        try:
+            try:
+                return await self._launch(kind, spec.env)
+            except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
+                return await self._launch(kind, spec.env)
+        except LaunchError as error:
+            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
+            raise
+
+    async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
+        child = await self._stock.take(kind)
+        try:
+            await child.go(pack_environment({**child.scratch_env, **env}))
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
         return child
 
+    def _kind(self, spec: LaunchSpec) -> Kind:
+        if self._python is None or self._closed:
+            raise LaunchError("the launcher has not been started, or is closed")
+        fork = spec.template == "python"
+        words = (*spec.argv, *spec.env, *spec.env.values())
+        if len(spec.argv) < (3 if fork else 1) or any("\0" in word for word in words):
+            raise LaunchError("the program is missing, or there is a NUL character in it or in the environment")
+        if any(not name or "=" in name for name in spec.env):
+            raise LaunchError("a name in the environment is empty or has a '=' in it")
+        extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
+        if relative := [str(path) for path in extra if not path.is_absolute()]:
+            raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
+        preload = spec.preload if fork else ()
+        view = View(self._python, tuple(sorted(extra)), spec.network, preload)
+        return Kind(spec.argv, fork, spec.limits, view)
+
     async def close(self) -> None:
+        self._closed = True
         await self._stock.close()
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
         for task in spawners.values():
             with contextlib.suppress(LaunchError):
                 await (await task).close()
-        self._uids.free()
+        uid_range, self._uid_range = self._uid_range, None
+        if uid_range is not None:
+            uid_range.release()
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
@@ -137,8 +200,11 @@ class SandboxLauncher:
                     os.close(fd)
             await child.ready()
         except BaseException:
-            await _discard(child)
+            await child.discard()
             raise
+        if self._closed:
+            await child.discard()
+            raise LaunchError("the launcher was closed meanwhile")
         return child
 
     def _connect(self, room: Room) -> tuple[SandboxedChild, list[int]]:
@@ -166,8 +232,14 @@ class SandboxLauncher:
 
     async def _spawner(self, view: View) -> Spawner:
         task = self._spawners.get(view)
-        if task is not None and task.done() and (task.exception() is not None or not task.result().alive):
-            task = None
+        if task is not None and task.done():
+            if task.exception() is not None:
+                task = None
+            elif not task.result().alive:
+                if self._spawners.get(view) is task:
+                    del self._spawners[view]
+                await task.result().close()
+                task = self._spawners.get(view)  # somebody else may have been faster
         if task is None:
             task = asyncio.create_task(self._start_spawner(view))
             self._spawners[view] = task
@@ -202,7 +274,7 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(own_proc=namespaces),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, own_ipc=namespaces).hex() if Layer.SECCOMP in use else "",
+            seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
         )
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
@@ -217,25 +289,13 @@ class SandboxLauncher:
             Layer.UID,
             Layer.NAMESPACES,
         }:  # else it would count every process of the daemon's user
-            chosen.append((resource.RLIMIT_NPROC, limits.processes + OVERHEAD_PROCESSES))
+            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
+            chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
         if Layer.CGROUP not in self.layers:  # per process and without files, so second best
             chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
         if limits.cpu_s:
             chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
         return chosen
-
-
-async def _discard(child: SandboxedChild) -> None:
-    await asyncio.shield(child.kill())
-    child.close()
-
-
-def _kind(spec: LaunchSpec) -> Kind:
-    fork = spec.template == "python"
-    extra = {Path(os.path.abspath(path)) for path in spec.readable}  # noqa: PTH100  # links are kept as named
-    if fork:
-        extra.add(Path(spec.argv[2]))
-    return Kind(spec.argv, fork, spec.limits, View(tuple(sorted(extra)), spec.network))
 
 
 def _open_cgroups() -> cgroups.Cgroups:

@@ -128,8 +128,8 @@ def _detect_namespaces() -> LayerState:
             False,
             f"bubblewrap was refused: {done.stderr.decode(errors='replace').strip()[:300]}",
             "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, the "
-            "AppArmor profile for bwrap; in a container: --security-opt seccomp=unconfined --cap-add SYS_ADMIN, "
-            "or a runtime that allows them)",
+            "AppArmor profile for bwrap; in a container: --security-opt seccomp=unconfined --cap-add "
+            "SYS_ADMIN, or a runtime that allows them)",
         )
     return LayerState(Layer.NAMESPACES, True, bwrap)
 

@@ -1,7 +1,8 @@
 """Attacks the sandbox of this machine and says which level was really reached.
 
-The level that counts is not what the machine offers but what held: an attack that gets through although the level
-promises to stop it, lowers the level until it fits. What a level does not promise is listed, never left out.
+The level that counts is not what the machine offers but what held: an attack that gets through although the
+level promises to stop it, lowers the level until it fits. What a level does not promise is listed, never left
+out.
 """
 
 import asyncio
@@ -9,15 +10,15 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from runner.errors import LaunchError
+from runner.errors import IsolationError, LaunchError
 from runner.launch import Child, Exit, LaunchSpec, Level
-from runner.sandbox import layers, runtime
+from runner.sandbox import layers
 from runner.sandbox.attacks import ATTACKS, PROGRAMS, Attack
 from runner.sandbox.launcher import SandboxLauncher
-from runner.sandbox.layers import LayerState
+from runner.sandbox.layers import Layer, LayerState
 from runner.sandbox.victims import LIMITS, Victims, still_answers, victims
 
 _ATTACK_TIMEOUT_S: Final = 60.0
@@ -65,17 +66,41 @@ class Report:
 async def probe(*, brief: bool = False, languages: Iterable[str] = ("python", "node", "sh")) -> Report:
     """Attack this machine's sandbox: the whole list, or for `brief` the part that a start can afford."""
     states = await asyncio.to_thread(layers.detect)
-    launcher = SandboxLauncher(layers.available(states), spares=0)
-    try:
-        await launcher.start()
-        chosen = [attack for attack in ATTACKS if attack.brief or not brief]
-        installed = [name for name in languages if interpreter(name)]
-        verdicts = await attack_all(launcher, chosen, installed, at_once=_BRIEF_AT_ONCE if brief else 1)
-    except LaunchError as error:
-        verdicts = (Verdict("launch", "sh", False, str(error), Level.L1),)
-    finally:
-        await launcher.close()
-    return Report(level_reached(launcher.level, verdicts), launcher.level, states, verdicts)
+    chosen = [attack for attack in ATTACKS if attack.brief or not brief]
+    installed = await asyncio.to_thread(lambda: [name for name in languages if interpreter(name)])
+    while True:
+        use = layers.available(states)
+        launcher = SandboxLauncher(use, spares=0)
+        try:
+            await launcher.start()
+            verdicts = await attack_all(launcher, chosen, installed, at_once=_BRIEF_AT_ONCE if brief else 1)
+        except LaunchError as error:
+            if Layer.NAMESPACES in use:  # a container may allow the trial of bubblewrap and not what we need of it
+                states = tuple(_refused(state, error) if state.layer is Layer.NAMESPACES else state for state in states)
+                continue
+            verdicts = (Verdict("launch", "sh", False, str(error), Level.L1),)
+        finally:
+            await launcher.close()
+        return Report(level_reached(launcher.level, verdicts), launcher.level, states, verdicts)
+
+
+async def proven_launcher(minimum: Level) -> tuple[SandboxLauncher, Report]:
+    """What the daemon starts with: a launcher whose level was proven, or IsolationError when that is too low."""
+    report = await probe(brief=True, languages=("python",))  # all languages share one sandbox
+    if report.level < minimum:
+        raise IsolationError(
+            f"tenants' code needs isolation {minimum.name}, this machine gives {report.level.name}; "
+            + "; ".join(f"{state.layer}: {state.detail}, to get it {state.remedy}" for state in report.missing)
+            + "; ".join(f"{v.attack} ({v.language}) got through: {v.detail}" for v in report.broken)
+        )
+    launcher = SandboxLauncher(layers.available(report.layers), proven=report.level)
+    await launcher.start()
+    return launcher, report
+
+
+def _refused(state: LayerState, error: LaunchError) -> LayerState:
+    remedy = state.remedy or "allow what the message names; in a container: --security-opt seccomp=unconfined"
+    return replace(state, available=False, detail=str(error), remedy=remedy)
 
 
 def level_reached(offered: Level, verdicts: Iterable[Verdict]) -> Level:
@@ -114,7 +139,7 @@ async def attack_all(
 async def run_attack(launcher: SandboxLauncher, attack: Attack, language: str, prey: Victims) -> Verdict:
     spec = LaunchSpec(
         tenant="attacker",
-        argv=_command(language, attack.name),
+        argv=await asyncio.to_thread(_command, language, attack.name),
         env=prey.targets,
         limits=LIMITS,
         readable=(PROGRAMS[language], prey.setuid_program),
@@ -140,7 +165,7 @@ async def run_attack(launcher: SandboxLauncher, attack: Attack, language: str, p
 
 def interpreter(language: str) -> str | None:
     """The program that runs this language here, None when it is not installed."""
-    return runtime.python() if language == "python" else shutil.which(_INTERPRETERS[language])
+    return "python" if language == "python" else shutil.which(_INTERPRETERS[language])
 
 
 def _command(language: str, name: str) -> tuple[str, ...]:
@@ -182,7 +207,9 @@ async def _line(fd: int) -> str:
 
 
 def _drain(fd: int) -> None:
-    """Throw away what is printed: a full pipe would stop the attack, and that is not how it should be stopped."""
+    """Throw away what is printed: a full pipe would stop the attack, and that is not how it should be
+    stopped.
+    """
     with contextlib.suppress(BlockingIOError):
         os.read(fd, 1 << 16)
 

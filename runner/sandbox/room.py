@@ -5,6 +5,7 @@ ended.
 import os
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Final
 
 from runner.launch import Limits
@@ -13,7 +14,8 @@ from runner.sandbox.memory import tree_bytes
 from runner.sandbox.runtime import SCRATCH
 from runner.sandbox.uids import Uids
 
-OVERHEAD_PROCESSES: Final = 2  # the context's init, and its usher while it starts
+_PREFIX: Final = "functory-scratch-"
+OVERHEAD_PROCESSES: Final = 1  # the context's init
 
 
 class Room:
@@ -33,7 +35,7 @@ class Room:
                 name, memory_bytes=limits.memory_bytes, processes=limits.processes + OVERHEAD_PROCESSES
             )
         if own_directory:
-            self.scratch = tempfile.mkdtemp(prefix="functory-")
+            self.scratch = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
             if self.uid is not None:
                 os.chown(self.scratch, self.uid, self.uid)
 
@@ -57,3 +59,11 @@ class Room:
         if self.uid is not None:
             self._uids.release(self.uid)
         return oom
+
+
+def sweep() -> None:
+    """Remove the scratch directories of daemons that were killed; with namespaces there are none."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*"):
+        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists() and not directory.is_symlink():
+            shutil.rmtree(directory, ignore_errors=True)

@@ -6,11 +6,12 @@ tenant.
 """
 
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from runner.sandbox.interpreter import Interpreter
 
 SCRATCH: Final = "/tmp"  # noqa: S108  # inside the sandbox, where it is the context's own tmpfs
 
@@ -57,8 +58,10 @@ _SPAWNER_CAPABILITIES: Final = (
 class View:
     """The paths that contexts of one spawner can read, and whether they have the network."""
 
+    python: Interpreter
     extra: tuple[Path, ...]
     network: bool
+    preload: tuple[Path, ...] = ()  # packages and modules that its contexts find loaded
 
     def readable(self, *, own_proc: bool) -> tuple[str, ...]:
         """For Landlock.
@@ -67,24 +70,19 @@ class View:
         """
         settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), "/etc/passwd", "/etc/group")
         proc = ("/proc",) if own_proc else ()
-        return (*_PROGRAMS, *settings, *proc, *_DEVICES, *_python_paths(), *map(str, self.extra))
+        return (*_PROGRAMS, *settings, *proc, *_DEVICES, *self.python.prefixes, *map(str, self.extra))
 
     def writable(self, scratch: str) -> tuple[str, ...]:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
 
 
-def python() -> str:
-    """The interpreter outside any virtual environment: tenants do not see the daemon's own packages."""
-    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-
-
-def spawner_command(control_fd: int) -> list[str]:
+def spawner_command(view: View, control_fd: int) -> list[str]:
     root = str(_PACKAGE.parent.parent)
     start = (
         f"import sys; sys.path.insert(0, {root!r}); from runner.sandbox.inner.spawner import main; "
         "sys.path.pop(0); main()"
     )
-    return [python(), "-I", "-c", start, str(control_fd)]
+    return [view.python.path, "-I", "-c", start, str(control_fd), *map(str, view.preload)]
 
 
 def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[int, int]) -> list[str]:
@@ -102,7 +100,7 @@ def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[in
     for capability in _SPAWNER_CAPABILITIES:
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
-    paths = (*settings, *_python_paths(), *_own_code(), *map(str, view.extra))
+    paths = (*settings, *view.python.prefixes, *_own_code(), *map(str, view.extra))
     for parent in _parents((*paths, *_DEVICES)):  # left to itself, bubblewrap makes some of them for root only
         flags += ["--dir", parent]
     for path in _PROGRAMS:
@@ -133,12 +131,6 @@ def _same_place(path: Path) -> list[str]:
     if path.is_symlink():
         return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind-try", str(path), str(path)]
-
-
-def _python_paths() -> Iterable[str]:
-    """Where the interpreter and its library are, if not below /usr."""
-    prefixes = {os.path.realpath(sys.base_prefix), os.path.realpath(sys.base_exec_prefix)}
-    return sorted(prefix for prefix in prefixes if not f"{prefix}/".startswith("/usr/"))
 
 
 def _own_code() -> Iterable[str]:

@@ -40,8 +40,8 @@ def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
-    """The program as `struct sock_filter[]`, for `prctl(PR_SET_SECCOMP)` or `bwrap --seccomp`."""
+def build(*, network: bool, namespaces: bool, machine: str | None = None) -> bytes:
+    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolationError(
@@ -56,7 +56,7 @@ def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
     ]
     if machine == "x86_64":
         code += [_jump(_JUMP_GREATER_EQUAL, _X32_BIT, then=0, otherwise=1), _answer(_NOT_THERE)]
-    denied = dict(syscalls.DENIED) if own_ipc else syscalls.DENIED | syscalls.SYSTEM_V_IPC
+    denied = dict(syscalls.DENIED) if namespaces else syscalls.DENIED | syscalls.SYSTEM_V_IPC
     for numbers in denied.values():
         if (number := numbers[column]) is not None:
             code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]
@@ -64,7 +64,9 @@ def build(*, network: bool, own_ipc: bool, machine: str | None = None) -> bytes:
     code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]
     code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))
     code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
-    families = (socket.AF_UNIX, *(_NETWORK_FAMILIES if network else ()))
+    # Without namespaces the machine's own unix sockets are in reach, by path or by name, and nothing but this stops
+    # a connection to them. Socket pairs need no name and are another call.
+    families = (*((socket.AF_UNIX,) if namespaces else ()), *(_NETWORK_FAMILIES if network else ()))
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
     code.append(_answer(_ALLOW))
     return b"".join(code)

@@ -11,7 +11,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from typing import Final
 
-from runner.errors import IsolationError, LaunchError
+from runner.errors import ContextLostError, IsolationError
 from runner.sandbox import runtime
 from runner.sandbox.inner.order import Order
 from runner.sandbox.runtime import View
@@ -41,10 +41,11 @@ class Spawner:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        data_fds = _memfd(runtime.passwd_and_group()[0]), _memfd(runtime.passwd_and_group()[1])
-        command = runtime.spawner_command(theirs.fileno())
+        passwd, group = runtime.passwd_and_group()
+        data_fds = _memfd(passwd), _memfd(group)
+        command = runtime.spawner_command(self._view, theirs.fileno())
         if self._bwrap is not None:
-            command = runtime.in_bubblewrap(command, self._view, self._bwrap, data_fds)
+            command = await asyncio.to_thread(runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds)
         fds = (theirs.fileno(), *data_fds)
         for fd in fds:
             os.set_inheritable(fd, True)
@@ -59,6 +60,9 @@ class Spawner:
                 # pass_fds would force close_fds on
                 **({"pass_fds": fds} if self._close_descriptors else {"close_fds": False}),
             )
+        except OSError as error:
+            ours.close()
+            raise IsolationError(f"{command[0]} could not be started: {error}") from error
         finally:
             theirs.close()
             for fd in data_fds:
@@ -80,7 +84,7 @@ class Spawner:
         What becomes of it is told on its report socket.
         """
         if self._control is None:
-            raise LaunchError("the spawner is not running")
+            raise ContextLostError("the spawner is not running")
         order_fd = order.to_fd()
         try:
             while True:
@@ -90,7 +94,7 @@ class Spawner:
                 except BlockingIOError:
                     await asyncio.sleep(0)  # many launches at once: the spawner takes them one after the other
         except OSError as error:
-            raise LaunchError(f"the spawner has ended: {error}") from error
+            raise ContextLostError(f"the spawner has ended: {error}") from error
         finally:
             os.close(order_fd)
 
@@ -118,6 +122,5 @@ class Spawner:
 
 def _memfd(content: bytes) -> int:
     fd = os.memfd_create("data", os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    os.pwrite(fd, content, 0)  # and the offset stays at the beginning
     return fd

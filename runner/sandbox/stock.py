@@ -56,7 +56,7 @@ class Stock(Generic[Kind]):
         self._closed = True
         await asyncio.gather(*self._filling.values())
         blanks, self._blanks = self._blanks, OrderedDict()
-        await asyncio.gather(*(_discard(child) for children in blanks.values() for child in children))
+        await asyncio.gather(*(child.discard() for children in blanks.values() for child in children))
 
     def _refill(self, kind: Kind) -> None:
         if self._spares and not self._closed and kind not in self._filling:
@@ -69,14 +69,9 @@ class Stock(Generic[Kind]):
         self._blanks.move_to_end(kind)
         while len(self._blanks) > self._kinds:
             _, dropped = self._blanks.popitem(last=False)
-            await asyncio.gather(*(_discard(child) for child in dropped))
+            await asyncio.gather(*(child.discard() for child in dropped))
         while len(blanks) < self._spares and not self._closed:
             try:
                 blanks.append(await self._make(kind))
             except LaunchError:
                 return  # the next launch will meet the same trouble and report it
-
-
-async def _discard(child: SandboxedChild) -> None:
-    await child.kill()
-    child.close()

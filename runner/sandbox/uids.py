@@ -1,54 +1,31 @@
 """Uids for contexts: one each while it lives, so that no two contexts, and so no two tenants, share one.
 
-The range is far above what systems, containers and directories hand out. Uids are given round robin: one that
-was just released is the last to come again. Every daemon on a machine has a range of its own: the end of a context
-without namespaces is the end of all processes of its uid.
+The uids are far above what systems, containers and directories hand out. They come in ranges, and a launcher locks the
+range that it uses: without namespaces a context is killed by its uid, and must not take one of another daemon along.
+Within a range they are given round robin: one that was just released is the last to come again.
 """
 
-import socket
+import fcntl
+import os
+import tempfile
+from pathlib import Path
 from typing import Final
 
-from runner.errors import LaunchError
+from runner.errors import IsolationError, LaunchError
 
 DEFAULT_BASE: Final = 0x7000_0000
-_COUNT: Final = 1 << 16
-_RANGES: Final = 256
+_COUNT: Final = 1 << 12
+_RANGES: Final = 64
 
 
 class Uids:
     """A range of uids and which of them are taken."""
 
-    def __init__(self, base: int = DEFAULT_BASE, count: int = _COUNT) -> None:
-        self._base = self._first = base
+    def __init__(self, base: int, count: int = _COUNT) -> None:
+        self._base = base
         self._count = count
         self._next = 0
         self._taken: set[int] = set()
-        self._claim: socket.socket | None = None
-
-    def claim(self) -> None:
-        """Move to a range that nobody else on this machine has; it is ours until `free`, or until this process ends.
-
-        The name of an abstract socket is the claim: it leaves nothing behind, and contexts cannot bind one.
-        """
-        for number in range(_RANGES if self._claim is None else 0):
-            claim = socket.socket(socket.AF_UNIX)
-            try:
-                claim.bind(f"\0functory-uids-{number}")
-            except OSError:
-                claim.close()
-                continue
-            self._claim = claim
-            self._base = self._first + number * self._count
-            return
-        if self._claim is None:
-            raise LaunchError(f"all {_RANGES} ranges of uids are taken by other daemons on this machine")
-
-    def free(self) -> None:
-        """Give the range up, when nothing of it runs any more. Idempotent."""
-        if self._claim is not None:
-            self._claim.close()
-            self._claim = None
-            self._base = self._first
 
     def take(self) -> int:
         if len(self._taken) == self._count:
@@ -62,3 +39,41 @@ class Uids:
 
     def release(self, uid: int) -> None:
         self._taken.discard(uid)
+
+
+class UidRange:
+    """The lock on a range, which no other launcher of this machine then uses; it ends with the process."""
+
+    def __init__(self, lock_fd: int, base: int) -> None:
+        self._lock_fd = lock_fd
+        self.base = base
+
+    @classmethod
+    def reserve(cls, base: int = DEFAULT_BASE, directory: Path | None = None) -> "UidRange":
+        """The first free range from `base` on. For root; opens files, so not for the event loop."""
+        folder = directory or _lock_directory()
+        for index in range(_RANGES):
+            fd = os.open(folder / f"{base + index * _COUNT}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+            else:
+                return cls(fd, base + index * _COUNT)
+        raise IsolationError(f"all {_RANGES} ranges of uids are in use; their locks are in {folder}")
+
+    def release(self) -> None:
+        os.close(self._lock_fd)
+
+
+def _lock_directory() -> Path:
+    """A directory of root's that all daemons of this machine agree on."""
+    for parent in ("/run", "/var/lib", tempfile.gettempdir()):
+        folder = Path(parent, "functory-uids")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            continue  # a read-only file system
+        if folder.lstat().st_uid == os.geteuid() and not folder.is_symlink():
+            return folder
+    raise IsolationError("no directory to lock a range of uids in: /run, /var/lib and the temporary one are read-only")

@@ -1,4 +1,5 @@
-"""What the attacks go for: secrets, listeners and a neighbour, set up for the time of a probe and removed after it.
+"""What the attacks go for: secrets, listeners and a neighbour, set up for the time of a probe and removed
+after it.
 
 Nothing here is a real secret. The daemon's own process is a target too, by its pid, memory and descriptors.
 """
@@ -28,7 +29,7 @@ LIMITS: Final = Limits(
     scratch_bytes=16 << 20,
 )
 _ECHO: Final = ("/bin/sh", "-c", "exec cat <&3 >&4")
-_ENVIRONMENT_SECRET: Final = "FUNCTORY_PROBE_SECRET"
+_PLANTED: Final = "FUNCTORY_PROBE_MARK"
 _IPC_CREATE_OPEN_TO_ALL: Final = 0o1666
 _IPC_REMOVE: Final = 0
 _SHM_BYTES: Final = 4096
@@ -36,7 +37,7 @@ _SHM_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """`targets` is the environment in which an attack finds them; `directory` is theirs and stays as it is."""
+    """`targets` is the environment in which an attack finds them; `directory` is theirs and stays."""
 
     targets: dict[str, str]
     directory: Path
@@ -52,8 +53,8 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
     async with AsyncExitStack() as stack:
         directory = await asyncio.to_thread(_make_files, mark)
         stack.push_async_callback(asyncio.to_thread, shutil.rmtree, directory, ignore_errors=True)
-        os.environ[_ENVIRONMENT_SECRET] = mark
-        stack.callback(os.environ.pop, _ENVIRONMENT_SECRET, None)
+        os.environ[_PLANTED] = mark
+        stack.callback(os.environ.pop, _PLANTED, None)
         fd = os.open(directory / "secret", os.O_RDONLY)
         os.set_inheritable(fd, True)  # as a careless library would leave it
         stack.callback(os.close, fd)
@@ -61,6 +62,8 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         key = _share(mark)
         stack.callback(_unshare, key)
         tcp, tcp6, abstract = _listeners(stack, mark)
+        _listen(stack, str(directory / "socket"))
+        (directory / "socket").chmod(0o777)
         # With the same view of the file system, and so out of the same spawner, as an attack in python.
         readable = (PROGRAMS["python"], directory / "bin")
         neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS, readable=readable))
@@ -80,6 +83,7 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             "TCP_PORT": str(tcp),
             "TCP6_PORT": str(tcp6),
             "ABSTRACT": abstract,
+            "SOCKET_PATH": str(directory / "socket"),
             "MEMORY_BYTES": str(LIMITS.memory_bytes),
             "PROCESSES": str(LIMITS.processes),
             "OPEN_FILES": str(LIMITS.open_files),
@@ -115,7 +119,7 @@ async def still_answers(victims: Victims) -> bool:
 
 def _make_files(mark: str) -> Path:
     # Not below /tmp, where a context has its own scratch space and so would not see the set-uid program.
-    directory = Path(tempfile.mkdtemp(prefix="functory-victims-", dir="/var/tmp"))  # noqa: S108
+    directory = Path(tempfile.mkdtemp(prefix="functory-victims-", dir="/var/tmp"))
     directory.chmod(0o755)
     for name, mode in (("secret", 0o600), ("open", 0o644)):
         path = directory / name
@@ -139,10 +143,14 @@ def _listeners(stack: AsyncExitStack, mark: str) -> tuple[int, int, str]:
         except OSError:  # a machine without IPv6
             ports.append(9)
     abstract = f"functory-{mark[:8]}"
-    listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-    listener.bind("\0" + abstract)
-    listener.listen(64)
+    _listen(stack, "\0" + abstract)
     return ports[0], ports[1], abstract
+
+
+def _listen(stack: AsyncExitStack, name: str) -> None:
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    listener.bind(name)
+    listener.listen(64)
 
 
 def _share(mark: str) -> int:

@@ -46,6 +46,8 @@ class Adding(Core):
         """Insert jobs with distinct ids into the queue, and count them. Answers how many were new."""
         if any(job.indexed for job in jobs):
             jobs = await self._new_ones(jobs)  # a number given to a duplicate would be a gap
+            if not jobs:
+                return 0
         await self.note_domains(jobs)
         seqs = await self.give_seqs(jobs, now_ms)
         documents = [
@@ -62,23 +64,34 @@ class Adding(Core):
         async with self.ledger.change(effects, now_ms) as change:
             for document in documents:
                 document["ops"] = [change.mark]
-            refused = await self._insert(documents)
+            refused = await self._insert(documents, change.mark)
             change.applied = [effect for i, effect in enumerate(effects) if i not in refused]
         await self.blobs.remove(documents[i]["blob"] for i in refused)
         await self.close_seqs(jobs, seqs)
         return len(jobs) - len(refused)
 
-    async def _insert(self, documents: list[Document]) -> set[int]:
+    async def _insert(self, documents: list[Document], mark: int) -> set[int]:
         """The places of those that were there already."""
-        try:
+        tries = 0
+
+        async def insert() -> None:
+            nonlocal tries
+            tries += 1
             await self.collections.jobs.insert_many(documents, ordered=False)
+
+        try:
+            await retried(insert)
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
             if any(problem["code"] != DUPLICATE_KEY for problem in problems):
                 raise
             if error.details.get("writeConcernErrors"):
                 raise StoreUnavailable("add_jobs: the write was not confirmed by a majority in time") from error
-            return {problem["index"] for problem in problems}
+            refused = {problem["index"] for problem in problems}
+            if tries > 1:  # some may be there because the first try put them there
+                ours = await self.ledger.marked([documents[place]["_id"] for place in refused], mark)
+                refused = {place for place in refused if documents[place]["_id"] not in ours}
+            return refused
         return set()
 
     async def _new_ones(self, jobs: Sequence[NewJob]) -> list[NewJob]:

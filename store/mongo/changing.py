@@ -7,7 +7,7 @@ from typing import Final
 from pymongo import UpdateMany, UpdateOne
 
 from store.mongo.core import Core
-from store.mongo.driver import Document, aggregate
+from store.mongo.driver import Document, aggregate, retried
 from store.mongo.endings import Step
 from store.mongo.tally import OTHER, Effect
 
@@ -23,7 +23,8 @@ class Changing(Core):
         effects = await self._within_failure_groups([step.effect for step in steps])
         async with self.ledger.change(effects, now_ms) as change:
             requests = [UpdateOne(step.condition, {**step.update, "$push": change.stamp}) for step in steps]
-            done = await self.collections.jobs.bulk_write(requests, ordered=False)
+            # Safe to repeat: what was changed does not meet its condition again, and carries the mark.
+            done = await retried(lambda: self.collections.jobs.bulk_write(requests, ordered=False))
             ids = {effect.job_id for effect in effects}
             if done.matched_count < len(steps):
                 ids = await self.ledger.marked(ids, change.mark)
@@ -39,7 +40,7 @@ class Changing(Core):
         ids = {effect.job_id for effect in effects}
         async with self.ledger.change(effects, now_ms) as change:
             request = UpdateMany({"_id": {"$in": list(ids)}, **condition}, {**update, "$push": change.stamp})
-            done = await self.collections.jobs.bulk_write([request], ordered=False)
+            done = await retried(lambda: self.collections.jobs.bulk_write([request], ordered=False))
             if done.matched_count < len(effects):
                 ids = await self.ledger.marked(ids, change.mark)
             change.applied = [effect for effect in effects if effect.job_id in ids]

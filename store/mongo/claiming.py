@@ -16,7 +16,7 @@ from pymongo import UpdateMany
 from store.checks import check_claim, check_time
 from store.mongo.core import once
 from store.mongo.documents import job_from, kept_data
-from store.mongo.driver import Document, aggregate
+from store.mongo.driver import Document, aggregate, retried
 from store.mongo.rates import Rates, whole_tokens
 from store.mongo.schema import QUEUED, RUNNING
 from store.names import MAX_DATA_BYTES, PRIORITIES, check_owner, tenant_of
@@ -183,7 +183,8 @@ class Claiming(Rates):
             )
             for (token, rev, lease_end), group in alike.items()
         ]
-        done = await self.collections.jobs.bulk_write(steps, ordered=False)
+        # Safe to repeat: what was locked does not meet its condition again, and carries the mark.
+        done = await retried(lambda: self.collections.jobs.bulk_write(steps, ordered=False))
         ours = {document["_id"] for document in chosen}
         if done.modified_count != len(chosen):
             rows = self.collections.jobs.find({"_id": {"$in": list(ours)}, "claim": mark}, {"_id": 1})

@@ -49,7 +49,7 @@ class Core:
                 self.collections = Collections(database)
                 await retried(lambda: prepare(self.collections))
             except BaseException:
-                await asyncio.to_thread(disconnect, client)
+                await disconnect(client)
                 raise
             self.ledger = Ledger(self.collections)
             self.blobs = Blobs(database)
@@ -66,7 +66,7 @@ class Core:
             with contextlib.suppress(StoreUnavailable), translated("close"):
                 await self.ledger.close()
         finally:
-            await asyncio.to_thread(disconnect, client)
+            await disconnect(client)
 
     def must_be_open(self, verb: str) -> None:
         if self._client is None:

@@ -5,7 +5,7 @@ from store.errors import NotFound
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
 from store.mongo.schema import next_number
-from store.names import check_owner
+from store.names import FORGOTTEN_AFTER_MS, check_owner
 from store.values.records import Daemon
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -24,6 +24,7 @@ class Daemons(Core):
             "info": info,
             "paused": False,
         }
+        await self.collections.daemons.delete_many({"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}})
         await self.collections.daemons.insert_one(document)
         return _daemon(document)
 
@@ -32,12 +33,12 @@ class Daemons(Core):
         check_owner(sysid)
         _check_lease(info, lease_ms, now_ms)
         found = await self.collections.daemons.find_one_and_update(
-            {"_id": sysid, "until": {"$gt": now_ms}},
+            {"_id": sysid},
             {"$set": {"until": now_ms + lease_ms, "info": info}},
             return_document=True,
         )
         if found is None:
-            raise NotFound(f"sysid {sysid} is not held any more: stop using it and reserve another")
+            raise NotFound(f"sysid {sysid} was released: stop using it and reserve another")
         return _daemon(found)
 
     @repeatable

@@ -102,8 +102,8 @@ def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client
     return client, database
 
 
-def disconnect(client: Client) -> None:
-    client.close()
+async def disconnect(client: Client) -> None:
+    await asyncio.to_thread(client.close)
 
 
 def bucket(database: Database) -> Bucket:

@@ -22,6 +22,7 @@ remembers are as many as there were ever writers at once.
 """
 
 import asyncio
+import functools
 import json
 import uuid
 import zlib
@@ -32,7 +33,6 @@ from typing import Any, Final
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
-from store.errors import StoreUnavailable
 from store.mongo.driver import DUPLICATE_KEY, Document, find_and_update, retried
 from store.mongo.schema import Collections, next_number
 from store.mongo.tally import Effect, updates_of
@@ -82,10 +82,9 @@ class Ledger:
         """
         self._clock_ms = max(self._clock_ms, now_ms)
         async with self._places:
-            writer = await self._take()
+            writer = await self._begun(effects, now_ms)
+            number = writer.last + 1
             try:
-                number = writer.last + 1
-                await retried(lambda: self._begin(writer, number, effects, now_ms))
                 change = Change(writer.number << _NUMBER_BITS | number)
                 yield change
                 await retried(lambda: self._count(writer.number, number, change.applied, now_ms))
@@ -127,10 +126,27 @@ class Ledger:
     async def _free(self, which: Document) -> None:
         await self._collections.writers.update_many(which, {"$set": {"owner": None}, "$unset": {"plan": ""}})
 
+    async def _begun(self, effects: Sequence[Effect], now_ms: int) -> _Writer:
+        """A writer whose next number has this plan."""
+        plan = zlib.compress(json.dumps([now_ms, *effects]).encode(), 1)
+        while True:
+            writer = await self._take()
+            try:
+                begun = await retried(functools.partial(self._begin, writer, plan))
+            except BaseException:
+                self._doubtful.append(writer)
+                raise
+            if begun:
+                return writer
+            # It had not moved for so long that another daemon made it free. It did nothing since; take another.
+
     async def _take(self) -> _Writer:
         await self.settle()
         if self._idle:
             return self._idle.pop()
+        return await retried(self._take_free)  # one whose answer was lost lapses
+
+    async def _take_free(self) -> _Writer:
         taken = {"$set": {"owner": self._owner, "at": self._clock_ms}}
         free = await find_and_update(self._collections.writers, {"owner": None}, taken)
         if free is None:
@@ -139,14 +155,14 @@ class Ledger:
             await self._collections.writers.insert_one(free)
         return _Writer(free["_id"], free["last"])
 
-    async def _begin(self, writer: _Writer, number: int, effects: Sequence[Effect], now_ms: int) -> None:
-        plan = zlib.compress(json.dumps([now_ms, *effects]).encode(), 1)
+    async def _begin(self, writer: _Writer, plan: bytes) -> bool:
+        """Whether the writer is still ours. Repeating it changes nothing."""
+        number = writer.last + 1
         found = await self._collections.writers.update_one(
             {"_id": writer.number, "owner": self._owner, "last": {"$in": [writer.last, number]}},
             {"$set": {"last": number, "plan": plan, "at": self._clock_ms}},
         )
-        if found.matched_count == 0:
-            raise StoreUnavailable("another daemon took this one for dead; the call may be repeated")
+        return found.matched_count == 1
 
     async def _finish(self, found: Document) -> None:
         """Count the last change of a writer, as far as it was made and not counted."""

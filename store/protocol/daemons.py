@@ -11,13 +11,18 @@ class DaemonRegister(abc.ABC):
 
     @abc.abstractmethod
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
-        """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number)."""
+        """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number).
+
+        Records of daemons that lapsed more than FORGOTTEN_AFTER_MS ago are removed on the way.
+        """
 
     @abc.abstractmethod
     async def renew_sysid(self, sysid: str, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         """Hold it until now + lease_ms and replace the info. Idempotent.
 
-        Raises NotFound when it lapsed or was released: the daemon must stop using it and reserve another.
+        A sysid that lapsed is held again: nobody else can have got it, since none is given twice, and a daemon
+        must be able to go on after the store was away for longer than its lease.
+        Raises NotFound when it was released (or forgotten): the daemon must stop using it and reserve another.
         """
 
     @abc.abstractmethod

@@ -10,7 +10,7 @@ from store.sqlite.moves import change_payload, change_priority, put_in_queue
 from store.sqlite.rows import data_key, disposition, write_blob
 from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+from store.values.jobs import AddReport, CreateReport, JobState, JournalPosition, NewJob, state_of
 
 INSERT: Final = (
     "INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data, options, retry_after, repeat)"
@@ -97,9 +97,8 @@ def _give_seq(tx: Tx, job: NewJob) -> None:
 
 
 def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:
-    older = tx.conn.execute("SELECT id FROM jobs WHERE id = ?", (job.id,)).get
-    if older is not None:
-        return _older(tx, job.id, now_ms)
+    if tx.conn.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).get:
+        return CreateReport(job.id, created=False, state=_state(tx, job.id, now_ms))
     if job.unique:
         number = tx.catalog.make_type(job.jobtype)
         sql = "SELECT n, id FROM jobs WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state < 5"
@@ -109,22 +108,19 @@ def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:
             change_payload(tx, n, job.data)
             change_priority(tx, n, job.priority)
             tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, n))
-            return _older(tx, holder_id, now_ms)
+            return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
-    plain = job._replace(unique="", parent="")
-    add_jobs(tx, [plain], now_ms, None)
-    tx.conn.execute(
-        "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?", (job.unique or None, job.parent or None, job.id)
-    )
+    add_jobs(tx, [job], now_ms, None)
+    sql = "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?"
+    tx.conn.execute(sql, (job.unique or None, job.parent or None, job.id))
     if held:
         _hold(tx, job.id)
-    return CreateReport(job.id, created=True, state=_older(tx, job.id, now_ms).state)
+    return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
 
 
-def _older(tx: Tx, job_id: str, now_ms: int) -> CreateReport:
+def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE id = ?"
-    state = state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
-    return CreateReport(job_id, created=False, state=state)
+    return state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
 
 
 def _join_parent(tx: Tx, job: NewJob) -> bool:

@@ -86,7 +86,7 @@ def _in_order(tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim:
     room = _Room(claim)
     taken: list[tuple[Lane, list[Row]]] = []
     for group in groups:
-        if len(group) == 1 and not group[0].domain:
+        if len(group) == 1 and not rates.limits(group[0].domain):
             rows = tx.conn.execute(QUEUED, (group[0].lane, claim.now_ms, room.jobs)).fetchall()
             taken.append((group[0], room.take(rows)))
         else:

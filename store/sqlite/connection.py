@@ -1,5 +1,8 @@
 """How a connection to the file is made, and what its errors mean in the store's words."""
 
+import contextlib
+import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,12 +36,30 @@ def check_library(version: str | None = None) -> None:
 
 
 def connect_writer(path: Path) -> apsw.Connection:
+    if not path.exists():
+        _create_private(path)
     conn = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     conn.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 4096}")
     return conn
+
+
+def _create_private(path: Path) -> None:
+    """An empty file that only its owner can read: it will hold payloads and hashes of keys. The WAL inherits that.
+
+    It is made under another name and linked: a descriptor of the database itself must never be closed in a process
+    that may have it open through SQLite, because that drops the locks of all its connections.
+    """
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(descriptor)
+        with contextlib.suppress(FileExistsError):  # another daemon was quicker
+            path.hardlink_to(temporary)
+        Path(temporary).unlink()
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}; check that the folder exists and is writable") from error
 
 
 def connect_reader(path: Path) -> apsw.Connection:

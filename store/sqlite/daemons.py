@@ -3,6 +3,7 @@
 import apsw
 
 from store.errors import NotFound
+from store.names import FORGOTTEN_AFTER_MS
 from store.sqlite.writer import Tx
 from store.values.records import Daemon
 
@@ -11,6 +12,7 @@ _COLUMNS = "sysid, reserved, until, info, paused"
 
 
 def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
+    tx.conn.execute("DELETE FROM daemons WHERE until < ?", (now_ms - FORGOTTEN_AFTER_MS,))
     sql = "INSERT INTO daemons (sysid, reserved, until, info) VALUES ('', ?, ?, ?)"
     tx.conn.execute(sql, (now_ms, now_ms + lease_ms, info))
     number = tx.conn.last_insert_rowid()
@@ -21,11 +23,11 @@ def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
 
 def renew_sysid(tx: Tx, sysid: str, info: str, lease_ms: int, now_ms: int) -> Daemon:
     row = tx.conn.execute(
-        f"UPDATE daemons SET until = ?1 + ?2, info = ?3 WHERE sysid = ?4 AND until > ?1 RETURNING {_COLUMNS}",
-        (now_ms, lease_ms, info, sysid),
+        f"UPDATE daemons SET until = ?, info = ? WHERE sysid = ? RETURNING {_COLUMNS}",
+        (now_ms + lease_ms, info, sysid),
     ).get
     if row is None:
-        raise NotFound(f"sysid {sysid} is not held any more: stop using it and reserve another")
+        raise NotFound(f"sysid {sysid} was released: stop using it and reserve another")
     return _daemon(row)
 
 

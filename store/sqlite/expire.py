@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import apsw
 
+from store.sqlite.connection import fetch
 from store.sqlite.endings import COLUMNS, Row, abandoned, end_jobs
+from store.sqlite.listing import ENDED, archived_pairs
 from store.sqlite.moves import delete_rows, leave, put_in_queue
 from store.sqlite.release import requeue
 from store.sqlite.schema import State
-from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import FINAL_CODES, ExpireReport
 
@@ -48,27 +49,25 @@ class Old(NamedTuple):
 
 
 def find_old(conn: apsw.Connection, tenant: str | None, done_before_ms: int, waiting_before_ms: int, limit: int) -> Old:
-    types = conn.execute("SELECT type FROM types WHERE ?1 IS NULL OR tenant = ?1", (tenant,)).fetchall()
+    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE ?1 IS NULL OR t.tenant = ?1", (tenant,))
     archived: list[int] = []
     sql = "SELECT n FROM jobs WHERE state = 5 AND type = ? AND code = ? AND done < ? ORDER BY done LIMIT ?"
-    for (number,) in types:
-        for code in FINAL_CODES:
-            left = limit - len(archived)
-            if left <= 0:
-                break
-            found = conn.execute(sql, (number, CODE_NUMBER[code], done_before_ms, left))
-            archived.extend(n for (n,) in found)
+    for pair in archived_pairs(types, FINAL_CODES):
+        left = limit - len(archived)
+        if left <= 0:
+            break
+        archived.extend(n for (n,) in fetch(conn, sql, (*pair, done_before_ms, left)))
     waiting: list[int] = []
     sql = "SELECT n FROM jobs WHERE state <= 1 AND lane = ? AND due < ? ORDER BY due LIMIT ?"
     lanes = (
         "SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type"
         " WHERE l.waiting + l.deferred > 0 AND (?1 IS NULL OR t.tenant = ?1)"
     )
-    for (lane,) in conn.execute(lanes, (tenant,)).fetchall():
+    for (lane,) in fetch(conn, lanes, (tenant,)):
         left = limit - len(archived) - len(waiting)
         if left <= 0:
             break
-        waiting.extend(n for (n,) in conn.execute(sql, (lane, waiting_before_ms, left)))
+        waiting.extend(n for (n,) in fetch(conn, sql, (lane, waiting_before_ms, left)))
     return Old(archived, waiting, more=len(archived) + len(waiting) >= limit)
 
 

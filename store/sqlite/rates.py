@@ -26,6 +26,9 @@ class Rates:
             if domain in domains:
                 self._tokens[domain] = refill(tokens, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
 
+    def limits(self, domain: str) -> bool:
+        return domain in self._tokens
+
     def allows(self, domain: str) -> bool:
         tokens = self._tokens.get(domain)
         return tokens is None or tokens >= 1.0

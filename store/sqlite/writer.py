@@ -137,7 +137,9 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller of the group must hear of it
             catalog.clear()
             if conn.in_transaction:
-                conn.execute("ROLLBACK")
+                # If even this fails the disk is in trouble: the next group fails at its BEGIN and tries again.
+                with contextlib.suppress(apsw.Error):
+                    conn.execute("ROLLBACK")
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
         return ended, stopping
 

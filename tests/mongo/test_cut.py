@@ -26,7 +26,7 @@ PARENT = f"{TENANT}-parent"
 CHILD = f"{TENANT}-child"
 FIRST = 8  # before it the store is being opened
 LAST = 171
-STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 7
+STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 11
 LATER = T0 + 2 * LAPSE_MS
 
 

@@ -1,1 +1,3 @@
-"""Attacks, each as a tenant would try it."""
+"""The isolation under attack: what each level promises, what each layer is for, and that nothing is left
+behind.
+"""

@@ -61,7 +61,7 @@ ATTACKS = {
 
 async def until(true: Callable[[], bool]) -> None:
     """Another process has to act first; there is no event of ours to wait for."""
-    while not true():
+    while not true():  # noqa: ASYNC110  see above
         await asyncio.sleep(0.01)
 
 
@@ -129,11 +129,11 @@ async def test_a_copy_of_the_process_that_reports_too(runner: Runner) -> None:
 async def test_a_grandchild_that_keeps_the_pipes_open_holds_nobody_up(runner: Runner) -> None:
     body = """import os, time
 if payload == '1':
-    for fd in (1, 2, 4): os.set_inheritable(fd, True)
+    ready, tell = os.pipe()
     if os.fork() == 0:
-        os.setsid(); time.sleep(5); os._exit(0)
-    os._exit(0)"""
-    seen = await run(runner, Handler("python", body, timeout_s=30.0), jobs("0", "1", "2"))
+        os.setsid(); os.write(tell, b'x'); time.sleep(8); os._exit(0)
+    os.read(ready, 1); os._exit(0)"""
+    seen = await run(runner, Handler("python", body, timeout_s=3.0), jobs("0", "1", "2"))
     assert seen.exitcodes == [200, 502]
     assert len(seen.given_back) == 1
 
@@ -146,14 +146,15 @@ async def test_ten_gigabytes_of_output_and_one_endless_line(runner: Runner) -> N
         seen = await run(runner, Handler("python", body, timeout_s=60.0), jobs("a", "b"))
         assert seen.exitcodes == [413]
         assert seen.results[0] == b"printed more than 64 MB; the job was ended"
-        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes
+        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes + 60, "the end, and a note of what was dropped"
 
 
-async def test_printing_for_ever_inside_the_language_stays_in_its_memory(runner: Runner) -> None:
+async def test_printing_for_ever_inside_the_language_is_ended_too(runner: Runner) -> None:
+    """By the limit of time or by that of output, whichever comes first on this machine."""
     body = "while True: print('x' * 10_000, end='')"
     seen = await run(runner, Handler("python", body, timeout_s=0.5), jobs("a"))
-    assert seen.exitcodes == [504]
-    assert len(seen.stopped[0].log) <= ContextLimits().log_bytes
+    assert seen.exitcodes in ([504], [413])
+    assert len(seen.stopped[0].log) <= ContextLimits().log_bytes + 60
 
 
 @given(st.lists(st.binary(max_size=64), max_size=20))
@@ -182,6 +183,23 @@ def test_the_parser_does_not_care_how_bytes_are_cut(replies: list[tuple[int, int
     found = [reply for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
     assert [(reply.kind, reply.code, reply.body) for reply in found] == replies
     assert [reply.number for reply in found] == list(range(len(replies)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        struct.pack("<IIIII", 0, 0, 0, 0, 0) + b"more",
+        struct.pack("<IIIII", 5, 0, 0, 0, 0) + b"four",
+        struct.pack("<IIIII", 0, 5, 0, 0, 0) + b"four",
+        struct.pack("<IIIIII", 0, 0, 0, 0, 1, 5) + b"a|b",
+        struct.pack("<IIIIII", 0, 0, 0, 0, 1, 3) + b"a|bc",
+        struct.pack("<IIIIII", 0, 0, 0, 0, 2, 3) + b"a|b",
+        struct.pack("<IIIIII", 0, 0, 0, 0, 4, 3) + b"a|b" * 4,
+    ],
+)
+def test_details_that_do_not_add_up(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        parse_detail(body, max_new_jobs=3)
 
 
 @given(st.binary(max_size=200))

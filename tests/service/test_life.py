@@ -1,11 +1,10 @@
 """The life of a job, through each outcome."""
 
-import asyncio
 from pathlib import Path
 
 from functory.daemon import Daemon
 from store.base import Code, JobFilter, JobState
-from tests.support.service import ended, register, running_daemon
+from tests.support.service import ended, register, running_daemon, until
 
 
 async def test_a_job_runs_and_its_result_is_kept(tmp_path: Path) -> None:
@@ -58,21 +57,20 @@ async def test_a_line_of_output_makes_a_job_of_the_same_tenant(tmp_path: Path) -
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-first", "print('J: second|from ' + payload)")
         await register(daemon, "acme-second", "return payload.upper()")
-        await daemon.journal.write("acme-first", ["me"])
-        async with asyncio.timeout(30):
-            while not (page := await second_jobs(daemon)):
-                await asyncio.sleep(0)
-        record = await ended(daemon, page[0])
+        (first,) = await daemon.journal.write("acme-first", ["me"])
+        await ended(daemon, first)
+        await daemon.intake.flush()
+        record = await ended(daemon, await until(lambda: second_job(daemon)))
     assert record.job.data == b"from me"
     assert record.outcome
     assert record.outcome.result == b'"FROM ME"'
 
 
-async def second_jobs(daemon: Daemon) -> list[str]:
+async def second_job(daemon: Daemon) -> str | None:
     page = await daemon.store.list_jobs(
         "acme", JobFilter(JobState.ARCHIVED, jobtype="acme-second"), now_ms=daemon.clock.now_ms(), limit=10
     )
-    return [record.job.id for record in page.records]
+    return page.records[0].job.id if page.records else None
 
 
 async def test_a_job_without_a_handler_waits_for_one(tmp_path: Path) -> None:
@@ -101,13 +99,15 @@ async def test_a_stop_gives_back_what_has_not_finished(tmp_path: Path) -> None:
     async with running_daemon(tmp_path, grace="10ms", slots="1") as daemon:
         await register(daemon, "acme-slow", "import time; time.sleep(600)", timeout_s=3000)
         (id_,) = await daemon.journal.write("acme-slow", ["x"])
-        async with asyncio.timeout(30):
-            while not daemon.execute.leases():
-                await asyncio.sleep(0)
+        await until(lambda: claimed(daemon))
     async with running_daemon(tmp_path, role="api") as daemon:
         record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
     assert record
     assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+
+async def claimed(daemon: Daemon) -> int:
+    return daemon.execute.claimed
 
 
 async def test_a_paused_daemon_starts_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pytest
 import wasmtime
 
 from handlers.languages import LANGUAGES
@@ -203,9 +204,20 @@ BODIES: dict[str, dict[str, str]] = {
 }
 
 
-def behaviours(name: str) -> list[str]:
+def language(name: str) -> Any:
+    """A test parameter. `make check` leaves out php, which only `make test` installs, and wasm, which starts slowly
+    without a warm template.
+    """
+    return pytest.param(name, marks=pytest.mark.slow) if name in {"php", "wasm"} else name
+
+
+def languages(*names: str) -> list[Any]:
+    return [language(name) for name in names or BODIES]
+
+
+def behaviours(name: str) -> list[Any]:
     """The languages that show behaviour `name`."""
-    return [lang for lang, bodies in BODIES.items() if name in bodies]
+    return [language(lang) for lang, bodies in BODIES.items() if name in bodies]
 
 
 def handler(lang: str, name: str, **more: Any) -> Handler:

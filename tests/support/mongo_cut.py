@@ -13,15 +13,21 @@ _NOT_COUNTED: Final = (b"hello\x00", b"ismaster\x00", b"isMaster\x00", b"endSess
 
 
 class CutProxy:
-    def __init__(self, host: str, port: int, *, cut_at: int | None, after: bool) -> None:
+    def __init__(self, host: str, port: int, *, cut_at: int | None, after: bool, heals: bool = False) -> None:
+        """With heals only that one connection is lost, and the next one is good."""
         self._upstream = (host, port)
         self._cut_at = cut_at
         self._after = after
+        self._heals = heals
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.commands = 0
         self._dead = asyncio.Event()
+
+    def cut_in(self, commands: int) -> None:
+        """Cut at the so-manieth command from now."""
+        self._cut_at = self.commands + commands
 
     def is_cut(self) -> bool:
         return self._dead.is_set()
@@ -53,37 +59,41 @@ class CutProxy:
         assert task is not None
         self._tasks.add(task)
         self._writers.add(to_client)
-        if self.is_cut():
+        if self.is_cut() and not self._heals:
             to_client.close()
             return
         server, to_server = await asyncio.open_connection(*self._upstream)
         self._writers.add(to_server)
         try:
-            while not self.is_cut():
+            cut_here = False
+            while not cut_here:
                 request = await _message(client)
-                self._count(request)
-                if self.is_cut() and not self._after:
+                cut_here = self._count(request)
+                if cut_here and not self._after:
                     break
                 to_server.write(request)
                 reply = await _message(server)
-                if self.is_cut():
-                    break
-                to_client.write(reply)
+                if not cut_here:
+                    to_client.write(reply)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # one side hung up, which is what this is about
         finally:
-            if self.is_cut():
+            if self.is_cut() and not self._heals:
                 self._die()
             to_client.close()
             to_server.close()
             self._writers -= {to_client, to_server}
             self._tasks.discard(task)
 
-    def _count(self, request: bytes) -> None:
-        if not any(name in request[:200] for name in _NOT_COUNTED):
-            self.commands += 1
-            if self.commands == self._cut_at:
-                self._dead.set()
+    def _count(self, request: bytes) -> bool:
+        """Whether this is the command to cut at."""
+        if any(name in request[:200] for name in _NOT_COUNTED):
+            return False
+        self.commands += 1
+        if self.commands != self._cut_at:
+            return False
+        self._dead.set()
+        return True
 
 
 async def _message(stream: asyncio.StreamReader) -> bytes:

@@ -57,7 +57,7 @@ class Mongod(MongoServer):
 
     def __init__(self, program: str) -> None:
         self._program = program
-        self._folder = Path(tempfile.mkdtemp(prefix="functory-mongo-"))
+        self._folder = _make_folder()
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         super().__init__(f"mongodb://127.0.0.1:{self._port}/")
@@ -89,15 +89,16 @@ class FerretDB(MongoServer):
         """Without `fsync` what is committed survives a kill, not a power cut: that is what tests need."""
         self._built = built
         self._fsync = fsync
-        self._folder = Path(tempfile.mkdtemp(prefix="functory-mongo-"))
+        self._folder = _make_folder()
         self._data = self._folder / "data"
-        subprocess.run(["cp", "-a", str(built / "template"), str(self._data)], check=True)
         self._port = 0
         self._postgres: subprocess.Popen[bytes] | None = None
         self._gateway: subprocess.Popen[bytes] | None = None
         super().__init__("")
 
     def start(self) -> None:
+        if not self._data.exists():
+            subprocess.run(["cp", "-a", str(self._built / "template"), str(self._data)], check=True)
         log = self._folder / "postgres.log"
         fsync = "on" if self._fsync else "off"
         self._postgres = _start([*self._engine(), "postgres", "-D", "/data/pg", "-c", f"fsync={fsync}"], log)
@@ -155,6 +156,16 @@ def server_here(*, fsync: bool = False) -> MongoServer | None:
     if mongod := shutil.which("mongod"):
         return Mongod(mongod)
     return FerretDB(fsync=fsync) if (FERRET / "stamp").exists() else None
+
+
+def _make_folder() -> Path:
+    """A temporary folder that carries our process number. Those of killed test runs are removed on the way."""
+    prefix = "functory-mongo-"
+    for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        number = old.name.removeprefix(prefix).partition("-")[0]
+        if not Path("/proc", number).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-"))
 
 
 def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:

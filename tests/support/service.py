@@ -2,13 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon import Daemon
 from store.base import JobRecord, JobState
+from store.errors import StoreUnavailable
+
+T = TypeVar("T")
 
 UNCONFINED = {"min_isolation": "L0", "all_tenants_trusted": "true"}
 """Without a sandbox: these tests are about the service, and start in no time."""
@@ -39,8 +43,17 @@ async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
     """The job's record once it has ended."""
     async with asyncio.timeout(30):
         while True:
-            await daemon.intake.flush()
+            with suppress(StoreUnavailable):
+                await daemon.intake.flush()
             record = await daemon.store.get_job(tenant, job_id, now_ms=daemon.clock.now_ms())
             if record is not None and record.state == JobState.ARCHIVED:
                 return record
             await daemon.endings.wait(job_id, 1.0)
+
+
+async def until(look: Callable[[], Awaitable[T | None]]) -> T:
+    """What `look` answers once that is something."""
+    async with asyncio.timeout(30):
+        while not (seen := await look()):  # noqa: ASYNC110 (several parts may bring it about: no one event)
+            await asyncio.sleep(0)
+    return seen

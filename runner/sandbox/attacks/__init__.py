@@ -1,7 +1,8 @@
 """The attacks that the sandbox must stop, and from which level on it promises to.
 
-The programs are beside this file, one per language, as tenants would write them; `runner.sandbox.probe` runs them
-at the start of the daemon and for `functory doctor`, the suite in `tests/security` runs them with layers switched off.
+The programs are beside this file, one per language, as tenants would write them; `runner.sandbox.probe` runs
+them at the start of the daemon and for `functory doctor`, the suite in `tests/security` runs them with layers
+switched off.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ PROGRAMS: Final = {"python": _HERE / "attack.py", "node": _HERE / "attack.js", "
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`stopped_from`: the lowest level that promises to stop it. `brief`: part of the probe at every start."""
+    """`stopped_from`: the lowest level that promises to stop it.
+
+    `brief`: part of the probe at every start.
+    """
 
     name: str
     languages: tuple[str, ...]
@@ -67,7 +71,8 @@ ATTACKS: Final = (
     Attack("mptcp", _PYTHON, brief=True),
     Attack("udp", _ALL, brief=True),
     Attack("ipv6", ("python", "node")),
-    Attack("abstract_socket", ("python", "node"), Level.L2, brief=True),
+    Attack("abstract_socket", _PYTHON, brief=True),
+    Attack("path_socket", _PYTHON, brief=True),
     Attack("raw_socket", _PYTHON),
     Attack("netlink", _PYTHON),
     Attack("metadata_service", _PYTHON),

@@ -97,8 +97,7 @@ const attacks = {
     const socket = dgram.createSocket('udp4')
     socket.on('error', reject)
     socket.send('?', number('TCP_PORT'), '127.0.0.1', (error) => (error ? reject(error) : resolve('sent')))
-  }),
-  abstract_socket: () => connect({ path: '\0' + target('ABSTRACT') })
+  })
 }
 
 async function main () {

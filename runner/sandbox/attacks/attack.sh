@@ -1,7 +1,10 @@
 # The attacks, as a tenant would write them for sh; run as `sh attack.sh NAME` inside a context.
 # The same words as in attack.py. An attack prints what it got hold of, or nothing.
-mark() { printf %s "$TARGET_MARK_REVERSED" | rev; }
-found() { if grep -q "$(mark)"; then echo "read the secret"; fi; }
+mark() { printf %s "$TARGET_MARK_REVERSED" | awk '{ for (i = length; i; i--) printf "%s", substr($0, i, 1) }'; }
+found() {
+    if [ -z "$(mark)" ]; then echo "this attack needs awk"; fi # a blunt weapon is no proof of a good shield
+    if grep -q "$(mark)"; then echo "read the secret"; fi
+}
 readable() { if [ -n "$(head -c 1 "$1" | tr '\0' x)" ]; then echo "read it"; fi; }
 
 read_file() { found <"$TARGET_SECRET_FILE"; }
@@ -21,7 +24,7 @@ signal_daemon() { kill -0 "$TARGET_DAEMON_PID" && echo "can be signalled"; }
 signal_neighbour() { kill -0 "$TARGET_NEIGHBOUR_PID" && echo "can be signalled"; }
 survivor() { setsid sh -c "trap '' TERM; while :; do sleep 60; done" <&- >&- 2>&- & }
 user_namespace() { unshare --user true && echo unshared; }
-mount() { command mount -t tmpfs tmpfs . && echo mounted; }
+mount() { command mount -t tmpfs tmpfs "$PWD" && umount "$PWD" && echo mounted; }
 fork_bomb() {
     ( # dash ends when it cannot fork
         count=0

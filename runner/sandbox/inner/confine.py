@@ -33,10 +33,19 @@ def prefer_for_oom() -> None:
         file.write("1000")
 
 
+def fork_into_pid_namespace(own_namespace_fd: int) -> int:
+    """As `os.fork`, and the child is the first process of a new process namespace."""
+    kernel.unshare(kernel.CLONE_NEWPID)  # where the next children go, not this process
+    try:
+        return os.fork()
+    finally:
+        if os.getpid() != 1:
+            kernel.setns(own_namespace_fd, kernel.CLONE_NEWPID)
+
+
 def leave_namespaces(*, network: bool) -> None:
-    """New namespaces for everything but the user; the process namespace begins with the next child."""
-    flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-    flags |= kernel.CLONE_NEWCGROUP
+    """New namespaces for everything but processes, which was done by the fork, and the user, which comes last."""
+    flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS | kernel.CLONE_NEWCGROUP
     kernel.unshare(flags if network else flags | kernel.CLONE_NEWNET)
 
 

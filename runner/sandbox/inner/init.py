@@ -17,6 +17,7 @@ from typing import Final
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, Order
 
 _KILL_ROUND_S: Final = 0.001
+_NOBODYS_UID: Final = 0x7FFF_FFFE
 
 Signaller = Callable[[int], None]
 
@@ -103,15 +104,19 @@ def _tree_signaller(uid: int | None) -> Signaller:
         return _signal_descendants
 
     def signal_uid(number: int) -> None:
-        """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it."""
-        helper = os.fork()
-        if helper == 0:
-            try:
-                os.setresuid(uid, uid, uid)
-                os.kill(-1, number)
-            finally:
-                os._exit(0)
-        os.waitpid(helper, 0)
+        """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it.
+
+        As root, -1 would mean everybody; so this process takes the uid for the moment of the call. A helper
+        process would be tidier, but a context that has used up its processes leaves none for it. The real uid
+        is nobody's, which keeps the context from signalling back.
+        """
+        os.setresuid(_NOBODYS_UID, uid, 0)
+        try:
+            os.kill(-1, number)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.setresuid(0, 0, 0)
 
     return signal_uid
 

@@ -70,6 +70,10 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), f"unshare({flags:#x})")
 
 
+def setns(fd: int, kind: int) -> None:
+    _check(_libc.setns(fd, kind), f"setns({kind:#x})")
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     arguments = [None if text is None else text.encode() for text in (source, target, kind, options)]
     result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])

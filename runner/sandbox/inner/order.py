@@ -47,7 +47,7 @@ class Order:
         """A memfd with this order; the caller closes it."""
         fd = os.memfd_create("order", os.MFD_CLOEXEC)
         try:
-            os.write(fd, json.dumps(asdict(self)).encode())
+            os.pwrite(fd, json.dumps(asdict(self)).encode(), 0)
         except OSError:
             os.close(fd)
             raise

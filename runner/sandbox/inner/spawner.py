@@ -2,10 +2,9 @@
 
 Started once per set of readable paths, inside a read-only root that bubblewrap makes (when the machine can).
 For each order it forks; the fork takes the steps of `inner.confine` and becomes either the program of a
-python context, in this already warm interpreter, or the program that `argv` names. Three processes take part,
-two stay:
+python context, in this already warm interpreter, or the program that `argv` names:
 
-    spawner ── usher (enters cgroups and namespaces, ends) ── init (`inner.init`) ── program (the tenant's)
+    spawner ── init (`inner.init`, first process of the context) ── program (the tenant's)
 
 Each context reports on a socket of its own, so the spawner keeps no state about contexts and answers nothing.
 The program, every layer in place, waits for its environment before it does anything: until then the context
@@ -13,6 +12,7 @@ is blank, and the daemon may keep it in stock.
 """
 
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -37,12 +37,14 @@ from runner.sandbox.inner.order import (
 
 REQUEST_FD: Final = 3  # as in `runner.launch`, which is not loaded into contexts
 # What tenants import most; loaded once here, shared by every context.
-PRELOAD: Final = """
-    abc array ast asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses
-    datetime decimal enum fractions functools hashlib heapq hmac html io inspect itertools json logging math
-    operator os random re secrets select shlex signal socket statistics string struct subprocess tempfile
-    textwrap threading time traceback types typing unicodedata urllib.parse uuid zlib
-""".split()
+PRELOAD: Final = (
+    "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib",
+    "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq",
+    "hmac", "html", "io", "inspect", "itertools", "json", "logging", "math", "operator", "os", "random", "re",
+    "secrets", "select", "shlex", "signal", "socket", "statistics", "string", "struct", "subprocess",
+    "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata",
+    "urllib.parse", "uuid", "zlib",
+)  # fmt: skip
 
 Program = Callable[[], None]
 
@@ -53,11 +55,12 @@ def main() -> None:
     control.set_inheritable(False)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # so that the end of an usher leaves its init a child of ours
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
     os.umask(0o077)
     for name in PRELOAD:
         __import__(name)
+    for path in sys.argv[2:]:
+        _load(path)
     gc.collect()
     gc.freeze()
     control.send(b"ready")
@@ -66,8 +69,22 @@ def main() -> None:
         program()
 
 
+def _load(path: str) -> None:
+    """A module, or the package in a folder. By path: the folder that an import would search is not in sight here."""
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119  # no pathlib in contexts
+    package = not path.endswith(".py")
+    start = os.path.join(path, "__init__.py") if package else path  # noqa: PTH118
+    inside = [path] if package else None
+    spec = importlib.util.spec_from_file_location(name, start, submodule_search_locations=inside)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no module at {path}")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
 def _serve(control: socket.socket) -> Program | None:
     compiled: dict[tuple[str, int], types.CodeType] = {}
+    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     while True:
         word, fds, _, _ = socket.recv_fds(control, 16, MAX_FDS)
         if not word:
@@ -76,11 +93,13 @@ def _serve(control: socket.socket) -> Program | None:
         try:
             order = Order.from_fd(fds[FD_ORDER])
             code = _compiled(order.argv[2], compiled) if order.fork else None
+            pid = confine.fork_into_pid_namespace(own_pids) if order.namespaces else os.fork()
         except (OSError, ValueError, SyntaxError) as error:
-            _fail(report, "program", error)
+            _fail(report, "spawner", error)
         else:
-            if os.fork() == 0:
+            if pid == 0:
                 control.close()
+                os.close(own_pids)
                 return _become_context(order, code, report, fds)
         report.close()
         for index, fd in enumerate(fds):
@@ -98,20 +117,16 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
 
 
 def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
-    """Runs in the usher, then in init, and returns in the program only.
-
-    A step that fails ends the context.
-    """
+    """Runs in the context's init, and returns in its program only. A step that fails ends the context."""
     step = "cgroup"
     try:
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
         confine.join_cgroups(fds[FIXED_FDS:])
         confine.prefer_for_oom()
         step = "namespaces"
         if order.namespaces:
             sysctls = confine.open_user_sysctls()
             confine.leave_namespaces(network=order.network)
-            if os.fork() != 0:
-                os._exit(0)
             confine.mount_own(order)
             _drop(order, sysctls)
         else:

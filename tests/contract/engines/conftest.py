@@ -29,4 +29,3 @@ async def runner(launcher: Launcher) -> AsyncIterator[Runner]:
     made = Runner(launcher, settings)
     yield made
     await made.close()
-    await launcher.start()

@@ -7,8 +7,9 @@ import pytest
 
 from handlers.model import Handler
 from runner.outcome import Stopped
+from runner.protocol import NewJob
 from runner.runner import Runner
-from tests.support.engines import BODIES, Run, behaviours, handler, jobs, run
+from tests.support.engines import Run, behaviours, handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAYLOADS = ("0", "1", "2", "3", "4")
@@ -39,6 +40,36 @@ async def test_a_job_that_is_asked_to_stop_can_clean_up_and_say_where_it_was(run
     assert seen.exitcodes == [504]
     assert seen.stopped[0].log == b"working\ncleaned up\n"
     assert b"time.sleep(60)" in seen.results[0], "the traceback shows where it was"
+
+
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "import os, time\nprint('early'); time.sleep(0.05); print('late'); os._exit(3)"),
+        ("python", "import time, re\nprint('early'); time.sleep(0.05); print('late'); re.match('(a+)+b', 'a' * 64)"),
+        (
+            "node",
+            """async () => { console.log('early'); await new Promise((done) => setTimeout(done, 50));
+            console.log('late'); process.reallyExit(3) }""",
+        ),
+    ],
+)
+async def test_what_a_slow_job_printed_survives_its_end(runner: Runner, lang: str, body: str) -> None:
+    """The middle one is stuck below python, where no signal is heard: it is killed and cannot say anything more."""
+    seen = await run(runner, Handler(lang, body, timeout_s=0.5, memory_mb=192), jobs("x"))
+    assert seen.stopped[0].code == "error"
+    assert seen.stopped[0].log == b"early\nlate\n"
+
+
+async def test_a_slow_job_makes_new_jobs_and_logs_as_a_quick_one(runner: Runner) -> None:
+    body = """import time
+print('J: mail|early'); print('one'); time.sleep(0.03); print('two'); print('J: mail|late'); print('J: nonsense')"""
+    seen = await run(runner, Handler("python", body), jobs("x"))
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b"early"), NewJob("mail", b"late"))
+    assert seen.stopped[0].log == b"one\ntwo\nJ: nonsense [not a new job: write J: type|payload]\n"
+    many = "import time\ntime.sleep(0.03)\nfor i in range(2000): print('J: mail|x')"
+    seen = await run(runner, Handler("python", many), jobs("x"))
+    assert (seen.exitcodes, seen.results) == ([413], [b"made more than 1000 new jobs"])
 
 
 async def test_a_job_that_ignores_being_asked_is_killed_with_its_tree(runner: Runner) -> None:
@@ -117,7 +148,7 @@ HOOKS = {
 }
 
 
-@pytest.mark.parametrize("lang", HOOKS)
+@pytest.mark.parametrize("lang", languages(*HOOKS))
 async def test_hooks_run_once_per_context_and_once_per_batch(runner: Runner, lang: str) -> None:
     handler(lang, "nothing")  # skips when the language is not there
     before, before_each, body, after_each = HOOKS[lang]
@@ -136,7 +167,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("lang", BROKEN)
+@pytest.mark.parametrize("lang", languages(*BROKEN))
 @pytest.mark.parametrize("hook", ["before", "before_each", "after_each"])
 async def test_a_hook_that_fails_is_an_error_of_the_batch(runner: Runner, lang: str, hook: str) -> None:
     made = handler(lang, "nothing", **{hook: BROKEN[lang]})
@@ -154,7 +185,13 @@ async def test_a_crash_in_a_hook_is_an_error_of_the_batch(runner: Runner, hook: 
     assert all(result.startswith(name + b" failed: ") for result in seen.results)
 
 
-@pytest.mark.parametrize("lang", BODIES)
+async def test_a_context_that_ends_right_after_its_batch_has_still_done_it(runner: Runner) -> None:
+    after_each = "import os, struct\nos.write(4, struct.pack('<IBBHII', 0, 6, 0, 0, 1, 0)); os._exit(0)"
+    seen = await run(runner, Handler("python", "return payload", after_each=after_each), jobs("a", "b"))
+    assert seen.results == [b'"a"', b'"b"']
+
+
+@pytest.mark.parametrize("lang", languages())
 async def test_five_hundred_at_once(runner: Runner, lang: str) -> None:
     count = 500 if lang in {"python", "node", "php"} else 50
     batch = jobs(*map(str, range(count)))

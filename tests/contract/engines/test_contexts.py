@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from handlers.model import Handler
+from runner.batching import FIRST_BATCH
 from runner.launch import Launcher
 from runner.limits import ContextLimits
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
-from tests.support.engines import BODIES, handler, jobs, run
+from tests.support.engines import handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WHO = Handler("python", "import os; return os.getpid()", before="import uuid; me = str(uuid.uuid4())")
 ME = Handler("python", "return me", before="import uuid; me = str(uuid.uuid4())")
 
 
@@ -64,12 +64,31 @@ async def test_handlers_with_one_eid_share_within_a_tenant(launcher: Launcher) -
         assert await identity(runner, one) != await identity(runner, replace(two, env={"A": "1"}), "acme-other")
 
 
-@pytest.mark.parametrize("lang", BODIES)
+@pytest.mark.parametrize("lang", languages())
 async def test_any_timeout_ends_the_context_and_the_next_batch_gets_a_new_one(launcher: Launcher, lang: str) -> None:
     async with pooled(launcher) as runner:
         made = handler(lang, "spin_at_2", timeout_s=0.4)
         assert (await run(runner, made, jobs("1", "2"))).exitcodes == [200, 504]
         assert (await run(runner, made, jobs("1"))).exitcodes == [200]
+
+
+async def test_a_context_in_which_a_handler_did_not_load_is_not_used_again(launcher: Launcher) -> None:
+    async with pooled(launcher) as runner:
+        broken = replace(ME, before="attempts = globals().get('attempts', 0) + 1; raise ValueError(attempts)")
+        for _ in range(2):
+            seen = await run(runner, broken, jobs("x"))
+            assert b"ValueError: 1" in seen.results[0]
+        assert runner.gauges()["idle"] == 0
+
+
+async def test_a_language_that_is_not_on_the_machine_is_an_error_of_the_batch(
+    launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with pooled(launcher) as runner:
+        seen = await run(runner, Handler("node", "() => 1"), jobs("a", "b"))
+        assert seen.exitcodes == [503, 503]
+        assert b"node is not installed on this machine" in seen.results[0]
 
 
 async def test_recycled_after_so_many_jobs(launcher: Launcher) -> None:
@@ -143,11 +162,8 @@ async def test_memory_is_bounded(launcher: Launcher) -> None:
 
 
 async def test_batch_sizes_follow_what_jobs_take(runner: Runner) -> None:
-    quick = Handler("python", "pass")
-    for _ in range(5):
-        await run(runner, quick, jobs(*"x" * 50), "acme-quick")
-    assert runner.batch_size("acme-quick", quick) > 100
     slow = Handler("python", "import time; time.sleep(0.06)")
+    assert runner.batch_size("acme-slow", slow) == FIRST_BATCH
     await run(runner, slow, jobs("a", "b"), "acme-slow")
     assert runner.batch_size("acme-slow", slow) == 1
-    assert runner.batch_size("acme-quick", replace(quick, options={"max_batch": 7})) == 7
+    assert runner.batch_size("acme-new", replace(slow, options={"max_batch": 3})) == 3

@@ -7,10 +7,10 @@ import pytest
 from handlers.model import Handler
 from runner.protocol import NewJob
 from runner.runner import Runner
-from tests.support.engines import BODIES, behaviours, handler, jobs, run
+from tests.support.engines import behaviours, handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-everywhere = pytest.mark.parametrize("lang", BODIES)
+everywhere = pytest.mark.parametrize("lang", languages())
 
 
 @everywhere

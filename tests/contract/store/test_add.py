@@ -125,3 +125,14 @@ async def test_a_job_that_was_removed_can_be_added_again(store: Store) -> None:
     await store.release_jobs("a1", [archive(await claim_one(store))], now_ms=T0)
     assert await store.delete_jobs(TENANT, [job_id(1)]) == 1
     assert await store.add_jobs([new_job(1)], now_ms=T0) == AddReport(1, 0)
+
+
+async def test_indexed_jobs_that_are_added_again_take_no_number(store: Store) -> None:
+    jobs = new_jobs(3, indexed=True)
+    await store.add_jobs(jobs, now_ms=T0)
+    assert await store.add_jobs(jobs, now_ms=T0) == (0, 3)
+    assert await store.add_jobs([*jobs, new_job(9, indexed=True)], now_ms=T0) == (1, 3)
+    assert (await store.get_index_state(TENANT, JOBTYPE)).head == 4
+    record = await store.get_job_at(TENANT, JOBTYPE, 4, now_ms=T0)
+    assert record is not None
+    assert record.job.id == new_job(9).id

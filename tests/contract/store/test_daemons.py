@@ -7,6 +7,7 @@ import pytest
 
 from store.base import Store
 from store.errors import InvalidValue, NotFound
+from store.names import FORGOTTEN_AFTER_MS
 from store.url import open_store
 from tests.support.jobs import T0
 
@@ -39,14 +40,22 @@ async def test_a_sysid_lapses_when_it_is_not_renewed(store: Store) -> None:
     renewed = await store.renew_sysid(one.sysid, info="up 60 s", lease_ms=100, now_ms=T0 + 60)
     assert (renewed.until_ms, renewed.info, renewed.reserved_ms) == (T0 + 160, "up 60 s", T0)
     assert await store.list_daemons(now_ms=T0 + 120) == [renewed]
-    for sysid in (two.sysid, "zzzz"):
+    back = await store.renew_sysid(two.sysid, info="back", lease_ms=100, now_ms=T0 + 120)
+    assert await store.list_daemons(now_ms=T0 + 150) == [renewed, back], "nobody else can have got it"
+    await store.release_sysid(one.sysid)
+    await store.release_sysid(one.sysid)
+    for sysid in (one.sysid, "zzzz"):
         with pytest.raises(NotFound):
             await store.renew_sysid(sysid, info="", lease_ms=100, now_ms=T0 + 120)
-    await store.release_sysid(one.sysid)
-    await store.release_sysid(one.sysid)
+    assert await store.list_daemons(now_ms=T0 + 150) == [back]
+
+
+async def test_a_daemon_that_never_came_back_is_forgotten(store: Store) -> None:
+    gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
+    await store.reserve_sysid(info="", lease_ms=100, now_ms=later_ms)
     with pytest.raises(NotFound):
-        await store.renew_sysid(one.sysid, info="", lease_ms=100, now_ms=T0 + 120)
-    assert await store.list_daemons(now_ms=T0) == [two]
+        await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
 
 
 async def test_a_daemon_learns_that_it_is_paused(store: Store) -> None:

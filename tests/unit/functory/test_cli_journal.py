@@ -96,7 +96,7 @@ def test_what_was_set_aside_as_damaged_stays_a_finding(directory: Path, capsys: 
 
 
 def test_a_directory_that_is_none_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "cat", str(tmp_path / "nowhere")]) == 3
+    assert main(["journal", "cat", str(tmp_path / "nowhere")]) == 8
     assert "nowhere is not a directory" in capsys.readouterr().err
 
 

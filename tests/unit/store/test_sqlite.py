@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from store.base import JobState, NewJob, Store
+from store.base import JobState, NewJob
 from store.errors import (
     InvalidValue,
     SchemaTooNew,
@@ -117,6 +117,13 @@ async def test_a_folder_that_does_not_exist_is_unavailable(tmp_path: Path) -> No
             pass
 
 
+async def test_the_file_is_for_its_owner_only(store: SqliteStore) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    for suffix in ("", "-wal", "-shm"):
+        file = store.path.with_name(store.path.name + suffix)
+        assert (await asyncio.to_thread(file.stat)).st_mode & 0o077 == 0, file
+
+
 async def test_many_processes_may_create_the_file_at_once(tmp_path: Path) -> None:
     stores = [SqliteStore(tmp_path / "store.db") for _ in range(6)]
     await asyncio.gather(*(store.open() for store in stores))
@@ -209,20 +216,28 @@ async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
         await store.add_jobs([new_job(1)], now_ms=T0)
 
 
-async def test_another_process_may_remove_a_lane_that_is_remembered(store: SqliteStore) -> None:
-    async def one_round(first: Store, second: Store, number: int) -> None:
-        job = new_job(number, domain="d")
-        await first.add_jobs([job], now_ms=T0)
-        (claimed,) = await claim(second)
-        await second.release_jobs(OWNER, [archive(claimed)], now_ms=T0)
-        await second.delete_jobs(TENANT, [job.id])
-
+async def test_what_another_process_changed_is_not_remembered_wrongly(store: SqliteStore) -> None:
     async with SqliteStore(store.path) as other:
-        for number in range(10):
-            await one_round(*((store, other) if number % 2 else (other, store)), number)
-        await check_counters(store, TENANT, T0)
-        lanes = await store._read(lambda conn: conn.execute("SELECT count(*) FROM lanes").get)
-    assert lanes == 0
+        await store.add_jobs([new_job(1, domain="d")], now_ms=T0)  # the lane of d is remembered here
+        (job,) = await claim(other)
+        await other.release_jobs(OWNER, [archive(job)], now_ms=T0)
+        await other.delete_jobs(TENANT, [job.id])  # and its last job is removed there, the lane with it
+        await store.add_jobs([new_job(2, domain="d")], now_ms=T0)
+        assert len(await claim(store)) == 1  # the lanes of the type are remembered here
+        await other.add_jobs([new_job(3, domain="e"), new_job(4, priority=0)], now_ms=T0)
+        assert len(await claim(store)) == 2
+        await check_counters(other, TENANT, T0)
+
+
+async def test_a_lane_goes_with_its_last_job(store: SqliteStore) -> None:
+    await store.add_jobs(new_jobs(2, domain="d"), now_ms=T0)
+    jobs = await claim(store)
+    await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=T0)
+    counts = []
+    for job in jobs:
+        await store.delete_jobs(TENANT, [job.id])
+        counts.append(await store._read(lambda conn: conn.execute("SELECT count(*) FROM lanes").get))
+    assert counts == [1, 0]
 
 
 ARCHIVED = (

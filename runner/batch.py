@@ -1,0 +1,245 @@
+"""One batch under way: what the child's replies mean for its jobs. No I/O, no clock of its own, knows no process.
+
+Ensures, whatever is fed to it: every job is reported through `on_stopped` once, or returned by `give_up` once, never
+both. The child runs in order and reports each job before it starts the next, so the job that is running is the first
+that has not been reported; `give_up` charges that one and gives back those after it.
+
+Times are the daemon's: what the child says only divides the elapsed time among the jobs of one chunk.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from handlers.model import Handler
+from runner import outcome, protocol
+from runner.errors import ProtocolError
+from runner.launch import Level
+from runner.limits import ContextLimits
+from runner.outcome import Stopped
+from runner.protocol import BatchJob, Detail, Reply
+from runner.raw_log import RawLog
+
+_FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
+_WORTH_A_PAUSE_S: Final = 0.002
+_TEXT_BYTES: Final = 10_000
+
+OnStopped = Callable[[Sequence[Stopped]], None]
+
+
+class Batch:
+    """`over` is True when the child has said its last word on it; then comes `settle`, or `give_up` if it is gone."""
+
+    def __init__(
+        self,
+        number: int,
+        jobs: Sequence[BatchJob],
+        handler: Handler,
+        on_stopped: OnStopped,
+        *,
+        log: RawLog,
+        limits: ContextLimits,
+        level: Level,
+        now: float,
+    ) -> None:
+        self.number = number
+        self.jobs = jobs
+        self.handler = handler
+        self.reported = 0
+        self.over = False
+        self.progress_at = now
+        self._started_at = now
+        self._on_stopped = on_stopped
+        self._log = log
+        self._limits = limits
+        self._level = level
+        self._begun = not handler.before_each
+        self._left = False  # the child said that it starts no further job
+        self._asked = False  # it was told to stop: a job ran out of time
+        self._last_words = ""  # of a job that was asked to stop
+        self._hook_error = ""
+        self._held: list[Stopped] = []  # outcomes that wait for afterEach
+
+    @property
+    def deadline(self) -> float:
+        """When the job that is running has used up its time."""
+        return self.progress_at + self.handler.timeout_s
+
+    def feed(self, replies: list[Reply], now: float) -> bool:
+        """Take a chunk of replies; True when it is over. Raises ProtocolError at the first that does not belong."""
+        start = 0  # of a run of STOPPED replies; nearly always that is all there is, with ENDED after it
+        for at in [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]:
+            if at > start:
+                self._take_stopped(replies[start:at], now)
+            self._take_phase(replies[at], now)
+            start = at + 1
+        if start < len(replies):
+            self._take_stopped(replies[start:], now)
+        return self.over
+
+    def ask(self) -> None:
+        """The running job was told to stop. It may still say where it was; its outcome is decided."""
+        self._asked = True
+
+    def more_soon(self, now: float) -> bool:
+        """Whether so many quick jobs are left that their replies are better read together, a moment later."""
+        if not self.reported:
+            return False
+        mean_s = (now - self._started_at) / self.reported
+        return mean_s < _FAST_JOB_S and mean_s * (len(self.jobs) - self.reported) > _WORTH_A_PAUSE_S
+
+    def settle(self, now: float) -> None:
+        """The end of a batch that kept to the protocol; afterEach decides over the outcomes that waited for it."""
+        if self._hook_error:
+            self._on_stopped(self._errors(outcome.BROKEN, self._hook_error, now))
+        elif self._held:
+            self._on_stopped(self._held)
+
+    def give_up(self, exitcode: int, why: str, now: float) -> list[str]:
+        """The context is gone. Reports the job that was running and returns the ids of those that had not started."""
+        if self._asked:
+            exitcode = outcome.TIMED_OUT
+            why = f"timed out after {self.handler.timeout_s:g} s{self._last_words}"
+        if not self._begun:
+            self._on_stopped(self._errors(exitcode, f"beforeEach failed: {why}", now))
+            return []
+        if self.reported == len(self.jobs):
+            if self.handler.after_each:
+                self._on_stopped(self._errors(exitcode, f"afterEach failed: {why}", now))
+            return []
+        if self._left and not self._asked:
+            if self._held:
+                self._on_stopped(self._held)
+            return [job.id for job in self.jobs[self.reported :]]
+        culprit = self._error(self.jobs[self.reported], exitcode, why, (now - self.progress_at) * 1000)
+        self._on_stopped([*self._held, culprit])
+        return [job.id for job in self.jobs[self.reported + 1 :]]
+
+    # Replies ------------------------------------------------------------------------------------------------------
+
+    def _take_phase(self, reply: Reply, now: float) -> None:
+        if reply.number != self.number or self.over:
+            raise ProtocolError("spoke of a batch that is not running")
+        if reply.kind == protocol.BEGUN and not self._begun:
+            self._begun = True
+            self.progress_at = now
+        elif reply.kind == protocol.FAILED and not self._begun:
+            self._hook_error = f"beforeEach failed: {_text(reply.body)}"
+            self.over = True
+        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
+            if reply.body:
+                self._hook_error = f"afterEach failed: {_text(reply.body)}"
+            self.over = True
+        elif reply.kind == protocol.LEAVING and 0 < self.reported < len(self.jobs):
+            # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
+            # handler could have its jobs given back for ever.
+            self._left = True
+        else:
+            raise ProtocolError("spoke out of order")
+
+    def _take_stopped(self, replies: list[Reply], now: float) -> None:
+        """Turn STOPPED replies into outcomes; the short path is a job that left nothing but its code."""
+        if self._asked:
+            self._take_last_words(replies[0])
+            return
+        if not self._begun or self.over or self.reported + len(replies) > len(self.jobs):
+            raise ProtocolError("reported a job that was not running")
+        elapsed_ms = (now - self.progress_at) * 1000
+        total_us = sum([reply.duration_us for reply in replies])
+        per_us = elapsed_ms / total_us if total_us else 0.0
+        even_ms = 0.0 if total_us else elapsed_ms / len(replies)
+        stopped: list[Stopped] = []
+        jobs, level, index, new = self.jobs, self._level, self.reported, tuple.__new__
+        try:
+            for _, code, number, us, body in replies:
+                if number != index:
+                    raise ProtocolError("reported jobs out of order")
+                job_id, duration_ms = jobs[index].id, us * per_us + even_ms
+                if code == outcome.OK and not body:
+                    stopped.append(new(Stopped, (job_id, "ok", code, b"", b"", duration_ms, (), level, None)))
+                else:
+                    stopped.append(self._outcome(job_id, code, body, duration_ms))
+                index += 1
+        finally:  # those before a reply that is wrong keep their outcome
+            if stopped:
+                self.reported = index
+                self.progress_at = now
+                self._report(stopped)
+
+    def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
+        if not outcome.is_status(code):
+            raise ProtocolError(f"reported the status {code}, which is none")
+        detail = self._detail(body)
+        return Stopped(
+            job_id,
+            outcome.name_of(code),
+            code,
+            detail.result,
+            self._end_of_log(detail.log, detail.log_dropped),
+            duration_ms,
+            detail.new_jobs if code < outcome.BROKEN else (),
+            self._level,
+            detail.retry_after_ms,
+        )
+
+    def _detail(self, body: bytes) -> Detail:
+        """What a job left, within the limits: an honest child has kept to them itself, with kinder words."""
+        if not body:
+            return protocol.NO_DETAIL
+        limits = self._limits
+        detail = protocol.parse_detail(body, max_new_jobs=limits.new_jobs)
+        if len(detail.result) > limits.result_bytes:
+            raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
+        if any(len(job.type) + 1 + len(job.payload) > limits.new_job_bytes for job in detail.new_jobs):
+            raise ProtocolError(f"sent a new job of more than {limits.new_job_bytes} bytes")
+        return detail
+
+    def _end_of_log(self, log: bytes, dropped: int) -> bytes:
+        keep = self._limits.log_bytes
+        dropped += max(len(log) - keep, 0)
+        return (b"[%d bytes before this were dropped]\n" % dropped if dropped else b"") + log[-keep:]
+
+    def _take_last_words(self, reply: Reply) -> None:
+        """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
+        if reply.number == self.reported and reply.body:
+            detail = self._detail(reply.body)
+            self._last_words = f"\n{_text(detail.result)}"
+            self._log.feed(detail.log)
+        self.over = True
+
+    # Outcomes -----------------------------------------------------------------------------------------------------
+
+    def _report(self, stopped: list[Stopped]) -> None:
+        if self._log.total_bytes:
+            stopped[-1] = self._with_raw_log(stopped[-1])
+        if self.handler.after_each:
+            self._held += stopped
+        else:
+            self._on_stopped(stopped)
+
+    def _with_raw_log(self, stopped: Stopped) -> Stopped:
+        """What was printed past the replies belongs to the job that stopped last."""
+        printed = self._log.take()
+        log = self._end_of_log(stopped.log + printed.log, printed.dropped)
+        if stopped.exitcode >= outcome.BROKEN:  # it runs again and makes its new jobs again
+            return stopped._replace(log=log)
+        new_jobs, too_much = stopped.new_jobs + printed.new_jobs, printed.too_much
+        if len(new_jobs) > self._limits.new_jobs:
+            too_much = f"made more than {self._limits.new_jobs} new jobs"
+        if too_much:
+            failed = outcome.name_of(outcome.TOO_BIG), outcome.TOO_BIG, too_much.encode()
+            return Stopped(stopped.id, *failed, log, stopped.duration_ms, (), self._level)
+        return stopped._replace(log=log, new_jobs=new_jobs)
+
+    def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
+        """An error of the whole batch; its time is divided among its jobs."""
+        share_ms = (now - self._started_at) * 1000 / len(self.jobs)
+        return [self._error(job, exitcode, text, share_ms) for job in self.jobs]
+
+    def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float) -> Stopped:
+        printed = self._log.take()
+        result, log = text.encode("utf-8", "replace"), self._end_of_log(printed.log, printed.dropped)
+        return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
+
+
+def _text(body: bytes) -> str:
+    return body[-_TEXT_BYTES:].decode("utf-8", "replace")

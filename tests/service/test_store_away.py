@@ -1,0 +1,87 @@
+"""The store is away for a while: nothing is lost, nothing runs twice to an outcome, everything goes on by itself."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.daemon import Daemon
+from store.base import Code
+from store.errors import InvalidValue, StoreUnavailable
+from tests.support.service import ended, register, running_daemon, until
+
+
+def fail_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, back: asyncio.Event) -> list[int]:
+    """Make a verb of the store unavailable until the event is set; what it returns counts the failures."""
+    real = getattr(daemon.store, verb)
+    failures: list[int] = []
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        if not back.is_set():
+            failures.append(1)
+            raise StoreUnavailable("the store is away")
+        return await real(*args, **kwargs)
+
+    monkeypatch.setattr(daemon.store, verb, call)
+    return failures
+
+
+async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    back = asyncio.Event()
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return None")
+        failures = fail_until(daemon, monkeypatch, "add_jobs", back)
+        ids = await daemon.journal.write("acme-x", ["a", "b"])
+        await until(lambda: _count(failures))
+        with pytest.raises(StoreUnavailable):
+            await daemon.intake.flush()
+        assert "store" in daemon.health().problems
+        assert daemon.health().is_ready, "jobs are still taken in"
+        ids += await daemon.journal.write("acme-x", ["c"])
+        back.set()
+        records = [await ended(daemon, id_) for id_ in ids]
+        assert "store" not in daemon.health().problems
+    assert [record.job.attempts for record in records] == [1, 1, 1]
+
+
+async def test_outcomes_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    back = asyncio.Event()
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "print('J: y|made once'); return 'done'")
+        failures = fail_until(daemon, monkeypatch, "release_jobs", back)
+        (id_,) = await daemon.journal.write("acme-x", ["a"])
+        await until(lambda: _count(failures))
+        back.set()
+        record = await ended(daemon, id_)
+        await daemon.intake.flush()
+        counters = {row.jobtype: row for row in await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())}
+    assert record.outcome
+    assert (record.outcome.code, record.outcome.result) == (Code.OK, b'"done"')
+    assert counters["acme-x"].ok == 1
+    assert counters["acme-y"].waiting == 1, "the job that it made was written once"
+
+
+async def test_a_line_that_the_store_refuses_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return None")
+        real = daemon.store.add_jobs
+
+        async def refuse(jobs: Any, **kwargs: Any) -> Any:
+            if any(job.data == b"bad" for job in jobs):
+                raise InvalidValue("this one will never do")
+            return await real(jobs, **kwargs)
+
+        monkeypatch.setattr(daemon.store, "add_jobs", refuse)
+        good, bad, other = await daemon.journal.write("acme-x", ["good", "bad", "other"])
+        for id_ in (good, other):
+            await ended(daemon, id_)
+        await daemon.intake.flush()
+        rejected = await asyncio.to_thread((tmp_path / "rejected.jsonl").read_text)
+    assert bad in rejected
+    assert "this one will never do" in rejected
+    assert good not in rejected
+
+
+async def _count(failures: list[int]) -> int:
+    return len(failures)

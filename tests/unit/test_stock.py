@@ -1,0 +1,86 @@
+"""The stock of blank contexts: filled in the background, used once, bounded, and empty after close."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from runner.errors import LaunchError
+from runner.sandbox.child import SandboxedChild
+from runner.sandbox.stock import Stock
+
+
+@dataclass(eq=False)
+class FakeChild:
+    alive: bool = True
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    async def discard(self) -> None:
+        self.alive = False
+        self.closed = True
+
+
+@dataclass
+class Factory:
+    made: list[FakeChild] = field(default_factory=list)
+    broken: bool = False
+
+    async def make(self, _kind: str) -> SandboxedChild:
+        if self.broken:
+            raise LaunchError("no")
+        self.made.append(FakeChild())
+        return cast("SandboxedChild", self.made[-1])
+
+
+async def test_a_blank_context_is_ready_before_it_is_wanted_and_is_used_once() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=2, kinds=4)
+    await stock.fill("python")
+    assert len(factory.made) == 2
+    taken = {id(await stock.take("python")), id(await stock.take("python"))}
+    assert taken == {id(child) for child in factory.made[:2]}
+    await stock.fill("python")
+    assert len(factory.made) == 4
+    await stock.close()
+    assert all(child.closed for child in factory.made[2:])
+    assert not any(child.closed for child in factory.made[:2])  # those belong to whoever took them
+
+
+async def test_one_that_died_in_stock_is_not_given_out() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=1, kinds=4)
+    await stock.fill("python")
+    factory.made[0].alive = False
+    taken = await stock.take("python")
+    assert taken is not cast("SandboxedChild", factory.made[0])
+    assert factory.made[0].closed
+    await stock.close()
+
+
+async def test_the_kind_that_was_wanted_longest_ago_makes_room() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=1, kinds=2)
+    for kind in ("a", "b", "c"):
+        await stock.fill(kind)
+    assert [child.closed for child in factory.made] == [True, False, False]
+    await stock.close()
+
+
+async def test_without_spares_nothing_is_kept() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=0, kinds=2)
+    await stock.take("a")
+    await stock.fill("a")
+    assert len(factory.made) == 1
+    await stock.close()
+
+
+async def test_trouble_in_the_background_is_met_again_by_the_next_launch() -> None:
+    factory = Factory(broken=True)
+    stock = Stock(factory.make, spares=1, kinds=2)
+    await stock.fill("a")
+    factory.broken = False
+    await stock.take("a")
+    assert len(factory.made) >= 1
+    await stock.close()

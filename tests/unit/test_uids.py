@@ -1,0 +1,44 @@
+"""Uids of contexts: never two at a time, the one just released comes last."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.errors import IsolationError, LaunchError
+from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
+
+
+def test_no_uid_is_given_twice_while_it_is_taken() -> None:
+    uids = Uids(base=1000, count=3)
+    assert [uids.take(), uids.take(), uids.take()] == [1000, 1001, 1002]
+    with pytest.raises(LaunchError, match="all 3 uids"):
+        uids.take()
+    uids.release(1001)
+    assert uids.take() == 1001
+
+
+def test_a_released_uid_is_the_last_to_come_again() -> None:
+    uids = Uids(base=1000, count=3)
+    uids.release(uids.take())
+    assert [uids.take(), uids.take(), uids.take()] == [1001, 1002, 1000]
+
+
+def test_two_launchers_never_use_the_same_range(tmp_path: Path) -> None:
+    """One kills its contexts by their uids, and must not reach those of the other."""
+    first, second = UidRange.reserve(directory=tmp_path), UidRange.reserve(directory=tmp_path)
+    assert first.base == DEFAULT_BASE
+    assert second.base >= first.base + 4096
+    first.release()
+    third = UidRange.reserve(directory=tmp_path)
+    assert third.base == first.base
+    second.release()
+    third.release()
+
+
+def test_when_all_ranges_are_in_use_it_says_where_the_locks_are(tmp_path: Path) -> None:
+    held = [UidRange.reserve(directory=tmp_path) for _ in range(64)]
+    assert len({one.base for one in held}) == 64
+    with pytest.raises(IsolationError, match=tmp_path.name):
+        UidRange.reserve(directory=tmp_path)
+    for one in held:
+        one.release()

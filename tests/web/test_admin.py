@@ -1,0 +1,187 @@
+"""The operator's side: tenants, keys, daemons, the audit log; and what it leaves behind."""
+
+from pathlib import Path
+
+import pytest
+
+from functory.operations.keys import ensure_operator_key
+from tests.support.web import SYSID, T0, Site, open_site
+
+TENANTS = "/admin/tenants"
+
+
+async def admin(site: Site, method: str, path: str, **more: object) -> object:
+    answer = await site.call(method, path, key="operator", **more)
+    assert answer.status < 300, answer.body
+    return answer.json
+
+
+async def test_the_life_of_a_tenant(site: Site) -> None:
+    made = await admin(site, "POST", TENANTS, json={"name": "new_one", "weight": 3, "limits": {"max_jobs": 2}})
+    assert isinstance(made, dict)
+    assert (made["name"], made["weight"], made["limits"]["max_jobs"]) == ("new_one", 3, 2)
+    assert (await site.post(TENANTS, key="operator", json={"name": "new_one"})).code == "conflict"
+    changed = await admin(site, "PATCH", f"{TENANTS}/new_one", json={"weight": 9})
+    assert isinstance(changed, dict)
+    assert (changed["weight"], changed["limits"]["max_jobs"]) == (9, 2)
+    names = await admin(site, "GET", TENANTS)
+    assert isinstance(names, dict)
+    assert [it["name"] for it in names["tenants"]] == ["acme", "new_one", "other"]
+    assert await admin(site, "GET", f"{TENANTS}/new_one") == changed
+    assert (await site.get(f"{TENANTS}/nobody", key="operator")).status == 404
+    assert (await site.call("DELETE", f"{TENANTS}/nobody", key="operator")).status == 404
+
+
+@pytest.mark.parametrize("name", ["admin", "jobber", "Upper", "a-b", "", "a" * 33, "_a", "a\n", "healthz"])
+async def test_a_tenant_needs_a_plain_name_that_is_no_path_of_ours(site: Site, name: str) -> None:
+    assert (await site.post(TENANTS, key="operator", json={"name": name})).status == 422
+
+
+async def test_a_suspended_tenant_reads_and_nothing_else(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await admin(site, "POST", f"{TENANTS}/acme/pause")
+    assert (await site.get(f"/acme/job/{job_id}")).status == 200
+    for method, path in [
+        ("POST", "/acme/job/thumb/add"),
+        ("POST", f"/acme/job/{job_id}/cancel"),
+        ("PUT", "/acme/handler/up?lang=sh"),
+        ("POST", "/acme/handler/up/invoke"),
+        ("POST", "/jobber/queue"),
+    ]:
+        answer = await site.call(method, path, data=b"x")
+        assert (answer.status, answer.code) == (403, "tenant_suspended"), path
+    await admin(site, "POST", f"{TENANTS}/acme/resume")
+    assert await site.add("y")
+
+
+async def test_a_deleted_tenant_is_gone_with_its_data_and_its_keys(site: Site) -> None:
+    await site.add("x", "y")
+    await site.call("PUT", "/acme/handler/up?lang=sh", data=b"true")
+    gone = await admin(site, "DELETE", f"{TENANTS}/acme")
+    assert isinstance(gone, dict)
+    assert gone["more"] is False
+    answer = await site.post("/acme/job/thumb/add", data=b"x")
+    assert (answer.status, answer.code) == (401, "unauthorized")
+    assert (await site.store.get_usage("acme")) == (0, 0, 0)
+    await site.intake.flush()
+    assert (await site.store.get_usage("acme")).jobs == 0, "nothing of it was still on its way"
+
+
+async def test_the_life_of_a_key(site: Site) -> None:
+    made = await admin(site, "POST", f"{TENANTS}/acme/keys", json={"scopes": ["read"], "label": "for the board"})
+    assert isinstance(made, dict)
+    text, key_id = made["key"], made["id"]
+    assert text.startswith(f"fk_{key_id}_")
+    assert len(text.removeprefix(f"fk_{key_id}_")) * 6 >= 160, "six bits to a character"
+    assert (await site.get("/acme/results", key=text)).status == 200
+    answer = await site.post("/acme/job/thumb/add", key=text, data=b"x")
+    assert (answer.status, answer.code, answer.json["error"]["detail"]) == (403, "forbidden", {"scope": "submit"})
+    listed = await site.get(f"{TENANTS}/acme/keys", key="operator")
+    assert {key["label"] for key in listed.json["keys"]} == {"", "for the board"}
+    stored = await site.store.get_key(key_id)
+    assert stored is not None
+    secret = text.rpartition("_")[2]
+    for hidden in (secret, stored.hash.hex()):
+        assert hidden.encode() not in listed.body
+    rotated = await admin(site, "POST", f"{TENANTS}/acme/keys/{key_id}/rotate", json={"overlap_s": 60})
+    assert isinstance(rotated, dict)
+    assert (rotated["scopes"], rotated["label"]) == (["read"], "for the board")
+    for key in (text, rotated["key"]):
+        assert (await site.get("/acme/results", key=key)).status == 200
+    site.clock.advance(61)
+    assert (await site.get("/acme/results", key=text)).status == 401
+    assert (await site.get("/acme/results", key=rotated["key"])).status == 200
+    await admin(site, "DELETE", f"{TENANTS}/acme/keys/{rotated['id']}")
+    assert (await site.get("/acme/results", key=rotated["key"])).status == 401, "at once on this daemon"
+    assert (await site.call("DELETE", f"{TENANTS}/acme/keys/{key_id}x", key="operator")).status == 404
+
+
+async def test_a_key_is_rotated_and_revoked_only_through_its_own_tenant(site: Site) -> None:
+    (key,) = (await site.get(f"{TENANTS}/acme/keys", key="operator")).json["keys"]
+    for method, path in [("POST", f"{key['id']}/rotate"), ("DELETE", key["id"])]:
+        assert (await site.call(method, f"{TENANTS}/other/keys/{path}", key="operator", json={})).status == 404
+        assert (await site.call(method, f"/admin/keys/{path}", key="operator", json={})).status == 404
+    assert (await site.get("/acme/results")).status == 200
+
+
+async def test_no_tenants_key_can_be_given_an_operators_scope(site: Site) -> None:
+    for path, scopes in [(f"{TENANTS}/acme/keys", ["operator"]), ("/admin/keys", ["submit"])]:
+        assert (await site.post(path, key="operator", json={"scopes": scopes})).status == 422
+    assert (await site.post(f"{TENANTS}/nobody/keys", key="operator", json={})).status == 404
+
+
+async def test_an_expired_key_is_not_good(site: Site) -> None:
+    made = await admin(site, "POST", f"{TENANTS}/acme/keys", json={"expires_s": 2})
+    assert isinstance(made, dict)
+    assert (await site.get("/acme/results", key=made["key"])).status == 200
+    site.clock.advance(2)
+    assert (await site.get("/acme/results", key=made["key"])).status == 401, "though it was verified a moment ago"
+
+
+async def test_pause_resume_and_quit_of_a_daemon(site: Site) -> None:
+    await site.store.reserve_sysid(info='{"role": "all"}', lease_ms=60_000, now_ms=T0)
+    daemon = (await site.get("/admin/daemons", key="operator")).json["daemons"][0]
+    assert daemon["info"] == {"role": "all"}
+    await admin(site, "POST", f"/admin/daemons/{daemon['sysid']}/pause")
+    assert (await site.get("/admin/daemons", key="operator")).json["daemons"][0]["paused"] is True
+    health = (await site.get("/admin/health", key="operator")).json
+    assert health["is_paused"] is False, "another daemon hears of it from the store"
+    assert (await site.post("/admin/daemons/zz/pause", key="operator")).status == 404
+    assert (await site.post("/admin/daemons/NO!/pause", key="operator")).status == 422
+    site.control.sysid = daemon["sysid"]
+    await admin(site, "POST", "/stop")
+    assert site.control.is_paused is True
+    await admin(site, "POST", "/start")
+    assert (await site.get("/admin/health", key="operator")).json["is_paused"] is False
+    assert (await site.post("/quit", key="operator")).status == 202
+    assert site.control.has_quit is True
+
+
+async def test_pause_of_a_tenants_type_by_the_operator(site: Site) -> None:
+    await site.add("x")
+    await site.intake.flush()
+    await admin(site, "POST", f"{TENANTS}/acme/types/thumb/pause")
+    assert await site.store.get_waiting_jobtypes(now_ms=T0) == []
+    await admin(site, "POST", f"{TENANTS}/acme/types/thumb/resume")
+    assert len(await site.store.get_waiting_jobtypes(now_ms=T0)) == 1
+
+
+async def test_everything_an_operator_does_is_in_the_audit_log(site: Site) -> None:
+    await admin(site, "POST", TENANTS, json={"name": "fresh"})
+    made = await admin(site, "POST", f"{TENANTS}/fresh/keys", json={})
+    assert isinstance(made, dict)
+    await admin(site, "POST", f"{TENANTS}/fresh/keys/{made['id']}/rotate", json={})
+    await admin(site, "DELETE", f"{TENANTS}/fresh/keys/{made['id']}")
+    await site.call("PUT", "/acme/handler/up?lang=sh", data=b"true")
+    page = await site.get("/admin/audit?tenant=fresh", key="operator")
+    assert [event["action"] for event in page.json["events"]] == [
+        "key.revoke", "key.rotate", "key.create", "key.create", "tenant.create",
+    ]  # fmt: skip
+    operator_id = site.keys["operator"].split("_")[1]
+    assert {event["actor"] for event in page.json["events"]} == {operator_id}
+    assert made["key"].rpartition("_")[2].encode() not in page.body
+    first = await site.get("/admin/audit?limit=1", key="operator")
+    assert first.json["events"][0]["action"] == "handler.put"
+    more = await site.get(f"/admin/audit?limit=1&cursor={first.json['cursor']}", key="operator")
+    assert more.json["events"][0]["action"] == "key.revoke"
+    assert (await site.get("/admin/audit?cursor=x", key="operator")).status == 422
+
+
+async def test_health_in_words_is_for_the_operator(site: Site) -> None:
+    site.control.problems = {"store": "cannot reach /secret"}
+    health = (await site.get("/admin/health", key="operator")).json
+    assert health["problems"] == {"store": "cannot reach /secret"}
+    assert (health["sysid"], health["languages"]) == (SYSID, ["python", "sh"])
+    open_answer = await site.get("/readyz", key=None)
+    assert (open_answer.status, open_answer.json) == (503, {"status": "failing", "problems": ["store"]})
+    assert (await site.get("/healthz", key=None)).status == 200
+
+
+async def test_the_first_start_makes_one_operators_key(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        assert await ensure_operator_key(site.service) is None, "there is one"
+        for key in await site.store.list_keys(""):
+            await site.store.delete_key("", key.key_id)
+        text = await ensure_operator_key(site.service)
+        assert text is not None
+        assert (await site.get(TENANTS, key=text)).status == 200

@@ -1,0 +1,124 @@
+"""The client against a running service: the same verbs, the same values, errors as one exception."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from functory.client import Client, ClientError, ServerUnreachable
+from store.base import Code
+from tests.support.web import Site
+
+
+@pytest.fixture
+async def client(site: Site) -> AsyncIterator[Client]:
+    async with Client(site.url, site.keys["acme"], "acme") as found:
+        yield found
+
+
+@pytest.fixture
+async def operator(site: Site) -> AsyncIterator[Client]:
+    async with Client(site.url, site.keys["operator"]) as found:
+        yield found
+
+
+async def test_jobs_from_add_to_result(site: Site, client: Client) -> None:
+    added = await client.add_jobs("thumb", [b"one", b"two"], priority=1000, indexed=True)
+    assert added.count == 2
+    assert isinstance(added.ids, list)
+    first, second = added.ids
+    assert (await client.get_job(first)).priority == 1000
+    assert (await client.why(first)).reason == "no_handler"
+    waiting = asyncio.ensure_future(client.get_job(second, wait_s=30))
+    await site.endings.waiting.wait()
+    await site.run()
+    site.endings.tell(second)
+    assert (await waiting).code == "ok"
+    assert await client.get_result(first) == b"done"
+    page = await client.results(limit=1)
+    rest = await client.results(limit=1, cursor=page.cursor)
+    assert [job.id for job in page.jobs + rest.jobs] == [second, first]
+    (row,) = (await client.scoreboard()).types
+    assert row.ok == 2
+
+
+@pytest.mark.parametrize("payload", [b"#not a comment", b"two\nlines", b"\xff\x00", b""])
+async def test_every_payload_arrives_as_it_was_given(site: Site, client: Client, payload: bytes) -> None:
+    added = await client.add_jobs("thumb", [payload, b"x"], dt=site.clock.wall_ms)
+    assert isinstance(added.ids, list)
+    await site.intake.flush()
+    record = await site.store.get_job("acme", added.ids[0], now_ms=site.clock.wall_ms)
+    assert record is not None
+    assert record.job.data == payload
+
+
+async def test_repeating_an_add_with_its_key_adds_nothing(client: Client) -> None:
+    first = await client.add_jobs("thumb", [b"x"], idempotency_key="k")
+    assert await client.add_jobs("thumb", [b"x"], idempotency_key="k") == first
+    once = await client.add_jobs("thumb", [b"a\nb"], idempotency_key="j", delay_s=5)
+    assert await client.add_jobs("thumb", [b"a\nb"], idempotency_key="j", delay_s=5) == once
+
+
+async def test_cancel_retry_and_replay(site: Site, client: Client) -> None:
+    added = await client.add_jobs("thumb", [b"x", b"y"], ack="store")
+    assert isinstance(added.ids, list)
+    await client.cancel_job(added.ids[0])
+    await client.retry_job(added.ids[0], delay_s=60)
+    assert (await client.get_job(added.ids[0])).state == "deferred"
+    await site.run(code=Code.FAILED, fingerprint="f", message="m")
+    assert (await client.replay(dry_run=True)).matched == 1
+    assert (await client.replay()).replayed == 1
+    assert [it.runs for it in (await client.failures()).failures] == [1]
+
+
+async def test_handlers(client: Client) -> None:
+    one = await client.put_handler("up", "python", "1")
+    await client.put_handler("up", "python", "2")
+    assert (await client.get_handler("up")).version == 2
+    assert (await client.get_handler("up", version=1)).handler == one.handler
+    assert [row.version for row in (await client.list_versions("up")).handlers] == [2, 1]
+    assert (await client.roll_back("up", 1)).restored_from == 1
+    assert [row.type for row in (await client.list_handlers()).handlers] == ["up"]
+    assert (await client.invoke("up", "x")).result == "echo x"
+    await client.pause_type("up")
+    await client.resume_type("up")
+    await client.delete_handler("up")
+    assert (await client.list_handlers()).handlers == []
+
+
+async def test_the_operators_verbs(site: Site, operator: Client) -> None:
+    await operator.create_tenant("fresh", weight=2)
+    assert (await operator.change_tenant("fresh", weight=5)).weight == 5
+    made = await operator.create_key("fresh", label="l")
+    rotated = await operator.rotate_key("fresh", made.id, overlap_s=60)
+    async with Client(site.url, rotated.key, "fresh") as fresh:
+        assert (await fresh.add_jobs("a", [b"x"])).count == 1
+    assert len((await operator.list_keys("fresh")).keys) == 2
+    await operator.revoke_key("fresh", made.id)
+    assert await operator.delete_tenant("fresh") > 0
+    assert [it.name for it in (await operator.list_tenants()).tenants] == ["acme", "other"]
+    daemon = await site.store.reserve_sysid(info="", lease_ms=1000, now_ms=site.clock.wall_ms)
+    await operator.pause_daemon(daemon.sysid)
+    assert [it.paused for it in (await operator.list_daemons()).daemons] == [True]
+    await operator.resume_daemon(daemon.sysid)
+    assert (await operator.audit(limit=1)).events[0].action == "daemon.resume"
+
+
+async def test_a_refusal_is_one_exception_with_all_that_was_said(site: Site, client: Client) -> None:
+    with pytest.raises(ClientError) as caught:
+        await client.get_job("20270115T080000000Z-a7-0000ff")
+    assert (caught.value.status, caught.value.error_code) == (404, "missing")
+    with pytest.raises(ClientError) as caught:
+        await client.get_job("../../admin/tenants")
+    assert caught.value.status == 404, "an id is one part of the path, whatever is in it"
+    site.intake.is_down = True
+    with pytest.raises(ClientError) as caught:
+        await client.add_jobs("thumb", [b"x"], ack="store")
+    assert caught.value.retry_after_s == 1
+    assert caught.value.detail["accepted"] is True
+
+
+async def test_a_server_that_is_not_there_is_said_so() -> None:
+    async with Client("http://127.0.0.1:9", "k", "acme") as client:
+        with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:9"):
+            await client.scoreboard()

@@ -1,0 +1,41 @@
+"""The examples of docs/http-api.md, run as they stand."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.needs import need_command
+from tests.support.web import Site
+
+PAGE = Path(__file__).parents[2] / "docs" / "http-api.md"
+SCRIPT = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+
+
+@pytest.fixture
+def curl() -> str:
+    return need_command("curl", "curl")
+
+
+async def test_the_examples_of_the_reference_work(site: Site, curl: str) -> None:
+    daemon = await site.store.reserve_sysid(info="", lease_ms=60_000, now_ms=site.clock.now_ms())
+    site.control.sysid = daemon.sysid
+    path = f"{curl.rpartition('/')[0]}:/usr/bin:/bin"
+    environment = {"URL": site.url, "KEY": site.keys["acme"], "OPERATOR": site.keys["operator"], "PATH": path}
+    ingest = asyncio.ensure_future(_ingest(site))
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-euxc", SCRIPT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, trace = await process.communicate()
+    ingest.cancel()
+    assert process.returncode == 0, trace.decode()[-2000:]
+    assert b'"reason":"in_line"' in out
+    assert SCRIPT.count("curl") >= 20
+
+
+async def _ingest(site: Site) -> None:
+    """What a daemon does all the time."""
+    while True:
+        await site.service.journal.readable()
+        await site.intake.flush()

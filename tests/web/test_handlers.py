@@ -1,0 +1,123 @@
+"""Handlers over HTTP, in both spellings."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.web import Site
+
+BODY = b"return payload.upper()"
+
+
+async def test_register_look_at_and_delete_in_both_spellings(site: Site) -> None:
+    for put, get, delete in [
+        (
+            ("POST", "/acme/handler/add/up/add?method=python"),
+            "/acme/handler/get/up",
+            ("POST", "/acme/handler/del/up/delete"),
+        ),
+        (("PUT", "/acme/handler/up?lang=python"), "/acme/handler/up", ("DELETE", "/acme/handler/up")),
+    ]:
+        answer = await site.call(*put, data=BODY)
+        assert answer.status == 200, answer.body
+        assert answer.json["handler"]["body"] == BODY.decode()
+        assert (await site.get(get)).json == answer.json
+        assert (await site.call(*delete)).status == 200
+        assert (await site.get(get)).status == 404
+        assert (await site.call(*delete)).status == 404
+    assert [jobtype for jobtype, _ in site.bench.retired] == ["acme-up"] * 2
+    assert site.control.wakes == 4
+
+
+async def test_all_fields_travel_in_json(site: Site) -> None:
+    fields = {
+        "lang": "python",
+        "body": "x",
+        "before": "import json",
+        "env": {"A": "b"},
+        "timeout_s": 5,
+        "memory_mb": 64,
+    }
+    answer = await site.call("PUT", "/acme/handler/up", json=fields)
+    assert answer.json["handler"] | fields == answer.json["handler"]
+    assert answer.json["version"] == 1
+    assert (await site.call("PUT", "/acme/handler/up", json=fields)).json["version"] == 1, "the same again is no change"
+
+
+async def test_versions_and_rollback(site: Site) -> None:
+    for body in (b"one", b"two"):
+        await site.call("PUT", "/acme/handler/up?lang=python", data=body)
+    versions = (await site.get("/acme/handler/up/versions")).json["handlers"]
+    assert [(row["version"], row["current"]) for row in versions] == [(2, True), (1, False)]
+    back = await site.post("/acme/handler/up/rollback", json={"version": 1})
+    assert (back.json["version"], back.json["restored_from"], back.json["handler"]["body"]) == (3, 1, "one")
+    assert (await site.get("/acme/handler/up?version=2")).json["handler"]["body"] == "two"
+    assert (await site.post("/acme/handler/up/rollback", json={"version": 9})).status == 404
+    assert (await site.get("/acme/handler/never/versions")).status == 404
+    (row,) = (await site.get("/acme/handler")).json["handlers"]
+    assert (row["type"], row["version"], row["lang"]) == ("up", 3, "python")
+
+
+@pytest.mark.parametrize(
+    ("query", "more", "status", "code", "field"),
+    [
+        ("", {"data": BODY}, 422, "handler_invalid", "lang"),
+        ("?lang=cobol", {"data": BODY}, 422, "handler_invalid", "lang"),
+        ("?lang=python", {"data": b""}, 422, "handler_invalid", "body"),
+        ("?lang=python", {"data": b"\xff"}, 400, "bad_request", None),
+        ("?lang=python", {"data": b"a syntax error"}, 422, "handler_syntax", "body"),
+        ("?lang=sh", {"json": {"lang": "python", "body": "x"}}, 422, "invalid_input", "lang"),
+        ("", {"json": {"lang": "python", "body": "x", "secret": 1}}, 422, "handler_invalid", "secret"),
+        ("", {"json": ["x"]}, 422, "invalid_input", None),
+        ("?lang=python&x=1", {"data": BODY}, 422, "invalid_input", None),
+    ],
+)
+async def test_a_bad_handler_is_refused_with_its_field(
+    site: Site, query: str, more: dict[str, Any], status: int, code: str, field: str | None
+) -> None:
+    answer = await site.call("PUT", f"/acme/handler/up{query}", **more)
+    assert (answer.status, answer.code) == (status, code), answer.body
+    assert answer.json["error"]["detail"].get("field") == field
+    assert (await site.get("/acme/handler")).json["handlers"] == []
+
+
+async def test_the_place_of_a_syntax_error_is_told(site: Site) -> None:
+    answer = await site.call("PUT", "/acme/handler/up?lang=python", data=b"syntax error")
+    assert answer.json["error"]["detail"] == {"field": "body", "line": 3, "column": 7}
+
+
+async def test_a_language_that_this_daemon_lacks_is_stored_unchecked(site: Site) -> None:
+    """Another daemon may run it; `why` tells if none does."""
+    assert (await site.call("PUT", "/acme/handler/up?lang=node", data=b"syntax error")).status == 200
+    answer = await site.post("/acme/handler/up/invoke", json={})
+    assert (answer.status, answer.code) == (422, "invalid_input")
+
+
+async def test_invoke_runs_once_without_a_job(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)
+    answer = await site.post("/acme/handler/up/invoke", json={"payload": "hi"})
+    assert answer.json == {
+        "code": "ok",
+        "exitcode": 200,
+        "result": "echo hi",
+        "result_encoding": "text",
+        "log": "printed\n",
+        "log_encoding": "text",
+        "duration_ms": 1.5,
+        "isolation": "L2",
+        "new_jobs": [{"type": "mail", "payload": "/w==", "payload_encoding": "base64"}],
+    }
+    unsaved = {"payload_base64": "/w==", "handler": {"lang": "sh", "body": "cat"}}
+    answer = await site.post("/acme/handler/new/invoke", json=unsaved)
+    assert (answer.status, answer.json["result_encoding"]) == (200, "base64")
+    assert (await site.get("/acme/handler/new")).status == 404
+    assert (await site.post("/acme/handler/none/invoke", json={})).status == 404
+    assert (await site.store.get_usage("acme")).jobs == 0
+
+
+async def test_the_quota_of_handlers(site: Site) -> None:
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"max_handlers": 1}})
+    assert (await site.call("PUT", "/acme/handler/a?lang=sh", data=b"true")).status == 200
+    assert (await site.call("PUT", "/acme/handler/a?lang=sh", data=b"false")).status == 200, "a change needs no room"
+    answer = await site.call("PUT", "/acme/handler/b?lang=sh", data=b"true")
+    assert (answer.status, answer.code) == (429, "quota_exceeded")

@@ -1,0 +1,251 @@
+"""Looking at jobs and acting on them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from functory.operations.service import OperationSettings
+from store.base import Code, Outcome, RateDomain, Retry
+from store.errors import StoreUnavailable
+from tests.support.web import SYSID, T0, Site, open_site
+
+ADD = "/acme/job/thumb/add"
+
+
+async def test_a_job_is_there_from_the_moment_its_post_is_answered(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    answer = await site.get(f"/acme/job/{job_id}")
+    assert answer.status == 200
+    job = answer.json
+    assert (job["id"], job["type"], job["state"], job["payload"]) == (job_id, "thumb", "waiting", "x")
+    assert (job["created_ms"], job["due_ms"], job["attempts"], job["code"]) == (T0, T0, 0, None)
+
+
+async def test_while_the_store_is_away_an_accepted_job_is_queued(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    (job_id,) = await site.add("x", path=ADD + "?priority=1000&delay_s=5")
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("no answer from /secret/path")
+
+    monkeypatch.setattr(site.store, "get_job", away)
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["state"], job["priority"], job["due_ms"]) == ("queued", 1000, T0 + 5000)
+    assert (await site.get(f"/acme/job/{job_id}/why")).json["reason"] == "queued"
+    foreign = await site.get(f"/other/job/{job_id}", key="other")
+    assert (foreign.status, foreign.code) == (503, "store_unavailable")
+    assert b"secret" not in foreign.body
+
+
+async def test_a_store_that_lags_is_waited_for_and_then_the_job_is_queued(tmp_path: Path) -> None:
+    async with open_site(tmp_path, operations=OperationSettings(flush_timeout_s=0.05)) as site:
+        (job_id,) = await site.add("x")
+        site.intake.gate = asyncio.Event()
+        assert (await site.get(f"/acme/job/{job_id}")).json["state"] == "queued"
+        unknown = f"{job_id[:-6]}ffffff"
+        answer = await site.get(f"/acme/job/{unknown}")
+        assert (answer.status, answer.code) == (503, "not_ready_yet"), "it cannot tell, and does not guess"
+        assert answer.headers["Retry-After"] == "1"
+        answer = await site.post(f"/acme/job/{job_id}/cancel")
+        assert (answer.status, answer.code) == (503, "not_ready_yet")
+
+
+@pytest.mark.parametrize("job_id", ["nope", "20261114T235959123Z-a7-00001f", "..%2f..%2fetc", "a" * 500, "20261114"])
+async def test_an_unknown_id_is_404(site: Site, job_id: str) -> None:
+    for method, path in [("GET", ""), ("GET", "/why"), ("GET", "/result"), ("POST", "/cancel"), ("POST", "/retry")]:
+        answer = await site.call(method, f"/acme/job/{job_id}{path}")
+        assert (answer.status, answer.code) == (404, "missing"), (method, path, answer.body)
+
+
+async def test_the_outcome_is_shown_and_the_result_can_be_had_raw(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await site.run(result=b"\xff\x00", log=b"caf\xc3\xa9")
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["state"], job["code"], job["exitcode"], job["attempts"]) == ("archived", "ok", 200, 1)
+    assert (job["result"], job["result_encoding"], job["result_bytes"]) == ("/wA=", "base64", 2)
+    assert (job["log"], job["log_encoding"]) == ("café", "text")
+    assert (job["isolation"], job["handler_version"], job["duration_us"]) == ("L2", 1, 1500)
+    raw = await site.get(f"/acme/job/{job_id}/result")
+    assert (raw.body, raw.headers["Content-Type"]) == (b"\xff\x00", "application/octet-stream")
+    assert raw.headers["Content-Disposition"] == "attachment"
+
+
+async def test_wait_answers_when_the_job_ends(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=30"))
+    await site.endings.waiting.wait()
+    await site.run()
+    site.endings.tell(job_id)
+    assert (await waiting).json["code"] == "ok"
+
+
+async def test_wait_looks_again_after_a_false_alarm_and_ends_with_its_time(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    site.endings.tell(job_id)
+    answer = await site.get(f"/acme/job/{job_id}?wait_s=0.05")
+    assert (answer.status, answer.json["state"]) == (200, "waiting")
+    await site.run()
+    assert (await site.get(f"/acme/job/{job_id}?wait_s=30")).json["code"] == "ok", "it had ended before"
+
+
+@pytest.mark.parametrize("wait", ["-1", "61", "x", "nan"])
+async def test_wait_is_bounded(site: Site, wait: str) -> None:
+    assert (await site.get(f"/acme/job/x?wait_s={wait}")).status == 422
+
+
+async def test_cancel_only_what_has_not_started(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    assert (await site.post(f"/acme/job/{job_id}/cancel")).json == {"ok": True}
+    assert (await site.get(f"/acme/job/{job_id}")).json["code"] == "cancelled"
+    assert (await site.post(f"/acme/job/{job_id}/cancel")).status == 200, "again changes nothing"
+    (done,) = await site.add("y")
+    await site.run()
+    assert (await site.post(f"/acme/job/{done}/cancel")).code == "conflict"
+
+
+async def test_retry_only_what_has_ended(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    answer = await site.post(f"/acme/job/{job_id}/retry")
+    assert (answer.status, answer.code) == (409, "conflict")
+    await site.run(code=Code.FAILED)
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={"delay_s": 60})).status == 200
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["state"], job["due_ms"], job["attempts"]) == ("deferred", T0 + 60_000, 0)
+
+
+async def reason(site: Site, job_id: str) -> str:
+    answer = await site.get(f"/acme/job/{job_id}/why")
+    assert answer.status == 200, answer.body
+    assert answer.json["text"]
+    found: str = answer.json["reason"]
+    return found
+
+
+async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
+    store = site.store
+    assert await reason(site, (await site.add("x", path=ADD + "?delay_s=9"))[0]) == "deferred"
+    (first, second) = await site.add("x", "y", path=ADD + "?domain=api")
+    assert await reason(site, second) == "no_handler"
+    await site.call("PUT", "/acme/handler/thumb?lang=python", data=b"return 1")
+    assert await reason(site, second) == "no_daemon"
+    other = await store.reserve_sysid(info='{"languages": ["node"]}', lease_ms=60_000, now_ms=T0)
+    assert await reason(site, second) == "no_runner"
+    await store.renew_sysid(other.sysid, info='{"languages": ["python"]}', lease_ms=60_000, now_ms=T0)
+    await store.set_daemon_paused(other.sysid, paused=True)
+    assert await reason(site, second) == "daemon_paused"
+    await store.set_daemon_paused(other.sysid, paused=False)
+    answer = await site.get(f"/acme/job/{second}/why")
+    assert (answer.json["reason"], answer.json["detail"]) == ("in_line", {"ahead": 1, "waiting": 2})
+    await store.set_rate_domain(RateDomain("acme", "api", 0.001, 1), now_ms=T0)
+    (job,) = await store.get_waiting_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
+    assert await reason(site, first) == "running"
+    assert await reason(site, second) == "rate_domain"
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"max_running": 1}})
+    await store.delete_rate_domain("acme", "api")
+    assert await reason(site, second) == "tenant_cap"
+    await site.post("/acme/type/thumb/pause")
+    assert await reason(site, second) == "type_paused"
+    await store.update_tenant("acme", suspended=True)
+    assert await reason(site, second) == "tenant_suspended"
+    await store.update_tenant("acme", suspended=False)
+    outcome = Outcome(Code.RETRY, 100, T0)
+    await store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 5000, outcome)], now_ms=T0)
+    assert await reason(site, first) == "retry_backoff"
+    site.clock.advance(5)
+    await site.post("/acme/type/thumb/resume")
+    await site.run()
+    assert await reason(site, first) == "ended"
+
+
+async def test_why_of_relatives_and_of_a_lost_lease(site: Site) -> None:
+    (parent,) = await site.add("p")
+    await site.intake.flush()
+    (job,) = await site.store.get_waiting_jobs("acme-thumb", 1, owner=SYSID, lease_ms=1000, now_ms=T0)
+    (child,) = await site.add("c", path=f"{ADD}?parent={parent}")
+    assert await reason(site, child) == "waits_for_parent"
+    site.clock.advance(2)
+    assert await reason(site, parent) == "lease_lapsed"
+    site.clock.advance(-2)
+    assert job.id == parent
+
+
+async def test_results_by_filter_and_page(site: Site) -> None:
+    ids = await site.add(*map(str, range(5)))
+    for code in (Code.OK, Code.FAILED, Code.OK):
+        await site.run(1, code)
+        site.clock.advance(1)
+    await site.add("other type", path="/acme/job/mail/add")
+    page = (await site.get("/acme/results?limit=2")).json
+    rest = (await site.get(f"/acme/results?limit=2&cursor={page['cursor']}")).json
+    assert [job["id"] for job in page["jobs"] + rest["jobs"]] == ids[2::-1]
+    assert rest["cursor"] is None
+    assert "payload" not in page["jobs"][0] or page["jobs"][0]["payload"] is None
+    failed = (await site.get("/acme/results?code=failed,abandoned&type=thumb")).json
+    assert [job["id"] for job in failed["jobs"]] == [ids[1]]
+    since = (await site.get(f"/acme/results?since_ms={T0 + 1000}&until_ms={T0 + 2000}")).json
+    assert [job["id"] for job in since["jobs"]] == [ids[1]]
+    await site.intake.flush()
+    waiting = (await site.get("/acme/results?state=waiting&type=thumb")).json
+    assert [job["id"] for job in waiting["jobs"]] == ids[3:]
+
+
+@pytest.mark.parametrize(
+    "query", ["cursor=x", "cursor=%00", "limit=0", "limit=1001", "code=bad", "state=gone", "type=a%7Cb", "since_ms=-1"]
+)
+async def test_a_bad_filter_is_422(site: Site, query: str) -> None:
+    assert (await site.get(f"/acme/results?{query}")).status == 422
+
+
+async def test_replay_by_filter_with_dry_run_and_rate(site: Site) -> None:
+    ids = await site.add(*map(str, range(5)))
+    await site.run(4, Code.FAILED)
+    await site.run(1, Code.OK)
+    dry = (await site.post("/acme/replay", json={"dry_run": True})).json
+    assert (dry["matched"], dry["replayed"]) == (4, 0)
+    assert sorted(dry["ids"]) == ids[:4]
+    some = (await site.post("/acme/replay", json={"limit": 1})).json
+    assert (some["matched"], some["replayed"], some["more"]) == (1, 1, True)
+    rest = (await site.post("/acme/replay", json={"rate_per_s": 0.5})).json
+    assert (rest["replayed"], rest["more"], rest["last_due_ms"]) == (3, False, T0 + 4000)
+    assert (await site.post("/acme/replay", json={})).json["matched"] == 0, "nothing is replayed twice"
+    (row,) = await site.store.get_counters("acme", now_ms=T0)
+    assert (row.waiting, row.deferred) == (2, 2)
+    foreign = await site.post("/other/replay", key="other", json={"codes": ["ok"]})
+    assert foreign.json["matched"] == 0
+
+
+async def test_scoreboard_time_line_and_failures(site: Site) -> None:
+    await site.add(*map(str, range(4)))
+    await site.run(2)
+    await site.run(1, Code.FAILED, fingerprint="f1", message="ValueError: no")
+    await site.call("PUT", "/acme/handler/idle?lang=sh", data=b"true")
+    board = (await site.get("/acme/scoreboard")).json
+    idle, thumb = board["types"]
+    assert (idle["type"], idle["has_handler"], idle["waiting"]) == ("idle", True, 0)
+    assert (thumb["waiting"], thumb["ok"], thumb["failed"], thumb["has_handler"]) == (1, 2, 1, False)
+    assert thumb["duration"]["p50_ms"] == pytest.approx(1.5, rel=0.15)
+    assert thumb["failed_share"] == pytest.approx(1 / 3)
+    assert board["usage"]["jobs"] == 4
+    (bucket,) = (await site.get("/acme/timeline?width=minute&count=5")).json["buckets"]
+    assert (bucket["type"], bucket["ok"], bucket["failed"]) == ("thumb", 2, 1)
+    (group,) = (await site.get("/acme/failures")).json["failures"]
+    assert (group["type"], group["message"], group["runs"]) == ("thumb", "ValueError: no", 1)
+    assert (await site.get("/other/scoreboard", key="other")).json["types"] == []
+
+
+async def test_index_rates_and_pauses(site: Site) -> None:
+    await site.add("a", "b", path=ADD + "?indexed=true")
+    await site.intake.flush()
+    assert (await site.get("/acme/index/thumb")).json == {"head": 2, "processed": 0, "blocked_by": None}
+    assert (await site.call("PUT", "/acme/rate/api", json={"rate_per_s": 2, "burst": 5})).status == 200
+    (rate,) = (await site.get("/acme/rate")).json["domains"]
+    assert (rate["domain"], rate["rate_per_s"], rate["burst"], rate["tokens"]) == ("api", 2, 5, 5)
+    assert (await site.call("PUT", "/acme/rate/api", json={"rate_per_s": 0})).status == 422
+    assert (await site.call("DELETE", "/acme/rate/api")).status == 200
+    assert (await site.call("DELETE", "/acme/rate/api")).status == 404
+    wakes = site.control.wakes
+    assert (await site.post("/acme/type/thumb/pause")).status == 200
+    (row,) = (await site.get("/acme/scoreboard")).json["types"]
+    assert row["paused"] is True
+    assert (await site.post("/acme/type/thumb/resume")).status == 200
+    assert site.control.wakes > wakes
