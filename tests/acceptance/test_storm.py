@@ -53,14 +53,6 @@ class Ring:
         await self._stacks.pop(name).aclose()
         await self.start(name)
 
-    async def revive(self) -> None:
-        """As a supervisor does: a daemon that stood still for longer than it keeps its name has ended, and rightly."""
-        for name, one in list(self.daemons.items()):
-            if one.status is not None:
-                assert "is not held any more" in one.log, one.log
-                await self._stacks.pop(name).aclose()
-                await self.start(name)
-
     async def close(self) -> None:
         for stack in self._stacks.values():
             await stack.aclose()
@@ -79,12 +71,11 @@ async def test_lost_0_unexpected_0(tmp_path: Path) -> None:
         posters = [asyncio.create_task(post(ring, key, history, n, is_over)) for n in range(4)]
         for blow in ["kill", "freeze", "stop"] * (BLOWS // 3):
             await progress(history, 200)
-            await ring.revive()
             await ring.strike(dice.choice(["a", "b"]), blow)
         await progress(history, 200)
         is_over.set()
         await asyncio.gather(*posters)
-        await ring.revive()
+        assert [one.status for one in ring.daemons.values()] == [None, None]
         async with Client(ring.daemons["b"].url, key, "acme") as acme:
             await until(lambda: all_ended(acme))
             verdict = history.verdict(await ended(acme, history))
