@@ -105,7 +105,7 @@ async def test_errors_say_what_is_wrong_and_have_their_own_status(tmp_path: Path
             (4, "20260101", functory("job", "get", "20260101T000000000Z-zz-000000", **acme)),
             (7, "cannot be reached", functory("handler", "list", "--url", "http://127.0.0.1:9", **acme)),
             (2, "nonsense", functory("handler", "list", "--url", "nonsense", **acme)),
-            (1, "none.py", functory("handler", "put", "x", str(tmp_path / "none.py"), **acme)),
+            (8, "none.py", functory("handler", "put", "x", str(tmp_path / "none.py"), **acme)),
         ]
         for (status, text, _), ended in zip(cases, await asyncio.gather(*[case[2] for case in cases]), strict=True):
             assert (ended.status, ended.out, text in ended.err) == (status, "", True), ended

@@ -17,7 +17,7 @@ from tests.support.polling import until
 
 pytestmark = pytest.mark.slow
 
-FLOOD = 30_000
+FLOOD = 100_000
 NOOP = "return None"
 
 
@@ -43,7 +43,7 @@ async def test_a_quiet_tenant_beside_a_flood_and_long_jobs(tmp_path: Path) -> No
         drained_s = time.monotonic() - began_s
 
     assert len(loaded_s) >= 10, "the flood was over before it could disturb anybody: FLOOD is too small to tell"
-    assert statistics.median(loaded_s) < 30 * statistics.median(idle_s)
+    assert statistics.median(loaded_s) < 60 * statistics.median(idle_s)
     assert max(loaded_s) < drained_s / 2
 
 

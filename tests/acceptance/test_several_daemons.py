@@ -95,21 +95,26 @@ async def test_a_daemon_that_stood_still_past_the_lease_changes_nothing(tmp_path
             assert (row.ok, row.running, row.waiting) == (1, 0, 0)
 
 
-async def test_a_daemon_that_lost_its_name_ends_and_starts_again_with_another(tmp_path: Path) -> None:
-    """Its sysid is part of the ids that it makes: somebody else may have it by now, so it must make no more."""
+async def test_a_daemon_that_stood_still_past_its_name_goes_on_with_it(tmp_path: Path) -> None:
+    """Its sysid is part of the ids that it makes: it lapses, and even then nobody else may get it."""
     store = {"store": f"sqlite:///{tmp_path}/shared.db", "lease": "300ms"}
     async with daemon(tmp_path / "b", store) as b:
-        key = await make_key(b, "acme")
-        operator = await asyncio.to_thread(lambda: b.operator_key)
-        async with Client(b.url, key, "acme") as by_b, Client(b.url, operator) as client:
-            async with daemon(tmp_path / "a", store) as a:
-                await stand_still(a, by_b)
-                await until(lambda: daemons_are(client, 1))  # its name has lapsed
-                async with daemon(tmp_path / "c", store):
-                    a.send(signal.SIGCONT)
-                    assert await a.wait() != 0
-            async with daemon(tmp_path / "a", store) as a, Client(a.url, key, "acme") as by_a:
-                assert (await by_a.add_jobs("probe", ["x"], ack="store")).count == 1
+        key, operator_key = await make_key(b, "acme"), await asyncio.to_thread(lambda: b.operator_key)
+        async with (
+            Client(b.url, key, "acme") as by_b,
+            Client(b.url, operator_key) as operator,
+            daemon(tmp_path / "a", store) as a,
+        ):
+            await stand_still(a, by_b)
+            await until(lambda: daemons_are(operator, 1))  # its name has lapsed
+            async with daemon(tmp_path / "c", store) as c:
+                a.send(signal.SIGCONT)
+                await until(lambda: daemons_are(operator, 3))
+                ids: list[str] = []
+                for server in (a, b, c):
+                    async with Client(server.url, key, "acme") as client:
+                        ids += (await client.add_jobs("probe", ["x"], ack="store")).ids or []
+                assert len({id_.split("-")[1] for id_ in ids}) == 3
 
 
 async def test_several_processes_share_a_port_and_stop_together(tmp_path: Path) -> None:

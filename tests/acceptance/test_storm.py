@@ -75,6 +75,7 @@ async def test_lost_0_unexpected_0(tmp_path: Path) -> None:
         await progress(history, 200)
         is_over.set()
         await asyncio.gather(*posters)
+        assert [one.status for one in ring.daemons.values()] == [None, None]
         async with Client(ring.daemons["b"].url, key, "acme") as acme:
             await until(lambda: all_ended(acme))
             verdict = history.verdict(await ended(acme, history))
