@@ -1,0 +1,91 @@
+"""The daemon as a whole: roles, a part that dies, work that nobody touches, and what it tells about itself."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from functory.config import load_config
+from functory.daemon import Daemon
+from functory.errors import DaemonFailed
+from handlers.model import Handler
+from runner.errors import IsolationError
+from tests.support.service import QUICK, ended, register, running_daemon, until
+
+
+async def test_one_daemon_takes_in_and_another_runs(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'shared.db'}"
+    async with (
+        running_daemon(tmp_path / "api", role="api", store=store) as api,
+        running_daemon(tmp_path / "run", role="run", store=store) as run,
+    ):
+        assert api.sysid != run.sysid
+        await register(api, "acme-x", "return payload")
+        ids = await api.journal.write("acme-x", ["a", "b"])
+        records = [await ended(api, id_) for id_ in ids]
+        assert api.execute.claimed == 0
+        assert run.execute.claimed == 2
+        daemons = await api.store.list_daemons(now_ms=api.clock.now_ms())
+    assert [record.outcome.result for record in records if record.outcome] == [b'"a"', b'"b"']
+    roles = {daemon.sysid: json.loads(daemon.info)["role"] for daemon in daemons}
+    assert roles == {api.sysid: "api", run.sysid: "run"}
+
+
+async def test_a_part_that_dies_takes_the_daemon_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = Daemon(load_config({"data_dir": str(tmp_path), **QUICK}, {}).settings)
+    await daemon.open()
+
+    async def break_down() -> None:
+        raise ZeroDivisionError("a defect of ours")
+
+    monkeypatch.setattr(daemon.intake, "run", break_down)
+    with pytest.raises(DaemonFailed, match="ingest loop ended"):
+        await daemon.run()
+    async with running_daemon(tmp_path):
+        pass  # and it left nothing locked
+
+
+async def test_runnable_work_that_nobody_touches_raises_an_alarm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, stuck="80ms") as daemon:
+        await register(daemon, "acme-x", "return None")
+        with monkeypatch.context() as patch:
+            patch.setattr(daemon._policy, "select_jobtype_to_run", lambda _: None)
+            (id_,) = await daemon.journal.write("acme-x", ["x"])
+            await until(lambda: _stuck(daemon))
+            assert "acme-x" in daemon.health().problems["stuck"]
+            assert daemon.gauges()["jobtypes_stuck"] == 1
+        await ended(daemon, id_)
+        await until(lambda: _unstuck(daemon))
+
+
+async def test_a_machine_that_cannot_isolate_runs_no_tenant_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intake goes on, jobs wait, and everybody is told why."""
+
+    async def refuse(_: object) -> object:
+        raise IsolationError("this machine gives L0")
+
+    monkeypatch.setattr("functory.isolation.proven_launcher", refuse)
+    async with running_daemon(tmp_path, min_isolation="L2", all_tenants_trusted="false") as daemon:
+        await register(daemon, "acme-x", "return None")
+        (id_,) = await daemon.journal.write("acme-x", ["x"])
+        await daemon.intake.flush()
+        record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+        assert record
+        assert (record.state, daemon.execute.claimed) == ("waiting", 0)
+        assert "L0" in daemon.health().problems["isolation"]
+        with pytest.raises(IsolationError):
+            await daemon.bench.invoke("acme-x", Handler("python", "return None"), b"x")
+
+
+async def _stuck(daemon: Daemon) -> bool:
+    return bool(daemon.health().problems.get("stuck"))
+
+
+async def _unstuck(daemon: Daemon) -> bool:
+    await asyncio.sleep(0)
+    return "stuck" not in daemon.health().problems
