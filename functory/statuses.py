@@ -65,7 +65,8 @@ STATUSES: Final[dict[type[Exception], int]] = {
 }
 
 _EXIT_CODES: Final = {400: 2, 422: 2, 401: 3, 403: 3, 404: 4, 409: 5, 408: 6, 413: 6, 429: 6, 503: 7, 507: 7}
-"""2 usage, 3 not allowed, 4 not there, 5 conflict, 6 over a limit, 7 not available now, 1 everything else."""
+"""2 usage, 3 not allowed, 4 not there, 5 conflict, 6 over a limit, 7 not available now, 1 everything else. The command
+line adds 8 of its own: a file that is not there, or may not be read."""
 
 _RETRY_AFTER_S: Final = {429: 1.0, 503: 1.0, 507: 30.0}
 
