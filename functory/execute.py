@@ -14,7 +14,7 @@ from typing import Final
 
 from functory.joblog import JobLog, Started
 from functory.outbox import Ending, Outbox
-from functory.outcomes import give_up, release_of
+from functory.outcomes import give_up, release_of, retry_policy
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
 from handlers.errors import HandlerError
@@ -220,24 +220,25 @@ class Execute:
             log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
 
     async def _run_batch(self, jobtype: str, handler: Handler, version: int, jobs: Sequence[Job]) -> None:
-        exhausted = [job for job in jobs if job.attempts > self._retry.max_attempts]
+        retry = retry_policy(handler, self._retry)
+        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         self._outbox.put([Ending(job, give_up(job, self._clock.now_ms())) for job in exhausted])
-        left = {job.id: job for job in jobs if job.attempts <= self._retry.max_attempts}
+        left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
         try:
             if left:
-                on_stopped = partial(self._on_stopped, left, version)
+                on_stopped = partial(self._on_stopped, left, version, retry)
                 await self._runner.run_jobs(jobtype, list(left.values()), handler, on_stopped)
         finally:
             # Given back by the runner, or this daemon is stopping: as far as anybody can tell they did not start.
             self._outbox.put([Ending(job, Unget(job.id, job.token)) for job in left.values()])
             left.clear()
 
-    def _on_stopped(self, left: dict[str, Job], version: int, stopped: Sequence[Stopped]) -> None:
+    def _on_stopped(self, left: dict[str, Job], version: int, retry: RetryPolicy, stopped: Sequence[Stopped]) -> None:
         now_ms = self._clock.now_ms()
         endings = []
         for one in stopped:
             job = left.pop(one.id, None)
             if job is not None:
-                release = release_of(job, one, version, self._retry, now_ms, random.random())  # noqa: S311 (jitter)
+                release = release_of(job, one, version, retry, now_ms, random.random())  # noqa: S311 (jitter)
                 endings.append(Ending(job, release, one.new_jobs))
         self._outbox.put(endings)

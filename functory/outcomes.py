@@ -2,8 +2,10 @@
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import Final
 
+from handlers.model import Handler
 from runner.outcome import Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
@@ -47,6 +49,20 @@ def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now
     if isinstance(verdict, Abandon):
         return Archive(job.id, job.token, outcome._replace(code=Code.ABANDONED))
     return Retry(job.id, job.token, verdict.at_ms, outcome._replace(result=None))
+
+
+def retry_policy(handler: Handler, default: RetryPolicy) -> RetryPolicy:
+    """The service's rules, with what the handler says of its own instead."""
+    options = handler.options
+    if not options:
+        return default
+    return replace(
+        default,
+        base_s=options.get("retry_base_ms", default.base_s * 1000) / 1000,
+        max_s=options.get("retry_max_ms", default.max_s * 1000) / 1000,
+        max_attempts=options.get("max_attempts", default.max_attempts),
+        window_s=options.get("retry_window_s", default.window_s),
+    )
 
 
 def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:

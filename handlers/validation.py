@@ -26,7 +26,15 @@ MAX_ENV_BYTES: Final = 32 * 1024
 MAX_HOOK_BYTES: Final = 256 * 1024
 
 # What a handler may set under `options`: name -> smallest and biggest value.
-OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({"max_batch": (1, 1000)})
+OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "max_batch": (1, 1000),
+        "max_attempts": (1, 1000),
+        "retry_base_ms": (1, 86_400_000),
+        "retry_max_ms": (1, 86_400_000),
+        "retry_window_s": (1, 31_536_000),
+    }
+)
 
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")

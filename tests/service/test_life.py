@@ -53,6 +53,19 @@ async def test_a_retry_comes_back_until_it_succeeds(tmp_path: Path) -> None:
     assert (record.outcome.code, record.job.attempts) == (Code.OK, 3)
 
 
+async def test_a_handler_may_have_retry_rules_of_its_own(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-once", "raise ValueError('no')", options={"max_attempts": 1})
+        await register(daemon, "acme-four", "raise ValueError('no')", options={"max_attempts": 4, "retry_base_ms": 1})
+        (once,) = await daemon.journal.write("acme-once", ["x"])
+        (four,) = await daemon.journal.write("acme-four", ["x"])
+        records = [await ended(daemon, once), await ended(daemon, four)]
+    assert [(r.outcome.code, r.job.attempts) for r in records if r.outcome] == [
+        (Code.ABANDONED, 1),
+        (Code.ABANDONED, 4),
+    ]
+
+
 async def test_a_line_of_output_makes_a_job_of_the_same_tenant(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-first", "print('J: second|from ' + payload)")
