@@ -287,11 +287,6 @@ class Daemon:
             "leases_lost_total": self._upkeep.lost_leases,
             "outcomes_stale_total": self._outbox.stale,
             "jobtypes_stuck": len(self._upkeep.stuck),
-            "journal_segments": stats.segments,
-            "journal_backlog_bytes": stats.backlog_bytes,
-            "journal_lines_written_total": stats.lines_written,
-            "journal_lines_read_total": stats.lines_read,
-            "journal_damages_total": stats.damages,
             "journal_is_writable": 0 if stats.trouble else 1,
             "store_is_available": 0 if self.intake.trouble else 1,
             "isolation_level": int(self._isolation.level),
@@ -315,6 +310,7 @@ class Daemon:
             "isolation": self._isolation.level.name,
             "languages": sorted(self._languages),
             "problems": self.health().problems,
+            "journal_backlog_bytes": self.journal.stats().backlog_bytes,
             "gauges": self.gauges(),
         }
 

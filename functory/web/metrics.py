@@ -42,7 +42,7 @@ def render(
 ) -> str:
     lines = [*requests.lines()]
     for name, value in sorted(gauges.items()):
-        lines += _metric(name, "gauge", [({}, value)])
+        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", [({}, value)])
     for name in ("segments", "backlog_bytes", "reservations"):
         lines += _metric(f"journal_{name}", "gauge", [({}, getattr(journal, name))])
     for name in ("lines_written", "lines_read", "damages"):

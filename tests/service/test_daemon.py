@@ -9,6 +9,7 @@ import pytest
 from functory.config import load_config
 from functory.daemon import Daemon
 from functory.errors import DaemonFailed
+from functory.web.metrics import RequestCounts, render
 from handlers.model import Handler
 from runner.errors import IsolationError
 from tests.support.service import QUICK, ended, register, running_daemon, until
@@ -30,6 +31,14 @@ async def test_one_daemon_takes_in_and_another_runs(tmp_path: Path) -> None:
     assert [record.outcome.result for record in records if record.outcome] == [b'"a"', b'"b"']
     roles = {daemon.sysid: json.loads(daemon.info)["role"] for daemon in daemons}
     assert roles == {api.sysid: "api", run.sysid: "run"}
+
+
+async def test_no_metric_is_rendered_twice(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        text = render(RequestCounts(), daemon.gauges(), daemon.journal.stats(), [])
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+    assert "functory_journal_backlog_bytes" in names
 
 
 async def test_a_part_that_dies_takes_the_daemon_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
