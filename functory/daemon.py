@@ -226,7 +226,7 @@ class Daemon:
 
     def _on_released(self, endings: Sequence[Ending]) -> None:
         self.execute.released(endings)
-        self.endings.announce([ending.job.id for ending in endings if isinstance(ending.release, Archive)])
+        self.endings.announce(ending.job.id for ending in endings if isinstance(ending.release, Archive))
         self.execute.wake()
 
     # What the web asks (functory.seams.Control)
@@ -282,7 +282,7 @@ class Daemon:
             "slots": self.settings.slot_count,
             "slots_free": self.execute.free_slots,
             "jobs_claimed_total": self.execute.claimed,
-            "leases_held": len(self.execute.leases()),
+            "leases_held": self.execute.leases_held,
             "leases_expired_total": self._upkeep.expired_leases,
             "leases_lost_total": self._upkeep.lost_leases,
             "outcomes_stale_total": self._outbox.stale,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from functory.joblog import JobLog, Started
+from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of, retry_policy
 from functory.shelf import HandlerCache
@@ -85,6 +85,10 @@ class Execute:
     def leases(self) -> list[Lease]:
         """Everything claimed and not yet released."""
         return [Lease(job_id, token) for job_id, token in self._leases.items()]
+
+    @property
+    def leases_held(self) -> int:
+        return len(self._leases)
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has written these."""
@@ -206,7 +210,7 @@ class Execute:
         self.claimed += len(jobs)
         self._leases.update({job.id: job.token for job in jobs})
         if self._joblog is not None:
-            self._joblog.started([Started(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
+            self._joblog.started([(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))

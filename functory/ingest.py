@@ -16,8 +16,8 @@ from pathlib import Path
 
 import aiofiles
 
-from functory.jobattributes import to_new_job
-from functory.joblog import Entered, JobLog
+from functory.jobattributes import to_new_job, to_new_jobs
+from functory.joblog import JobLog
 from journal import Clock, Journal, Position, Record, Reservation
 from store.base import JournalPosition, Store
 from store.errors import StoreUnavailable
@@ -97,14 +97,12 @@ class Ingest:
         end = reservation.span.end
         position = JournalPosition(self._reader, str(end.segment), end.offset, end.line)
         try:
-            await self._store.add_jobs(
-                [to_new_job(record, now_ms) for record in records], now_ms=now_ms, position=position
-            )
+            await self._store.add_jobs(to_new_jobs(records, now_ms), now_ms=now_ms, position=position)
         except ValueError:  # InvalidValue of the store among them
             await self._add_one_by_one(records, now_ms, position)
         await self._journal.rsync(reservation)
         if self._joblog is not None:
-            self._joblog.entered([Entered(r.id, r.jobtype, len(r.payload)) for r in records], now_ms)
+            self._joblog.entered([(r.id, r.jobtype, len(r.payload)) for r in records], now_ms)
         self._on_added()
 
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:

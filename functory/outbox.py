@@ -135,4 +135,4 @@ def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
 
 def _log_line(job: Job, release: Archive | Retry | Rearm) -> Stopped:
     outcome = release.outcome
-    return Stopped(job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000)
+    return job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000
