@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import functory
+from functory.backlog import Backlog
 from functory.config import Settings
 from functory.endings import Waiters
 from functory.errors import DaemonFailed
@@ -105,7 +106,10 @@ class Daemon:
         self.endings = Waiters(settings.poll_s)
         self.tenants = TenantBook(store)
         self._policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
-        self._outbox = Outbox(store, journal, clock, owner=self.sysid, on_released=self._on_released, joblog=joblog)
+        self._backlog = Backlog(journal, store, clock, on_added=self.wake, joblog=joblog)
+        self._outbox = Outbox(
+            store, self._backlog, clock, owner=self.sysid, on_released=self._on_released, joblog=joblog
+        )
         self.execute = Execute(
             store,
             self._runner,
@@ -128,6 +132,7 @@ class Daemon:
             journal,
             store,
             clock,
+            backlog=self._backlog,
             reader=reader,
             rejects=settings.data_dir / "rejected.jsonl",
             on_added=self.execute.wake,
@@ -170,6 +175,7 @@ class Daemon:
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Until `quit`. Raises DaemonFailed when a part ended that must not. `before_stop` ends the intake."""
         self._start_loop("ingest", self.intake.run())
+        self._start_loop("backlog", self._backlog.run())
         self._start_loop("outbox", self._outbox.run())
         self._start_loop("upkeep", self._upkeep.run())
         if self.settings.role != "api" and not self._isolation.refusal:

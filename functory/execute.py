@@ -151,7 +151,6 @@ class Execute:
     async def _fill_slots(self) -> None:
         if not self._may_start():
             return
-        await self._outbox.room()
         await self._look()
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
@@ -202,9 +201,13 @@ class Execute:
             # Stored by another version of this program, which knew more: the jobs wait for a daemon that can.
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
-            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
-            if not jobs:
-                self._rest(jobtype)
+            took_s = self._clock.monotonic_s() - began_s
+            try:
+                await self._outbox.room(jobtype.partition("-")[0])
+            finally:
+                self._policy.jobs_stopped(jobtype, len(jobs), took_s)
+                if not jobs:
+                    self._rest(jobtype)
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)

@@ -95,7 +95,7 @@ def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
 async def _until_stored(call: Call, ids: list[str]) -> None:
     try:
         async with asyncio.timeout(_ACK_TIMEOUT_S):
-            await call.service.intake.flush()
+            await call.service.intake.flush(call.tenant)
     except (StoreUnavailable, TimeoutError) as error:
         raise NotReadyYet(
             "the jobs are accepted and durable in the journal, but not in the store yet: do not send them again",
