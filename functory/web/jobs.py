@@ -37,6 +37,7 @@ _ACK_TIMEOUT_S = 30.0
 async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     """Answers when the jobs are durable. The plain case comes first and does as little as it can."""
     type_name, body = call.type_name, await call.read_body()
+    await call.web.turns.take(len(body))
     kind = call.request.headers.get("Content-Type", "")
     is_lines = not kind.startswith(("application/json", "application/x-ndjson", "application/jsonl"))
     if is_lines and query.idempotency_key is None and not query.unique and not query.parent:
