@@ -5,6 +5,7 @@ the price of one row per lane and type in the transaction, not one per job.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -69,7 +70,7 @@ class Tally:
         self.types[number][index] += count
         self.runs[number, now_ms].codes[index] += count
 
-    def ran(self, number: int, durations_us: list[int], waits_us: list[int], now_ms: int) -> None:
+    def ran(self, number: int, durations_us: Sequence[int], waits_us: Sequence[int], now_ms: int) -> None:
         if not durations_us:
             return
         runs = self.runs[number, now_ms]
