@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.bulk import Bulk, by_key
 from store.sqlite.schema import INLINE_BYTES
-from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import Archive, Outcome
 
