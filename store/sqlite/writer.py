@@ -131,7 +131,7 @@ class Writer:
                         stopping = following is None
                 if following is not None:
                     taken.append(following)
-            if counts.write(conn):
+            if counts.write(conn, catalog.buckets):
                 catalog.clear()
             conn.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller of the group must hear of it
