@@ -82,7 +82,7 @@ def main() -> None:
     )
     scenarios = (ALL if arguments.all else (one,)) * arguments.rounds
     report = Report("endtoend", as_json=arguments.json)
-    limit = limit_rate(arguments.directory)
+    limit = limit_rate(arguments.directory, min(LIMIT_JOBS, max(each.jobs for each in scenarios)))
     rates, costs, isolation = [], [], ""
     for scenario in scenarios:
         measured = asyncio.run(measure(scenario, arguments.directory, arguments.profile))
@@ -160,9 +160,9 @@ async def load(service: Service, keys: dict[str, str], scenario: Scenario) -> in
     return scenario.jobs
 
 
-def limit_rate(directory: Path | None) -> float:
+def limit_rate(directory: Path | None, count: int) -> float:
     """SQLite alone, jobs a second through insert, claim and release."""
-    jobs = make_jobs(LIMIT_JOBS)
+    jobs = make_jobs(count // LINES_PER_POST * LINES_PER_POST or 1)
     batches = [jobs[at : at + LINES_PER_POST] for at in range(0, len(jobs), LINES_PER_POST)]
     with tempfile.TemporaryDirectory(prefix="bench-limit-", dir=directory) as folder:
         return limit_round(Path(folder) / "limit.db", batches).through

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import platform
 import shutil
@@ -125,6 +126,6 @@ def show(value: object) -> object:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """The value below which the share `q` of them lies."""
+    """The least of the values that at least the share `q` of them does not exceed (the nearest rank)."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+    return ordered[max(math.ceil(q * len(ordered)) - 1, 0)]
