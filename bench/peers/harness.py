@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bench.cpu import started_seconds
 from bench.peers.install import install, node_modules
 from bench.peers.peer import Peer
 from bench.peers.servers import server
@@ -32,6 +33,20 @@ class Rates(NamedTuple):
     single: float
     drained: float
     end_to_end: float
+    cpu_us: float
+    """Processor time of a job end to end, of all processes: producer, server, workers. Here the least is best."""
+
+
+class Produced(NamedTuple):
+    """When the first call began and when the last had been answered; the processor time that starting up had taken."""
+
+    began_s: float
+    ended_s: float
+    start_cpu_s: float
+
+    @property
+    def taken_s(self) -> float:
+        return self.ended_s - self.began_s
 
 
 class Bench:
@@ -53,8 +68,7 @@ class Bench:
             "BENCH_NODE_MODULES": str(node_modules(peer)),
         }
 
-    def produce(self, kind: str, count: int) -> tuple[float, float]:
-        """When it began and when the last call had been answered."""
+    def produce(self, kind: str, count: int) -> Produced:
         name = self._peer.program
         # Imported and not run, so that tasks are named after their module, as the worker knows it.
         program = [PROGRAMS / name] if name.endswith(".js") else ["-c", f"import {name}; {name}.main()"]
@@ -62,8 +76,7 @@ class Bench:
             [self._interpreter, *program, kind, str(count)],
             env=self._environ, cwd=self._folder, check=True, stdout=subprocess.PIPE, timeout=_PHASE_TIMEOUT_S,
         )  # fmt: skip
-        began_s, ended_s = map(float, done.stdout.split()[-2:])
-        return began_s, ended_s
+        return Produced(*map(float, done.stdout.split()[-3:]))
 
     @contextmanager
     def workers(self) -> Iterator[None]:
@@ -112,17 +125,18 @@ def measure(peer: Peer, *, scale: float, synced_redis: bool) -> Rates:
         data.mkdir()
         with server(peer.server, data, synced_redis=synced_redis) as url:
             bench = Bench(peer, interpreter, url, folder)
-            began_s, ended_s = bench.produce("bulk", jobs)
-            bulk = jobs / (ended_s - began_s)
+            bulk = jobs / bench.produce("bulk", jobs).taken_s
             with bench.workers():
                 # From the first job on: how long workers take to start is not what is measured.
                 first_s, first, all_s = bench.until_ran(jobs)
                 drained = (jobs - first) / max(all_s - first_s, 1e-9)
-                began_s, _ = bench.produce("bulk", jobs)
+                cpu_s = started_seconds(os.getpid())
+                produced = bench.produce("bulk", jobs)
                 _, _, all_s = bench.until_ran(2 * jobs)
-                end_to_end = jobs / (all_s - began_s)
-            began_s, ended_s = bench.produce("single", singles)
-            return Rates(bulk, singles / (ended_s - began_s), drained, end_to_end)
+                end_to_end = jobs / (all_s - produced.began_s)
+                cpu_us = (started_seconds(os.getpid()) - cpu_s - produced.start_cpu_s) / jobs * 1e6
+            single = singles / bench.produce("single", singles).taken_s
+            return Rates(bulk, single, drained, end_to_end, cpu_us)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

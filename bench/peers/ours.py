@@ -24,6 +24,7 @@ async def measure_ours(scale: float) -> Rates:
         single=await one_by_one(singles),
         drained=jobs / drained.ended_s,
         end_to_end=jobs / whole.ended_s,
+        cpu_us=sum(whole.cpu_s.values()) / jobs * 1e6,
     )
 
 

@@ -29,6 +29,7 @@ async function produce(kind, count) {
   const queue = new Queue('bench', { connection, defaultJobOptions: options });
   await queue.waitUntilReady();
   const began = now();
+  const { user, system } = process.cpuUsage();
   if (kind === 'bulk') {
     for (let at = 0; at < count; at += CHUNK) {
       const size = Math.min(CHUNK, count - at);
@@ -37,7 +38,7 @@ async function produce(kind, count) {
   } else {
     for (let at = 0; at < count; at += 1) await queue.add('noop', PAYLOAD);
   }
-  console.log(began, now());
+  console.log(began, now(), (user + system) / 1e6);
   await queue.close();
 }
 
