@@ -118,9 +118,13 @@ BUDGETS: Final = (
 )
 
 
-def print_budgets() -> None:
+def budget_rows() -> list[dict[str, Any]]:
     results = load()
-    print_table("budgets", "the bars of the design, and the latest figures", [each.row(results) for each in BUDGETS])
+    return [each.row(results) for each in BUDGETS]
+
+
+def print_budgets() -> None:
+    print_table("budgets", "the bars of the design, and the latest figures", budget_rows())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.budgets import Budget, beside_peers, cell
+from bench.markdown import markdown
 from bench.report import load, quantile, save, show
 
 
@@ -39,6 +40,16 @@ def test_results_of_benches_that_were_not_run_are_kept(tmp_path: Path) -> None:
         "b": {"bench": "b", "tables": {"t": []}},
     }
     assert [file.name for file in path.parent.iterdir()] == ["latest.json"]
+
+
+def test_markdown_puts_numbers_to_the_right() -> None:
+    rows = [{"queue": "a", "jobs/s": 1234.5, "met": None}, {"queue": "b", "jobs/s": 0.5, "met": None}]
+    assert list(markdown(rows)) == [
+        "| queue | jobs/s | met |",
+        "|---|---:|---|",
+        "| a | 1,234 | - |",
+        "| b | 0.5 | - |",
+    ]
 
 
 def results(**benches: list[list[Mapping[str, Any]]]) -> dict[str, Any]:
