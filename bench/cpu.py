@@ -58,7 +58,7 @@ def cpu_seconds(pid: int) -> dict[str, float]:
     here = os.times()
     return {
         **by_thread(whole.own_s, threads, pid, whole.name),
-        CONTEXTS: whole.reaped_s + _descendants_s(pid),
+        CONTEXTS: started_seconds(pid),
         CLIENT: here.user + here.system,
     }
 
@@ -68,8 +68,9 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     return {name: max(after_s - before.get(name, 0.0), 0.0) for name, after_s in after.items()}
 
 
-def _descendants_s(pid: int) -> float:
-    """Of living descendants and of those that they have waited for."""
+def started_seconds(pid: int) -> float:
+    """Of everything that a process has started, and of what that has started, living or waited for."""
+    total_s = parse_stat(Path(f"/proc/{pid}/stat").read_text()).reaped_s
     everyone = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -77,7 +78,6 @@ def _descendants_s(pid: int) -> float:
                 everyone[int(entry.name)] = parse_stat((entry / "stat").read_text())
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended since it was listed
-    total_s = 0.0
     parents = {pid}
     while parents:
         children = {child for child, stat in everyone.items() if stat.parent in parents}

@@ -151,9 +151,9 @@ def sum_metrics(text: str) -> dict[str, float]:
 
 
 def posts(tenant: str, job_type: str, key: str, jobs: int, lines: int = LINES_PER_POST) -> list[bytes]:
-    """The requests that post so many jobs, the last one perhaps shorter."""
+    """The requests that post so many jobs, the last one perhaps shorter; none for less than one job."""
     path = f"/{tenant}/job/{job_type}/add"
-    whole, rest = divmod(jobs, lines)
+    whole, rest = divmod(max(jobs, 0), lines)
     full = message("POST", path, key, (PAYLOAD + b"\n") * lines)
     return [full] * whole + ([message("POST", path, key, (PAYLOAD + b"\n") * rest)] if rest else [])
 
@@ -181,9 +181,16 @@ async def serve(folder: Path, settings: Sequence[str] = ()) -> AsyncIterator[Ser
         error.add_note(f"The end of the daemon's log:\n{log.read_text(errors='replace')[-2000:]}")
         raise
     finally:
+        await _stop(process)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Asked, and then hurried: what a bench has left in the journal need not be moved to the store any more."""
+    for _ in range(2):
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await process.wait()
+            await asyncio.sleep(_LOOK_S)  # two signals at once would arrive as one
+    await process.wait()
 
 
 async def _listens(process: asyncio.subprocess.Process, log: Path) -> int:

@@ -30,12 +30,12 @@ FILL = """
 WITH RECURSIVE numbers (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1 - 1)
 INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data)
 SELECT printf('20261114T235959%03dZ-a7-%08x', n / 1000 % 1000, n), n % ?2 + 1, n % ?2 + 1, 0,
-       ?3 - 1000000000 + n / 100, ?3, 100, zeroblob(100)
+       ?3 - ?1 / 100 - 1 + n / 100, ?3, 100, zeroblob(100)
 FROM numbers
 """
 
 
-def fill(path: Path, waiting: int, types: int) -> None:
+def fill(path: Path, waiting: int, types: int, now_ms: int = NOW_MS) -> None:
     """A backlog as add_jobs would leave it, without its price: ten million jobs in a minute and not in four."""
     conn = connect_writer(path)
     conn.execute("PRAGMA synchronous = OFF")
@@ -43,7 +43,7 @@ def fill(path: Path, waiting: int, types: int) -> None:
     for number in range(types):
         conn.execute("INSERT INTO types (tenant, jobtype) VALUES ('bench', ?)", (f"bench-t{number}",))
         conn.execute("INSERT INTO lanes (type, domain, priority) VALUES (?, '', 500)", (number + 1,))
-    conn.execute(FILL, (waiting, types, NOW_MS))
+    conn.execute(FILL, (waiting, types, now_ms))
     for number in range(types):
         count = waiting // types + (number < waiting % types)
         conn.execute("UPDATE lanes SET waiting = ?1, stored = ?1 WHERE lane = ?2", (count, number + 1))
