@@ -81,7 +81,7 @@ class Outbox:
             await self._news.wait()
             self._news.clear()
             while self._endings:
-                batch = self._endings[:_BATCH]
+                batch = _next_batch(self._endings)
                 await self._deliver(batch)
                 del self._endings[: len(batch)]
                 self._on_released(batch)
@@ -96,7 +96,12 @@ class Outbox:
             self.stale += len(report.stale)
             log.warning("outbox.stale", extra={"jobs": len(report.stale), "first": report.stale[0]})
         if self._joblog is not None:
-            lines = [_log_line(ending.job, ending.release) for ending in batch if not isinstance(ending.release, Unget)]
+            stale = set(report.stale)  # an id is in a batch once
+            lines = [
+                _log_line(ending.job, ending.release)
+                for ending in batch
+                if not isinstance(ending.release, Unget) and ending.job.id not in stale
+            ]
             self._joblog.stopped(lines, self._now())
 
     async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
@@ -112,6 +117,18 @@ class Outbox:
 
     def _now(self) -> int:
         return self._clock.now_ms()
+
+
+def _next_batch(endings: Sequence[Ending]) -> Sequence[Ending]:
+    """Up to the first job that is in it already: a daemon that lost a lease and claimed the job again may end both
+    deliveries at the same moment, and the store takes an id once in a call.
+    """
+    ids: set[str] = set()
+    for ending in endings[:_BATCH]:
+        if ending.job.id in ids:
+            break
+        ids.add(ending.job.id)
+    return endings[: len(ids)]
 
 
 def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
