@@ -19,7 +19,7 @@ async def outbox(tmp_path: Path, store: Store, lines: list[str]) -> AsyncIterato
     """One that works until the end of the block."""
     clock = FakeClock(T0 + 2 * LEASE_MS)
     async with Journal(tmp_path / "journal", OWNER, clock=clock) as journal:
-        made = Outbox(store, journal, clock, owner=OWNER, on_released=lambda endings: None, joblog=JobLog(lines.append))
+        made = Outbox(store, journal, clock, owner=OWNER, on_released=lambda _: None, joblog=JobLog(lines.append))
         task = asyncio.create_task(made.run())
         yield made
         task.cancel()

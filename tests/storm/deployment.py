@@ -1,0 +1,259 @@
+"""What the storm strikes: daemons on one store, their disk, their clock and the way to their store.
+
+Everything that records stays outside of it, on another disk and without the stepped clock.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from functory.client import Client
+from functory.serving import OPERATOR_KEY_FILE
+from tests.storm.link import Link
+from tests.storm.load import JOB_TYPE, TENANT
+from tests.storm.plan import Form, Kind
+from tests.storm.records import LineFile, read_lines
+from tests.support.command_line import clean_environ
+from tests.support.daemon_process import SANDBOXED, free_port, serve_command
+from tests.support.mongo_server import MongoServer
+from tests.support.polling import until
+from tests.support.processes import Process, descendants, end, leaves
+from tests.support.small_disk import SmallDisk
+
+PROBE_TYPE: Final = "probe"
+SLOTS: Final = 4
+_SETTINGS: Final = {
+    "poll": "200ms",
+    "slots": str(SLOTS),
+    "log_jobs": "true",
+    "journal_segment": "256KiB",
+    "journal_min_free": "1MiB",
+}
+_LAST_WORDS_S: Final = 3.0
+_CLOCKED: Final = Path(__file__).with_name("clocked.py")
+_BODY: Final = """
+import time
+if payload.endswith("5"): time.sleep({pause_s})
+if payload.endswith("13"): ctx.fail("as planned")
+if payload.endswith("7") and ctx.attempt == 1: ctx.retry(after_s=0.01)
+return payload
+"""
+_OBSERVER: Final = """
+import os
+observer = os.open({path!r}, os.O_WRONLY | os.O_APPEND)
+"""
+_OBSERVED: Final = 'os.write(observer, f"run {ctx.id} {ctx.attempt} {payload}\\n".encode())'
+
+
+class SteppedClock:
+    """The wall clock of all daemons."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._furthest_s = self._offset_s = 0.0
+        self._write()
+
+    def step(self, seconds: float) -> None:
+        self._offset_s += seconds
+        self._furthest_s = max(self._furthest_s, self._offset_s)
+        self._write()
+
+    def run_ahead(self, seconds: float) -> None:
+        """Past everything that was put off until some time, whatever the clock was then."""
+        self.step(self._furthest_s - self._offset_s + seconds)
+
+    def _write(self) -> None:
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(fd, struct.pack("<q", round(self._offset_s * 1e9)))  # in place: the daemons have it mapped
+        os.close(fd)
+
+
+class Member:
+    """One daemon: always on the same port and data directory, however often it is started."""
+
+    def __init__(self, name: str, data_dir: Path, records: Path, clock: SteppedClock, settings: dict[str, str]) -> None:
+        self.name = name
+        self.data_dir = data_dir
+        self.log = LineFile(records / f"{name}.log")
+        self.log_path = records / f"{name}.log"
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._command = [
+            *(sys.executable, "-P", str(_CLOCKED), str(clock.path)),
+            *serve_command(data_dir, settings | {"port": str(port)}),
+        ]
+        self._process: asyncio.subprocess.Process | None = None
+        self._orphans: set[Process] = set()
+
+    async def start(self) -> None:
+        """Returns when it has been started, not when it is ready."""
+        stderr = await asyncio.to_thread(self.log_path.open, "ab")
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=stderr,
+                env=clean_environ() | {"TMPDIR": str(self.log_path.parent)},
+            )
+        finally:
+            stderr.close()
+
+    @property
+    def status(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        self._orphans |= await asyncio.to_thread(descendants, self._process.pid)
+        self.send(signal.SIGKILL)
+        await self._process.wait()
+
+    async def pick_context(self, dice: random.Random) -> Process | None:
+        """One of the processes that run handlers, or are about to: those at the end of the tree."""
+        assert self._process is not None
+        found = sorted(await asyncio.to_thread(leaves, self._process.pid))
+        return dice.choice(found) if found else None
+
+    async def last_words(self) -> str:
+        """The end of its log without the lines about jobs. One that is about to end may finish its sentence."""
+        assert self._process is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._process.wait()
+
+        def read() -> str:
+            return "\n".join(deque((line for line in read_lines(self.log_path) if " INFO job." not in line), maxlen=20))
+
+        return await asyncio.to_thread(read)
+
+    async def end(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self.send(signal.SIGCONT)
+            await self.kill()
+        await asyncio.to_thread(end, self._orphans)
+        self.log.close()
+
+
+class Deployment:
+    def __init__(self, form: Form, records: Path, members: list[Member], clock: SteppedClock) -> None:
+        self.form = form
+        self.records = records
+        self.members = members
+        self.clock = clock
+        self.disk: SmallDisk | None = None
+        self.server: MongoServer | None = None
+        self.link: Link | None = None
+        self.key = ""
+        self.calm_s = 0.0
+        """How long this machine takes from starting the first daemon to answering: the measure for what follows."""
+
+    @property
+    def observer(self) -> Path | None:
+        return None if self.form.is_sandboxed else self.records / "observer.log"
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The faults that this machine allows."""
+        lacking = set()
+        if self.disk is None:
+            lacking |= {Kind.FULL_DISK}
+        if self.link is None:
+            lacking |= {Kind.STORE_KILL, Kind.STORE_LINK}
+        return self.form.kinds - lacking
+
+    def client(self, member: Member | None = None) -> Client:
+        return Client((member or self.members[0]).url, self.key, TENANT, timeout_s=15)
+
+    async def start(self, pause_s: float) -> None:
+        """The daemons, the tenant and its handlers. Some jobs take `pause_s`, so that faults find work in flight."""
+        started_s = time.monotonic()
+        await self.members[0].start()
+        await until(lambda: is_ready(self.members[0]))
+        self.calm_s = time.monotonic() - started_s
+        operator_key = await asyncio.to_thread((self.members[0].data_dir / OPERATOR_KEY_FILE).read_text)
+        async with Client(self.members[0].url, operator_key.strip()) as operator:
+            await operator.create_tenant(TENANT)
+            self.key = (await operator.create_key(TENANT)).key
+        before, body = "", _BODY.format(pause_s=pause_s)
+        if self.observer:
+            await asyncio.to_thread(self.observer.touch)
+            before, body = _OBSERVER.format(path=str(self.observer)), _OBSERVED + body
+        async with self.client() as tenant:
+            for job_type in (JOB_TYPE, PROBE_TYPE):
+                await tenant.put_handler(job_type, "python", body, before=before)
+        for member in self.members[1:]:
+            await member.start()
+            await until(partial(is_ready, member))
+
+    def deaths(self) -> list[str]:
+        """Daemons that ended though nobody killed them."""
+        return [f"daemon {member.name} ended with {member.status}" for member in self.members if member.status]
+
+
+@asynccontextmanager
+async def deployed(
+    form: Form, folder: Path, server: MongoServer | None, disk_bytes: int, pause_s: float
+) -> AsyncIterator[Deployment]:
+    records, disk = folder / "records", SmallDisk(folder / "disk", disk_bytes)
+    await asyncio.to_thread(records.mkdir)
+    async with AsyncExitStack() as stack:
+        trouble = await asyncio.to_thread(disk.mount)
+        if not trouble:
+            stack.push_async_callback(asyncio.to_thread, disk.unmount)
+        link = store_url = None
+        if server is None:
+            store_url = f"sqlite://{disk.path}/shared.db"
+        elif server.can_be_killed:
+            parts = urlsplit(server.url)
+            assert parts.hostname
+            assert parts.port
+            link = await stack.enter_async_context(Link(parts.hostname, parts.port))
+            store_url = f"mongodb://127.0.0.1:{link.port}/{form.name.replace('-', '_')}"
+        else:
+            store_url = f"{server.url.rstrip('/')}/{form.name.replace('-', '_')}"
+        clock = SteppedClock(records / "clock")
+        settings = _SETTINGS | {"store": store_url, "lease": f"{form.lease_s}s"}
+        settings |= SANDBOXED if form.is_sandboxed else {}
+        members = [Member(name, disk.path / name, records, clock, settings) for name in "ab"[: form.daemons]]
+        for member in members:
+            stack.push_async_callback(member.end)
+        made = Deployment(form, records, members, clock)
+        made.disk, made.server, made.link = None if trouble else disk, server, link
+        try:
+            await made.start(pause_s)
+            yield made
+        except BaseException as error:
+            for member in members:
+                error.add_note(f"The end of the log of daemon {member.name}:\n{await member.last_words()}")
+            raise
+
+
+async def is_ready(member: Member) -> bool:
+    assert member.status is None, f"daemon {member.name} ended with {member.status} at its start"
+    host, port = member.url.removeprefix("http://").split(":")
+    try:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: storm\r\nConnection: close\r\n\r\n")
+            answer = await reader.readline()
+        finally:
+            writer.close()
+    except OSError:
+        return False
+    return b" 200 " in answer
