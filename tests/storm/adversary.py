@@ -53,6 +53,7 @@ class Adversary:
         self._observer = LineFile(observer) if observer else None
         self._acts: dict[Kind, Callable[[Fault, Member], Awaitable[None]]] = {
             Kind.KILL: self._kill,
+            Kind.RESTART: self._restart,
             Kind.FREEZE: self._freeze,
             Kind.KILL_CONTEXT: self._kill_context,
             Kind.FREEZE_CONTEXT: self._freeze_context,
@@ -114,7 +115,7 @@ class Adversary:
             case Kind.FREEZE:
                 # SQLite has one writer at a time: frozen within a write, it holds up the other's renewals, too.
                 return everyone if self._deployment.form.store == "sqlite" else frozenset({target.name})
-            case Kind.FREEZE_CONTEXT | Kind.TORN_REQUEST | Kind.UNREAD_ANSWER:
+            case Kind.RESTART | Kind.FREEZE_CONTEXT | Kind.TORN_REQUEST | Kind.UNREAD_ANSWER:
                 return frozenset()
             case _:
                 return everyone
@@ -141,6 +142,10 @@ class Adversary:
 
     async def _kill(self, fault: Fault, target: Member) -> None:
         await target.kill()
+        await target.start()
+
+    async def _restart(self, fault: Fault, target: Member) -> None:
+        await target.stop()
         await target.start()
 
     async def _freeze(self, fault: Fault, target: Member) -> None:

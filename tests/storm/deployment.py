@@ -41,6 +41,7 @@ _SETTINGS: Final = {
     "journal_min_free": "1MiB",
 }
 _LAST_WORDS_S: Final = 3.0
+_STOP_TIMEOUT_S: Final = 60.0
 _CLOCKED: Final = Path(__file__).with_name("clocked.py")
 _BODY: Final = """
 import time
@@ -123,6 +124,13 @@ class Member:
         self._orphans |= await asyncio.to_thread(descendants, self._process.pid)
         self.send(signal.SIGKILL)
         await self._process.wait()
+
+    async def stop(self) -> None:
+        """As an operator does. What it runs is finished or given back: that costs no attempt."""
+        assert self._process is not None
+        self.send(signal.SIGTERM)
+        async with asyncio.timeout(_STOP_TIMEOUT_S):
+            assert await self._process.wait() == 0
 
     async def pick_context(self, dice: random.Random) -> Process | None:
         """One of the processes that run handlers, or are about to: those at the end of the tree."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 class Kind(StrEnum):
     KILL = "kill daemon"
+    RESTART = "restart daemon in good order"
     FREEZE = "freeze daemon past its lease"
     KILL_CONTEXT = "kill context"
     FREEZE_CONTEXT = "freeze context past its lease"
@@ -43,10 +44,10 @@ class Form:
 
 
 FORMS: Final = (
-    Form("sqlite-two", daemons=2, store="sqlite", is_sandboxed=False, lease_s=2.0, share=0.4),
-    Form("sqlite-one", daemons=1, store="sqlite", is_sandboxed=True, lease_s=2.0, share=0.4),
-    Form("mongodb-two", daemons=2, store="mongodb", is_sandboxed=False, lease_s=3.0, share=0.1),
-    Form("mongodb-one", daemons=1, store="mongodb", is_sandboxed=True, lease_s=3.0, share=0.1),
+    Form("sqlite-two", daemons=2, store="sqlite", is_sandboxed=False, lease_s=3.0, share=0.4),
+    Form("sqlite-one", daemons=1, store="sqlite", is_sandboxed=True, lease_s=3.0, share=0.4),
+    Form("mongodb-two", daemons=2, store="mongodb", is_sandboxed=False, lease_s=4.0, share=0.1),
+    Form("mongodb-one", daemons=1, store="mongodb", is_sandboxed=True, lease_s=4.0, share=0.1),
 )
 
 
