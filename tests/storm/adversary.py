@@ -12,9 +12,10 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from functory.client import ClientError, ServerUnreachable
@@ -24,9 +25,6 @@ from tests.storm.plan import Fault, Kind
 from tests.storm.records import LineFile, Mark
 from tests.support.polling import until
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
 _STEP_S: Final = (30.0, 240.0)
 """Of the clock. MongoDB's form promises its counters up to five minutes (docs/mongodb.md)."""
 _AWAY_S: Final = (0.1, 2.0)
@@ -35,6 +33,9 @@ _PAST_EVERYTHING_S: Final = 600.0
 """More than the five minutes after which a dead daemon's part of MongoDB's counters is mended by others."""
 _REQUESTS: Final = (5, 30)
 _LINES: Final = 200
+
+
+Act = Callable[[Fault, Member], Awaitable[None]]
 
 
 class Recovery(NamedTuple):
@@ -51,7 +52,7 @@ class Adversary:
         self._requests = 0
         observer = deployment.observer
         self._observer = LineFile(observer) if observer else None
-        self._acts: dict[Kind, Callable[[Fault, Member], Awaitable[None]]] = {
+        self._acts: dict[Kind, Act] = {
             Kind.KILL: self._kill,
             Kind.RESTART: self._restart,
             Kind.FREEZE: self._freeze,
@@ -73,26 +74,31 @@ class Adversary:
 
     async def strike(self, fault: Fault) -> Recovery:
         target = self._deployment.members[fault.target]
-        affects = self._affects(fault.kind, target)
-        self._mark(Mark(fault.number, True, affects, fault.kind))
-        await self._acts[fault.kind](fault, target)
-        ended_s = time.monotonic()
-        id_ = await until(lambda: self.probe(target))
-        accepted_s = time.monotonic()
-        assert id_
-        await until(partial(self._has_finished, target, id_))
-        finished_s = time.monotonic()
-        self._mark(Mark(fault.number, False, affects, fault.kind))
-        return Recovery(fault.kind, accepted_s - ended_s, finished_s - ended_s)
+        return await self._survive(fault.number, fault.kind, target, self._acts[fault.kind](fault, target))
 
-    def let_time_pass(self, number: int) -> None:
+    async def let_time_pass(self, number: int) -> Recovery:
         """What was put off while the clock was ahead would wait for that time to come; here it comes at once.
 
-        A step of the clock like any other, and marked as one: it is the last thing that may cost a delivery.
+        A step of the clock like any other, and marked as one.
         """
-        mark = Mark(number, True, self._affects(Kind.CLOCK_AHEAD, self._deployment.members[0]), Kind.CLOCK_AHEAD)
-        self._mark(mark)
-        self._deployment.clock.run_ahead(_PAST_EVERYTHING_S)
+
+        async def run_ahead() -> None:
+            self._deployment.clock.run_ahead(_PAST_EVERYTHING_S)
+
+        return await self._survive(number, Kind.CLOCK_AHEAD, self._deployment.members[0], run_ahead())
+
+    async def _survive(self, number: int, kind: Kind, target: Member, act: Awaitable[None]) -> Recovery:
+        affects = self._affects(kind, target)
+        self._mark(Mark(number, True, affects, kind))
+        await act
+        ended_s = time.monotonic()
+        id_ = await until(lambda: self.probe(target))
+        assert id_
+        accepted_s = time.monotonic()
+        await until(partial(self._has_finished, target, id_))
+        finished_s = time.monotonic()
+        self._mark(Mark(number, False, affects, kind))
+        return Recovery(kind, accepted_s - ended_s, finished_s - ended_s)
 
     async def probe(self, member: Member, **options: object) -> str | None:
         """One job to this daemon: its id, or None if it was not accepted."""

@@ -67,7 +67,7 @@ async def run_storm(
                     recoveries.append(await adversary.strike(fault))
                     assert not deployment.deaths()
                 await client.finish()
-            adversary.let_time_pass(len(faults) + 1)
+            recoveries.append(await adversary.let_time_pass(len(faults) + 1))
             for member in deployment.members:
                 # What it took in is then in the store.
                 await until(partial(adversary.probe, member, ack="store"))

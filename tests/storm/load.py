@@ -11,14 +11,11 @@ import itertools
 import random
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from tests.storm.records import LineFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TENANT: Final = "storm"
 JOB_TYPE: Final = "work"
@@ -34,7 +31,7 @@ class Load:
         self._urls = urls
         self._record = record
         self._dice = random.Random(seed)
-        self._numbers: Iterator[int] = itertools.count()
+        self._numbers = itertools.count()
         self._pause_s = 1 / rate
         self._total = total
         self._acknowledged = 0

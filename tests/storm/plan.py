@@ -46,8 +46,8 @@ class Form:
 FORMS: Final = (
     Form("sqlite-two", daemons=2, store="sqlite", is_sandboxed=False, lease_s=3.0, share=0.4),
     Form("sqlite-one", daemons=1, store="sqlite", is_sandboxed=True, lease_s=3.0, share=0.4),
-    Form("mongodb-two", daemons=2, store="mongodb", is_sandboxed=False, lease_s=4.0, share=0.1),
-    Form("mongodb-one", daemons=1, store="mongodb", is_sandboxed=True, lease_s=4.0, share=0.1),
+    Form("mongodb-two", daemons=2, store="mongodb", is_sandboxed=False, lease_s=5.0, share=0.1),
+    Form("mongodb-one", daemons=1, store="mongodb", is_sandboxed=True, lease_s=5.0, share=0.1),
 )
 
 

@@ -1,15 +1,10 @@
 """What a storm found, in words: a table for people, and for a failure the seed and the history of the job."""
 
-from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.storm.campaign import Result
 from tests.storm.records import history_of
-
-if TYPE_CHECKING:
-    from tests.storm.adversary import Recovery
-    from tests.storm.plan import Kind
 
 BAR_S: Final = 5.0
 """Serving again after a fault, on a machine that has nothing else to do."""
@@ -39,10 +34,8 @@ def summary(result: Result, seed: int) -> str:
         f"  without a good answer: {requests.unanswered or 'none'}",
         f"  {'fault':36}{'times':>6}{'accepts again, most':>21}{'finishes again, most':>22}",
     ]
-    by_kind: defaultdict[Kind, list[Recovery]] = defaultdict(list)
-    for recovery in result.recoveries:
-        by_kind[recovery.kind].append(recovery)
-    for kind, those in sorted(by_kind.items()):
+    for kind in sorted({recovery.kind for recovery in result.recoveries}):
+        those = [recovery for recovery in result.recoveries if recovery.kind == kind]
         accepted_s, finished_s = max(it.accepted_s for it in those), max(it.finished_s for it in those)
         lines.append(f"  {kind:36}{len(those):6}{accepted_s:19.2f} s{finished_s:20.2f} s")
     late = sum(it.finished_s > BAR_S for it in result.recoveries)
