@@ -32,7 +32,7 @@ _AWAY_S: Final = (0.1, 2.0)
 _PAST_EVERYTHING_S: Final = 600.0
 """More than the five minutes after which a dead daemon's part of MongoDB's counters is mended by others."""
 _REQUESTS: Final = (5, 30)
-_LINES: Final = 200
+_LINES: Final = 50
 
 
 Act = Callable[[Fault, Member], Awaitable[None]]

@@ -13,7 +13,7 @@ from typing import Final
 from functory.client import Client
 from tests.storm.adversary import Adversary, Recovery
 from tests.storm.checker import Verdict, judge
-from tests.storm.deployment import PROBE_TYPE, SLOTS, Deployment, deployed
+from tests.storm.deployment import PROBE_TYPE, Deployment, deployed
 from tests.storm.load import JOB_TYPE
 from tests.storm.plan import Fault, Form
 from tests.storm.records import Row, Story, read_lines
@@ -23,9 +23,6 @@ from tests.support.polling import until
 
 _FAULT_S: Final = 3.0
 """About what a fault takes: the load is spread over them."""
-_BUSY_SHARE: Final = 0.5
-_PAUSED_SHARE: Final = 0.1
-"""Payloads that end in 5: their jobs take a while."""
 _DISK_BYTES: Final = 48 << 20
 _DISK_BYTES_PER_JOB: Final = 2048
 _SAMPLE: Final = 1000
@@ -51,9 +48,8 @@ async def run_storm(
 ) -> Result:
     """Everything that was recorded is in `folder`/records afterwards."""
     rate = jobs / max(1, len(faults)) / _FAULT_S
-    pause_s = _BUSY_SHARE * form.daemons * SLOTS / rate / _PAUSED_SHARE
     disk_bytes = _DISK_BYTES + _DISK_BYTES_PER_JOB * jobs
-    async with deployed(form, folder, server, disk_bytes, pause_s) as deployment:
+    async with deployed(form, folder, server, disk_bytes) as deployment:
         left_out: Counter[str] = Counter()
         recoveries: list[Recovery] = []
         adversary = Adversary(deployment, seed)

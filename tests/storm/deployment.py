@@ -32,10 +32,9 @@ from tests.support.processes import Process, descendants, end, leaves
 from tests.support.small_disk import SmallDisk
 
 PROBE_TYPE: Final = "probe"
-SLOTS: Final = 4
 _SETTINGS: Final = {
     "poll": "200ms",
-    "slots": str(SLOTS),
+    "slots": "4",
     "log_jobs": "true",
     "journal_segment": "256KiB",
     "journal_min_free": "1MiB",
@@ -44,8 +43,9 @@ _LAST_WORDS_S: Final = 3.0
 _STOP_TIMEOUT_S: Final = 60.0
 _CLOCKED: Final = Path(__file__).with_name("clocked.py")
 _BODY: Final = """
+# Some take a while, so that faults find work in flight.
 import time
-if payload.endswith("5"): time.sleep({pause_s})
+if payload.endswith("5"): time.sleep(0.02)
 if payload.endswith("13"): ctx.fail("as planned")
 if payload.endswith("7") and ctx.attempt == 1: ctx.retry(after_s=0.01)
 return payload
@@ -188,8 +188,8 @@ class Deployment:
     def client(self, member: Member | None = None) -> Client:
         return Client((member or self.members[0]).url, self.key, TENANT, timeout_s=15)
 
-    async def start(self, pause_s: float) -> None:
-        """The daemons, the tenant and its handlers. Some jobs take `pause_s`, so that faults find work in flight."""
+    async def start(self) -> None:
+        """The daemons, the tenant and its handlers."""
         started_s = time.monotonic()
         await self.members[0].start()
         await until(lambda: is_ready(self.members[0]))
@@ -198,7 +198,7 @@ class Deployment:
         async with Client(self.members[0].url, operator_key.strip()) as operator:
             await operator.create_tenant(TENANT)
             self.key = (await operator.create_key(TENANT)).key
-        before, body = "", _BODY.format(pause_s=pause_s)
+        before, body = "", _BODY
         if self.observer:
             await asyncio.to_thread(self.observer.touch)
             before, body = _OBSERVER.format(path=str(self.observer)), _OBSERVED + body
@@ -215,9 +215,7 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(
-    form: Form, folder: Path, server: MongoServer | None, disk_bytes: int, pause_s: float
-) -> AsyncIterator[Deployment]:
+async def deployed(form: Form, folder: Path, server: MongoServer | None, disk_bytes: int) -> AsyncIterator[Deployment]:
     records, disk = folder / "records", SmallDisk(folder / "disk", disk_bytes)
     await asyncio.to_thread(records.mkdir)
     async with AsyncExitStack() as stack:
@@ -244,7 +242,7 @@ async def deployed(
         made = Deployment(form, records, members, clock)
         made.disk, made.server, made.link = None if trouble else disk, server, link
         try:
-            await made.start(pause_s)
+            await made.start()
             yield made
         except BaseException as error:
             for member in members:
