@@ -13,7 +13,7 @@ from typing import Final
 from functory.client import Client
 from tests.storm.adversary import Adversary, Recovery
 from tests.storm.checker import Verdict, judge
-from tests.storm.deployment import PROBE_TYPE, Deployment, deployed
+from tests.storm.deployment import PROBE_TYPE, Deployment, deployed, is_ready
 from tests.storm.load import JOB_TYPE
 from tests.storm.plan import Fault, Form
 from tests.storm.records import Row, Story, read_lines
@@ -72,8 +72,11 @@ async def run_storm(
         finally:
             adversary.close()
         async with deployment.client() as tenant:
+            rows = await _rows(tenant)
+            for member in deployment.members:
+                await until(partial(is_ready, member))  # by then it has also written the last line of its log
             story = await asyncio.to_thread(_read, deployment)
-            story.rows = await _rows(tenant)
+            story.rows = rows
             await _read_back(tenant, story)
             counted = await _is_counted(tenant, story)
         assert not deployment.deaths()

@@ -22,7 +22,7 @@ class Verdict:
     """Ids with a sentence each. All but the counts must be empty."""
 
     lost: dict[str, str] = field(default_factory=dict)
-    """Acknowledged, and no outcome."""
+    """Acknowledged or delivered, and no outcome."""
     unexpected: dict[str, str] = field(default_factory=dict)
     """An outcome or an execution of what nobody submitted, or with another's payload, or with a wrong outcome."""
     doubled: dict[str, str] = field(default_factory=dict)
@@ -54,6 +54,10 @@ def judge(story: Story) -> Verdict:
     for id_, payload in story.requests.acknowledged.items():
         if id_ not in rows:
             verdict.lost[id_] = f"{payload} was acknowledged and has no outcome"
+    for id_ in story.deliveries.keys() - rows.keys() - story.requests.acknowledged.keys():
+        verdict.lost[id_] = (
+            f"nobody was told about it, but it was delivered and has no outcome: {story.deliveries[id_]}"
+        )
     verdict.recovered = len(rows.keys() - story.requests.acknowledged.keys())
     if len(rows) != len(story.rows):
         verdict.outcomes["*"] = f"{len(story.rows)} rows for {len(rows)} jobs"

@@ -67,6 +67,12 @@ def test_lost() -> None:
     assert judge(made).lost.keys() == {"2"}
 
 
+def test_lost_is_also_what_was_taken_without_an_answer_and_vanished() -> None:
+    made = story()
+    run(made, "3", "s.0", 1, CALM)
+    assert judge(made).lost.keys() == {"3"}
+
+
 @pytest.mark.parametrize("payload", ["nobody's", "", "t.0"])
 def test_unexpected(payload: str) -> None:
     made = story()
