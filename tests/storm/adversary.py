@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from functory.client import ClientError, ServerUnreachable
-from tests.storm.deployment import PROBE_TYPE, Deployment, Member
+from tests.storm.deployment import PROBE_TYPE, Deployment
 from tests.storm.load import PATH
+from tests.storm.member import Member
 from tests.storm.plan import Fault, Kind
 from tests.storm.records import LineFile, Mark
 from tests.support.polling import until

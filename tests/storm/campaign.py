@@ -13,8 +13,9 @@ from typing import Final
 from functory.client import Client
 from tests.storm.adversary import Adversary, Recovery
 from tests.storm.checker import Verdict, judge
-from tests.storm.deployment import PROBE_TYPE, Deployment, deployed, is_ready
+from tests.storm.deployment import PROBE_TYPE, Deployment, deployed
 from tests.storm.load import JOB_TYPE
+from tests.storm.member import is_ready
 from tests.storm.plan import Fault, Form
 from tests.storm.records import Row, Story, read_lines
 from tests.support.command_line import clean_environ
@@ -47,41 +48,49 @@ async def run_storm(
     form: Form, faults: Sequence[Fault], jobs: int, seed: int, folder: Path, server: MongoServer | None
 ) -> Result:
     """Everything that was recorded is in `folder`/records afterwards."""
-    rate = jobs / max(1, len(faults)) / _FAULT_S
     disk_bytes = _DISK_BYTES + _DISK_BYTES_PER_JOB * jobs
     async with deployed(form, folder, server, disk_bytes) as deployment:
-        left_out: Counter[str] = Counter()
-        recoveries: list[Recovery] = []
-        adversary = Adversary(deployment, seed)
-        try:
-            async with load(deployment, seed, rate, jobs) as client:
-                for fault in faults:
-                    if fault.kind not in deployment.kinds:
-                        left_out[fault.kind] += 1
-                        continue
-                    await client.progress(jobs // (2 * len(faults)))
-                    recoveries.append(await adversary.strike(fault))
-                    assert not deployment.deaths()
-                await client.finish()
-            recoveries.append(await adversary.let_time_pass(len(faults) + 1))
-            for member in deployment.members:
-                # What it took in is then in the store.
-                await until(partial(adversary.probe, member, ack="store"))
-            async with deployment.client() as tenant:
-                await _drain(tenant)
-        finally:
-            adversary.close()
+        allowed = [fault for fault in faults if fault.kind in deployment.kinds]
+        left_out = Counter(str(fault.kind) for fault in faults if fault not in allowed)
+        recoveries = await _strike(deployment, allowed, jobs, seed)
         async with deployment.client() as tenant:
-            rows = await _rows(tenant)
-            for member in deployment.members:
-                await until(partial(is_ready, member))  # by then it has also written the last line of its log
-            story = await asyncio.to_thread(_read, deployment)
-            story.rows = rows
-            await _read_back(tenant, story)
+            story = await _tell(deployment, tenant)
             counted = await _is_counted(tenant, story)
         assert not deployment.deaths()
         verdict = await asyncio.to_thread(judge, story)
         return Result(form, verdict, story, recoveries, left_out, deployment.calm_s, counted)
+
+
+async def _strike(deployment: Deployment, faults: Sequence[Fault], jobs: int, seed: int) -> list[Recovery]:
+    """All faults, under load; then until everything that was accepted has been worked off."""
+    adversary = Adversary(deployment, seed)
+    each = jobs // max(1, len(faults))
+    try:
+        async with load(deployment, seed, each / _FAULT_S, jobs) as client:
+            recoveries = []
+            for fault in faults:
+                await client.progress(each // 2)
+                recoveries.append(await adversary.strike(fault))
+                assert not deployment.deaths()
+            await client.finish()
+        recoveries.append(await adversary.let_time_pass(len(faults) + 1))
+        for member in deployment.members:
+            await until(partial(adversary.probe, member, ack="store"))  # then all that it took in is in the store
+        async with deployment.client() as tenant:
+            await _drain(tenant)
+    finally:
+        adversary.close()
+    return recoveries
+
+
+async def _tell(deployment: Deployment, tenant: Client) -> Story:
+    rows = await _rows(tenant)
+    for member in deployment.members:
+        await until(partial(is_ready, member))  # by then it has also written the last line of its log
+    story = await asyncio.to_thread(_read, deployment)
+    story.rows = rows
+    await _read_back(tenant, story)
+    return story
 
 
 class LoadProcess:

@@ -42,7 +42,11 @@ async def test_storm(
     form: Form, server: MongoServer | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     faults = make_plan(SEED, FAULTS)[form.name]
-    result = await run_storm(form, faults, round(JOBS * form.share), SEED, tmp_path, server)
+    try:
+        result = await run_storm(form, faults, round(JOBS * form.share), SEED, tmp_path, server)
+    except BaseException as error:
+        error.add_note(f"FUNCTORY_STORM_SEED={SEED} replays it. The records are in {tmp_path / 'records'}.")
+        raise
     with capsys.disabled():
         print(summary(result, SEED))  # noqa: T201  # the figures are what a storm is run for
     is_good = result.verdict.is_good and result.counted and is_back_in_time(result)
