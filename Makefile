@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash demo serve bench bench-peers soak lock clean
+.PHONY: help setup system mongo format check lint types imports test crash storm demo serve bench bench-peers soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ test: setup system ## all tests
 
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
+
+storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 20 and 20,000); FUNCTORY_STORM_SEED replays one
+	@$(MAKE) --no-print-directory mongo
+	FUNCTORY_STORM_SEED=$${FUNCTORY_STORM_SEED:-$$(date +%s)} FUNCTORY_STORM_FAULTS=$${FUNCTORY_STORM_FAULTS:-200} \
+	  FUNCTORY_STORM_JOBS=$${FUNCTORY_STORM_JOBS:-1000000} $(BIN)/pytest -q tests/storm
 
 demo: setup system ## the whole service at work: tenants, handlers, thousands of jobs, their results
 	@$(BIN)/functory demo

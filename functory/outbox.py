@@ -98,7 +98,7 @@ class Outbox:
     def _next_batch(self) -> dict[str, list[Ending]]:
         """From every tenant the same, as far as it has so many; they stay in their lanes until they are recorded."""
         share = max(1, _BATCH // len(self._lanes))
-        return {tenant: list(islice(lane, share)) for tenant, lane in islice(self._lanes.items(), _BATCH)}
+        return {tenant: _first(lane, share) for tenant, lane in islice(self._lanes.items(), _BATCH)}
 
     def _delivered_of(self, tenant: str, endings: Sequence[Ending]) -> None:
         lane = self._lanes.pop(tenant)
@@ -117,7 +117,12 @@ class Outbox:
             self.stale += len(report.stale)
             log.warning("outbox.stale", extra={"jobs": len(report.stale), "first": report.stale[0]})
         if self._joblog is not None:
-            lines = [_log_line(ending.job, ending.release) for ending in batch if not isinstance(ending.release, Unget)]
+            stale = set(report.stale)  # an id is in a batch once
+            lines = [
+                _log_line(ending.job, ending.release)
+                for ending in batch
+                if not isinstance(ending.release, Unget) and ending.job.id not in stale
+            ]
             self._joblog.stopped(lines, self._now())
 
     async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
@@ -133,6 +138,19 @@ class Outbox:
 
     def _now(self) -> int:
         return self._clock.now_ms()
+
+
+def _first(lane: deque[Ending], count: int) -> list[Ending]:
+    """So many, up to the first job that is among them already: a daemon that lost a lease and claimed the job again may
+    end both deliveries at the same moment, and the store takes an id once in a call.
+    """
+    endings = list(islice(lane, count))
+    seen: set[str] = set()
+    for number, ending in enumerate(endings):
+        if ending.job.id in seen:
+            return endings[:number]
+        seen.add(ending.job.id)
+    return endings
 
 
 def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:

@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import logging
+import socket
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -144,14 +146,21 @@ async def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
         assert b"request_too_slow" in answer
 
 
-async def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(site: Site) -> None:
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(
+    site: Site, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
+    if how == "reset":
+        kept: socket.socket = writer.get_extra_info("socket")
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.write(head(site, "Content-Length: 10") + b"abc")
     await writer.drain()
     writer.transport.abort()
     assert await site.add("x")
     await site.intake.flush()
     assert (await site.store.get_usage("acme")).jobs == 1
+    assert "request.failed" not in caplog.messages, "it is no fault of ours, and must not fill our log"
 
 
 async def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
