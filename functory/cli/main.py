@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import functory
 from functory.cli import (
+    backup,
     completion,
     demo,
     doctor,
@@ -34,7 +35,7 @@ from runner.errors import RunnerError
 from store.errors import StoreError
 
 _NO_FILE = 8
-_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
+_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, backup, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from store.errors import NotFound
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
 from store.mongo.schema import next_number
-from store.names import FORGOTTEN_AFTER_MS, check_owner
+from store.names import FORGOTTEN_AFTER_MS, MAX_SYSIDS_SKIPPED, check_owner
 from store.values.records import Daemon
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -44,6 +44,12 @@ class Daemons(Core):
     @repeatable
     async def release_sysid(self, sysid: str) -> None:
         await self.collections.daemons.delete_one({"_id": check_owner(sysid)})
+
+    @once
+    async def forget_daemons(self, *, skip: int) -> int:
+        check_range("skip", skip, 0, MAX_SYSIDS_SKIPPED)
+        await self.collections.meta.update_one({"_id": "sysids"}, {"$inc": {"n": skip}})
+        return (await self.collections.daemons.delete_many({})).deleted_count
 
     @repeatable
     async def list_daemons(self, *, now_ms: int) -> list[Daemon]:

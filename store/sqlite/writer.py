@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from store.errors import StoreClosed
+from store.sqlite.care import keep_copy
 from store.sqlite.catalog import Catalog
 from store.sqlite.connection import as_store_error, check_library, connect_writer
 from store.sqlite.schema import migrate
@@ -91,7 +92,7 @@ class Writer:
         except apsw.Error as error:
             raise as_store_error(error, self._path) from error
         try:
-            migrate(conn, str(self._path))
+            migrate(conn, str(self._path), lambda schema: keep_copy(self._path, schema))
         except apsw.Error as error:
             conn.close()
             raise as_store_error(error, self._path) from error
