@@ -29,6 +29,7 @@ from store.protocol.jobs import JobDesk
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
 from store.protocol.tenants import TenantRegister
+from store.protocol.transfer import StoreTransfer
 from store.values.care import StoreVersion
 from store.values.histogram import Histogram
 from store.values.jobs import (
@@ -117,7 +118,17 @@ __all__ = [
 ]
 
 
-class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, DaemonRegister, TenantRegister, StoreCare, abc.ABC):
+class Store(
+    JobQueue,
+    JobDesk,
+    HandlerShelf,
+    Scoreboard,
+    DaemonRegister,
+    TenantRegister,
+    StoreCare,
+    StoreTransfer,
+    abc.ABC,
+):
     """All roles of the store on one database, and its life: `async with open_store(url) as store: ...`."""
 
     @abc.abstractmethod

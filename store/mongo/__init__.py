@@ -11,6 +11,7 @@ from store.mongo.core import repeatable
 from store.mongo.daemons import Daemons
 from store.mongo.desk import Desk
 from store.mongo.handlers import Handlers
+from store.mongo.importing import Importing
 from store.mongo.listing import Listing
 from store.mongo.releasing import Releasing
 from store.mongo.scoreboard import Scores
@@ -19,7 +20,7 @@ from store.mongo.tenants import Tenants
 __all__ = ["MongoStore", "store_from_url"]
 
 
-class MongoStore(Claiming, Releasing, Desk, Listing, Scores, Handlers, Daemons, Tenants, Care, Store):
+class MongoStore(Claiming, Releasing, Desk, Importing, Listing, Scores, Handlers, Daemons, Tenants, Care, Store):
     """The store on a MongoDB database: the one named in the URL, or `functory`."""
 
     @repeatable

@@ -1,10 +1,10 @@
 """Daemons and their sysids, numbered by a series that only grows."""
 
 from store.checks import MAX_TIME_MS, check_range, check_text, check_time
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
-from store.mongo.schema import next_number
+from store.mongo.schema import IMPORT_NOTE, next_number
 from store.names import FORGOTTEN_AFTER_MS, MAX_SYSIDS_SKIPPED, check_owner
 from store.values.records import Daemon
 
@@ -15,6 +15,11 @@ class Daemons(Core):
     @once
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         _check_lease(info, lease_ms, now_ms)
+        note = await self.collections.meta.find_one({"_id": IMPORT_NOTE})
+        if note is not None:
+            raise Conflict(
+                f"the store is being filled from {note['source']}: let `functory migrate` finish before a daemon starts"
+            )
         number = await next_number(self.collections, "sysids")
         document = {
             "_id": _base36(number),

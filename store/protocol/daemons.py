@@ -13,6 +13,7 @@ class DaemonRegister(abc.ABC):
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number).
 
+        Raises Conflict while the store is being filled from another (see begin_import).
         Records of daemons that lapsed more than FORGOTTEN_AFTER_MS ago are removed on the way.
         """
 

@@ -12,6 +12,7 @@ Read in this order:
   desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py counts
   handlers.py, daemons.py, tenants.py the other records
   care.py          the file as a whole: version, copy, check
+  exporting.py, importing.py   the content to and from another store; importnote.py how far that has come
   roles/           the verbs: arguments checked, work handed to the writer or a reader
 """
 
@@ -27,6 +28,7 @@ from store.sqlite.roles.jobs import SqliteDesk
 from store.sqlite.roles.queue import SqliteQueue
 from store.sqlite.roles.scoreboard import SqliteScoreboard
 from store.sqlite.roles.tenants import SqliteTenants
+from store.sqlite.roles.transfer import SqliteTransfer
 
 __all__ = ["SqliteStore", "store_from_url"]
 
@@ -39,6 +41,7 @@ class SqliteStore(
     SqliteDaemons,
     SqliteTenants,
     SqliteCare,
+    SqliteTransfer,
     Store,
 ):
     """All roles on one file."""

@@ -13,8 +13,9 @@ from typing import Final
 import apsw
 
 from store.errors import NotFound, StoreCorrupt, StoreFull, StoreUnavailable
+from store.sqlite import schema
 from store.sqlite.connection import as_store_error, connect_reader
-from store.sqlite.schema import MIGRATIONS, read_version
+from store.sqlite.schema import read_version
 from store.values.care import StoreVersion
 
 log = logging.getLogger("store.sqlite")
@@ -26,9 +27,9 @@ _PROBLEMS: Final = 10
 def get_version(path: Path) -> StoreVersion:
     engine = f"SQLite {apsw.sqlite_lib_version()}"
     if not path.exists():
-        return StoreVersion("sqlite", 0, len(MIGRATIONS), engine)
+        return StoreVersion("sqlite", 0, len(schema.MIGRATIONS), engine)
     with reading(path) as conn:
-        return StoreVersion("sqlite", read_version(conn, str(path)), len(MIGRATIONS), engine)
+        return StoreVersion("sqlite", read_version(conn, str(path)), len(schema.MIGRATIONS), engine)
 
 
 def copy_file(path: Path, target: Path) -> None:
@@ -75,16 +76,16 @@ def verify(path: Path, *, quick: bool) -> dict[str, int]:
         return {name: conn.execute(f'SELECT count(*) FROM "{name}"').get for name in tables}
 
 
-def keep_copy(path: Path, schema: int) -> None:
+def keep_copy(path: Path, version: int) -> None:
     """A copy beside the file before it is migrated, named after its schema: `functory.db.schema-1`. None is replaced.
 
     To be called while the write lock is held: then the copy is what the migration begins with.
     """
-    kept = path.with_name(f"{path.name}.schema-{schema}")
+    kept = path.with_name(f"{path.name}.schema-{version}")
     number = 1
     while kept.exists():
         number += 1
-        kept = path.with_name(f"{path.name}.schema-{schema}.{number}")
+        kept = path.with_name(f"{path.name}.schema-{version}.{number}")
     partial = kept.with_name(f"{kept.name}.part")
     partial.unlink(missing_ok=True)  # of a copy that a crash interrupted
     try:
@@ -94,7 +95,7 @@ def keep_copy(path: Path, schema: int) -> None:
         raise StoreFull(f"{path} must be migrated, and there is no room for a copy before: free some space") from error
     partial.rename(kept)
     _sync(kept)
-    log.warning("store.migrating", extra={"path": str(path), "schema": schema, "copy": str(kept)})
+    log.warning("store.migrating", extra={"path": str(path), "schema": version, "copy": str(kept)})
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import apsw
 from store.errors import NotFound
 from store.names import FORGOTTEN_AFTER_MS
 from store.sqlite.connection import fetch
+from store.sqlite.importnote import refuse_half_a_store
 from store.sqlite.writer import Tx
 from store.values.records import Daemon
 
@@ -13,6 +14,7 @@ _COLUMNS = "sysid, reserved, until, info, paused"
 
 
 def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
+    refuse_half_a_store(tx.conn)
     tx.conn.execute("DELETE FROM daemons WHERE until < ?", (now_ms - FORGOTTEN_AFTER_MS,))
     sql = "INSERT INTO daemons (sysid, reserved, until, info) VALUES ('', ?, ?, ?)"
     tx.conn.execute(sql, (now_ms, now_ms + lease_ms, info))

@@ -92,7 +92,7 @@ class Writer:
         except apsw.Error as error:
             raise as_store_error(error, self._path) from error
         try:
-            migrate(conn, str(self._path), lambda schema: keep_copy(self._path, schema))
+            migrate(conn, str(self._path), lambda version: keep_copy(self._path, version))
         except apsw.Error as error:
             conn.close()
             raise as_store_error(error, self._path) from error
