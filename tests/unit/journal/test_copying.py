@@ -82,6 +82,8 @@ async def test_every_line_is_in_the_copy_or_was_durable_elsewhere(tmp_path: Path
         assert before <= await lines_of(copy) | life.stored
     # As a store that was copied afterwards has it: its position may lie beyond the end of the copy.
     async with Journal(tmp_path / "copy", "c9", OPTIONS, clock=FakeClock(tick_ms=1), read_from=life.position) as copy:
+        if before <= life.stored:
+            assert copy.stats().backlog_bytes == 0, "what the store has is not waiting, whether it is there or not"
         later = set(await copy.write("acme-x", ["later"]))
         assert (before - life.stored) | later <= await lines_of(copy)
 
