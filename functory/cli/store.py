@@ -1,13 +1,15 @@
-"""`functory store version | verify`: the store as a whole, without a daemon."""
+"""`functory store version | verify | fork`: the store as a whole, without a daemon."""
 
 import argparse
 import asyncio
 import json
 
 import functory
+from functory.backup.restoring import part_from_past
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
+from functory.errors import Missing
 from functory.migration import label_of
 from store.base import StoreVersion
 from store.url import open_store
@@ -23,7 +25,15 @@ def add_commands(commands: Commands) -> None:
     verify = actions.add_parser("verify", help="look for damage, and count records; may take long")
     verify.add_argument("--quick", action="store_true", help="without comparing indexes with what they index")
     verify.set_defaults(run=run_verify)
-    for action in (version, verify):
+    fork = actions.add_parser(
+        "fork",
+        help="after a store was restored by other means than ours: forget its daemons and leave sysids out",
+        description="A copy of a store would give its daemons the sysids that the original gave after the copy was"
+        " made, and ids of jobs could repeat. `functory restore` sees to that by itself; after a restore of MongoDB,"
+        " or of a file by hand, run this once before the first daemon starts.",
+    )
+    fork.set_defaults(run=run_fork)
+    for action in (version, verify, fork):
         action.add_argument("--json", action="store_true", help="one JSON object")
         add_settings(action)
 
@@ -49,6 +59,23 @@ def _verdict(version: StoreVersion) -> str:
     if version.schema < version.known:
         return "The store is older: the next start migrates it, and keeps a copy of it as it is."
     return "They fit."
+
+
+def run_fork(arguments: argparse.Namespace) -> int:
+    url = config_of(arguments).settings.store_url
+    forgotten = asyncio.run(_fork(url))
+    if arguments.json:
+        print(json.dumps({"forgotten": forgotten}))
+    else:
+        print(f"{label_of(url)} has a life of its own now; {forgotten} daemons of the old one are forgotten")
+    return 0
+
+
+async def _fork(url: str) -> int:
+    if (await open_store(url).get_version()).schema == 0:
+        raise Missing(f"there is no store at {label_of(url)}")
+    async with open_store(url) as store:
+        return await part_from_past(store)
 
 
 def run_verify(arguments: argparse.Namespace) -> int:

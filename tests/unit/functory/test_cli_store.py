@@ -143,6 +143,18 @@ def test_the_version_of_a_store(source: Path, tmp_path: Path, capsys: Capture, m
     assert (status, "too new" in out) == (1, True)
 
 
+def test_a_store_that_was_copied_by_hand_gets_a_life_of_its_own(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    async def next_sysid() -> int:
+        async with SqliteStore(source) as store:
+            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=T0)).sysid, 36)
+
+    before = asyncio.run(next_sysid())
+    status, out, _ = run(capsys, "store", "fork", "--store", url(source))
+    assert (status, "1 daemons of the old one are forgotten" in out) == (0, True)
+    assert asyncio.run(next_sysid()) > before + 1
+    assert run(capsys, "store", "fork", "--store", url(tmp_path / "none.db"))[0] == 4
+
+
 def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "no damage found" in out) == (0, True)
