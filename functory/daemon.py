@@ -19,6 +19,7 @@ from typing import Any
 
 import functory
 from functory.backlog import Backlog
+from functory.backup.layout import require_whole
 from functory.config import Settings
 from functory.endings import Waiters
 from functory.errors import DaemonFailed
@@ -72,6 +73,7 @@ class Daemon:
     async def _open(self) -> None:
         settings = self.settings
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(require_whole, settings.data_dir)
         self.store = await self._stack.enter_async_context(open_store(settings.store_url))
         await self._take_sysid(self.store)
         reader = await asyncio.to_thread(_identity, settings.journal_dir)

@@ -22,12 +22,15 @@ import abc
 from types import TracebackType
 from typing import Self
 
+from store.protocol.care import StoreCare
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobDesk
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
 from store.protocol.tenants import TenantRegister
+from store.protocol.transfer import StoreTransfer
+from store.values.care import StoreVersion
 from store.values.histogram import Histogram
 from store.values.jobs import (
     FINAL_CODES,
@@ -105,6 +108,7 @@ __all__ = [
     "RenewReport",
     "Retry",
     "Store",
+    "StoreVersion",
     "Tenant",
     "TypeCounters",
     "Unget",
@@ -114,7 +118,17 @@ __all__ = [
 ]
 
 
-class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, DaemonRegister, TenantRegister, abc.ABC):
+class Store(
+    JobQueue,
+    JobDesk,
+    HandlerShelf,
+    Scoreboard,
+    DaemonRegister,
+    TenantRegister,
+    StoreCare,
+    StoreTransfer,
+    abc.ABC,
+):
     """All roles of the store on one database, and its life: `async with open_store(url) as store: ...`."""
 
     @abc.abstractmethod

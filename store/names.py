@@ -34,6 +34,9 @@ DONE_OFFSET_MS: Final = 31_556_952_000_000
 FORGOTTEN_AFTER_MS: Final = 30 * 86_400_000
 """A daemon whose lease on its sysid lapsed so long ago will not come back: its record is removed."""
 
+MAX_SYSIDS_SKIPPED: Final = 36**5
+"""Sysids have up to 8 base-36 digits: there is room for tens of thousands of such leaps."""
+
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _JOB_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")

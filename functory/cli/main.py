@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import functory
 from functory.cli import (
+    backup,
     completion,
     demo,
     doctor,
@@ -20,9 +21,11 @@ from functory.cli import (
     invoke,
     jobs,
     journal,
+    migrate,
     scoreboard,
     serve,
     settings,
+    store,
     tenants,
 )
 from functory.client import ClientError, ServerUnreachable
@@ -34,7 +37,22 @@ from runner.errors import RunnerError
 from store.errors import StoreError
 
 _NO_FILE = 8
-_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
+_GROUPS = (
+    serve,
+    demo,
+    tenants,
+    handlers,
+    jobs,
+    scoreboard,
+    invoke,
+    doctor,
+    settings,
+    journal,
+    backup,
+    migrate,
+    store,
+    completion,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,8 @@ Read in this order:
   endings.py       outcomes and what follows for relatives; moves.py the steps they share; expire.py upkeep
   desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py counts
   handlers.py, daemons.py, tenants.py the other records
+  care.py          the file as a whole: version, copy, check
+  exporting.py, importing.py   the content to and from another store; importnote.py how far that has come
   roles/           the verbs: arguments checked, work handed to the writer or a reader
 """
 
@@ -19,18 +21,33 @@ from urllib.parse import unquote, urlsplit
 
 from store.base import Store
 from store.errors import UnsupportedStore
+from store.sqlite.roles.care import SqliteCare
 from store.sqlite.roles.daemons import SqliteDaemons
 from store.sqlite.roles.handlers import SqliteHandlers
 from store.sqlite.roles.jobs import SqliteDesk
 from store.sqlite.roles.queue import SqliteQueue
 from store.sqlite.roles.scoreboard import SqliteScoreboard
 from store.sqlite.roles.tenants import SqliteTenants
+from store.sqlite.roles.transfer import SqliteTransfer
 
 __all__ = ["SqliteStore", "store_from_url"]
 
 
-class SqliteStore(SqliteQueue, SqliteDesk, SqliteHandlers, SqliteScoreboard, SqliteDaemons, SqliteTenants, Store):
+class SqliteStore(
+    SqliteQueue,
+    SqliteDesk,
+    SqliteHandlers,
+    SqliteScoreboard,
+    SqliteDaemons,
+    SqliteTenants,
+    SqliteCare,
+    SqliteTransfer,
+    Store,
+):
     """All roles on one file."""
+
+    def at(self, path: Path) -> Store:
+        return SqliteStore(path)
 
 
 def store_from_url(url: str) -> Store:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from store.errors import StoreClosed
+from store.sqlite.care import keep_copy
 from store.sqlite.catalog import Catalog
 from store.sqlite.connection import as_store_error, check_library, connect_writer
 from store.sqlite.line import Line
@@ -98,7 +99,7 @@ class Writer:
         except apsw.Error as error:
             raise as_store_error(error, self._path) from error
         try:
-            migrate(conn, str(self._path))
+            migrate(conn, str(self._path), lambda version: keep_copy(self._path, version))
         except apsw.Error as error:
             conn.close()
             raise as_store_error(error, self._path) from error
