@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from functory.joblog import JobLog, Stopped
+from functory.progress import Progress
 from journal import Clock, Journal, JournalUnavailable
 from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Job, Rearm, Release, Retry, Store, Unget
@@ -45,6 +46,7 @@ class Outbox:
         *,
         owner: str,
         on_released: Callable[[Sequence[Ending]], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -52,6 +54,7 @@ class Outbox:
         self._clock = clock
         self._owner = owner
         self._on_released = on_released
+        self._progress = progress
         self._joblog = joblog
         self._endings: list[Ending] = []
         self._news = asyncio.Event()
@@ -103,7 +106,8 @@ class Outbox:
         has_failed = False
         while True:
             try:
-                return await call()
+                with self._progress.step("outbox"):
+                    return await call()
             except (StoreUnavailable, JournalUnavailable) as error:
                 if not has_failed:
                     log.warning("outbox.waiting", extra={"reason": str(error)})

@@ -17,6 +17,7 @@ from functory.cli import (
     demo,
     doctor,
     handlers,
+    health,
     invoke,
     jobs,
     journal,
@@ -34,7 +35,7 @@ from runner.errors import RunnerError
 from store.errors import StoreError
 
 _NO_FILE = 8
-_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
+_GROUPS = (serve, health, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
