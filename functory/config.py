@@ -226,13 +226,15 @@ def _from_environment(environ: Mapping[str, str], known: Mapping[str, object]) -
 
 
 def _from_credentials(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:
-    """What systemd's LoadCredential= and its like hand over: one file per secret, for this service alone to read."""
+    """What systemd's LoadCredential= and its like hand over: one file per secret, for this service alone to read.
+
+    An empty one counts as none: a unit can name a credential that the operator need not have.
+    """
     if not environ.get(CREDENTIALS_VARIABLE):
         return {}
     paths = {name: Path(environ[CREDENTIALS_VARIABLE], CREDENTIAL_PREFIX + name) for name in known}
-    return {
-        name: Source(_value_in(path, name), f"credential {path.name}") for name, path in paths.items() if path.exists()
-    }
+    texts = {name: _value_in(path, name) for name, path in paths.items() if path.exists()}
+    return {name: Source(text, f"credential {paths[name].name}") for name, text in texts.items() if text}
 
 
 def _value_in(path: Path, what: str) -> str:
