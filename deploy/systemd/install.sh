@@ -48,12 +48,11 @@ if [ ! -e "$release/.complete" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     pip="-m pip --disable-pip-version-check --quiet"
-    "$python" -m venv "$work/build"
+    "$python" -m venv "$release"
     # shellcheck disable=SC2086  # words of a command
     {
-        "$work/build/bin/python" $pip install --require-hashes -r "$source/requirements-build.lock"
-        "$work/build/bin/python" $pip wheel --no-deps --no-build-isolation --wheel-dir "$work" "$source"
-        "$python" -m venv "$release"
+        "$release/bin/python" $pip install --require-hashes --target "$work/build" -r "$source/requirements-build.lock"
+        PYTHONPATH=$work/build "$release/bin/python" $pip wheel --no-deps --no-build-isolation --wheel-dir "$work" "$source"
         "$release/bin/python" $pip install --require-hashes -r "$source/requirements.lock"
         "$release/bin/python" $pip install --no-deps --no-index "$work"/functory-*.whl
     }

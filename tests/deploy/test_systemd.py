@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,10 +107,10 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     machine = Installed(tmp_path_factory.mktemp("machine"))
     machine.run("install.sh")
-    yield machine
+    return machine
 
 
 @pytest.mark.slow
