@@ -44,6 +44,8 @@ from store.url import open_store
 log = logging.getLogger("functory.daemon")
 
 _SYSID_LEASES = 4
+_STALLED_S = 150.0
+"""A loop that is in one step for longer makes the daemon not live: over twice what a call to the store may take."""
 
 
 class Daemon:
@@ -275,7 +277,9 @@ class Daemon:
         self.execute.wake()
 
     def health(self) -> Health:
+        stalled = self.stalled(_STALLED_S)
         problems = {
+            "stalled": f"no progress in {', '.join(stalled)}" if stalled else "",
             "journal": self.journal.stats().trouble,
             "store": self._store_trouble,
             "isolation": self._isolation.refusal,
@@ -284,7 +288,7 @@ class Daemon:
         }
         problems = {name: text for name, text in problems.items() if text}
         return Health(
-            is_live=True,
+            is_live=not stalled,
             is_ready=not problems.keys() & {"journal", "stopping"},
             isolation=self._isolation.level.name,
             problems=problems,
