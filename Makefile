@@ -76,6 +76,8 @@ lock: setup ## pin runtime and development dependencies with hashes
 	  --no-header --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --custom-compile-command "make lock" pyproject.toml --group dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --custom-compile-command "make lock" --group build -o requirements-build.lock
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) .cache .hypothesis bench/results

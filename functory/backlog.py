@@ -15,6 +15,7 @@ from typing import Final
 
 from functory.jobattributes import PLAIN, JobOptions, new_job, to_attributes
 from functory.joblog import JobLog
+from functory.progress import Progress
 from journal import Clock, Journal, Record
 from store.base import NewJob, Store
 from store.errors import StoreUnavailable
@@ -39,12 +40,14 @@ class Backlog:
         clock: Clock,
         *,
         on_added: Callable[[], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._journal = journal
         self._store = store
         self._clock = clock
         self._on_added = on_added
+        self._progress = progress
         self._joblog = joblog
         self._floor = journal.take_ids(1)[0]
         """Lines below are of an earlier life, and nobody knows whose they are: until they are read, all wait."""
@@ -117,7 +120,8 @@ class Backlog:
             self._news.clear()
             while self._boarding:
                 jobs = self._boarding[:_STEP]
-                await self._carry(jobs)
+                with self._progress.step("backlog"):
+                    await self._carry(jobs)
                 del self._boarding[: len(jobs)]
                 for jobtype, count in Counter([job.jobtype for job in jobs]).items():
                     self._boarding_of[_tenant(jobtype)] -= count

@@ -15,6 +15,7 @@ from typing import Final
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of, retry_policy
+from functory.progress import Progress
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
 from handlers.errors import HandlerError
@@ -47,6 +48,7 @@ class Execute:
         lease_s: float,
         poll_s: float,
         retry: RetryPolicy,
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -59,6 +61,7 @@ class Execute:
         self._lease_ms = round(lease_s * 1000)
         self._poll_s = poll_s
         self._retry = retry
+        self._progress = progress
         self._joblog = joblog
         self._handlers = HandlerCache(store)
         self._versions: dict[str, int] = {}
@@ -151,7 +154,8 @@ class Execute:
     async def _fill_slots(self) -> None:
         if not self._may_start():
             return
-        await self._look()
+        with self._progress.step("execute"):
+            await self._look()
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
@@ -189,9 +193,10 @@ class Execute:
             handler = await self._handlers.get(jobtype, version)
             if handler is not None:
                 now_ms = self._clock.now_ms()
-                jobs = await self._store.get_waiting_jobs(
-                    jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
-                )
+                with self._progress.step("execute"):
+                    jobs = await self._store.get_waiting_jobs(
+                        jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                    )
                 self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)

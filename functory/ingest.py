@@ -19,7 +19,8 @@ import aiofiles
 from functory.backlog import Backlog
 from functory.jobattributes import PLAIN, JobOptions, to_new_job, to_new_jobs
 from functory.joblog import JobLog
-from journal import Clock, Journal, Position, Record, Reservation
+from functory.progress import Progress
+from journal import Clock, Journal, Position, Record, Reservation, parse_id
 from store.base import JournalPosition, Store
 from store.errors import StoreUnavailable
 
@@ -48,6 +49,7 @@ class Ingest:
         reader: str,
         rejects: Path,
         on_added: Callable[[], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._backlog = backlog
@@ -57,11 +59,20 @@ class Ingest:
         self._reader = reader
         self._rejects = rejects
         self._on_added = on_added
+        self._progress = progress
         self._joblog = joblog
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self.trouble = ""
         """Why the store does not take lines now; empty when it does."""
+        self._oldest_ms: int | None = None
+        """When the oldest line was written that was read last and is not known to be in the store."""
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest line that is not in the store."""
+        if self._oldest_ms is None or self._journal.read_point >= self._journal.write_point:
+            return 0
+        return max(0, now_ms - self._oldest_ms)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -74,7 +85,8 @@ class Ingest:
                 self._settle()
                 continue
             try:
-                await self._move(reservation)
+                with self._progress.step("ingest"):
+                    await self._move(reservation)
             except StoreUnavailable as error:
                 await self._journal.read_cancel(reservation)
                 self._fail(error)
@@ -110,6 +122,7 @@ class Ingest:
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
         new = self._backlog.still_to_add(records)
+        self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
         end = reservation.span.end
         position = JournalPosition(self._reader, str(end.segment), end.offset, end.line)
@@ -126,6 +139,7 @@ class Ingest:
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:
         """Some line of the batch is not acceptable: find it, keep it aside, let the others through."""
         for record in records:
+            self._progress.beat("ingest")
             try:
                 await self._store.add_jobs([to_new_job(record, now_ms)], now_ms=now_ms)
             except ValueError as error:

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from functory.backlog import Backlog
 from functory.joblog import JobLog, Stopped
+from functory.progress import Progress
 from journal import Clock, JournalUnavailable
 from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Job, Rearm, Release, Retry, Store, Unget
@@ -50,6 +51,7 @@ class Outbox:
         *,
         owner: str,
         on_released: Callable[[Sequence[Ending]], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -57,6 +59,7 @@ class Outbox:
         self._clock = clock
         self._owner = owner
         self._on_released = on_released
+        self._progress = progress
         self._joblog = joblog
         self._lanes: dict[str, deque[Ending]] = {}
         """What waits, by tenant; the first gets its turn next."""
@@ -129,7 +132,8 @@ class Outbox:
         has_failed = False
         while True:
             try:
-                return await call()
+                with self._progress.step("outbox"):
+                    return await call()
             except (StoreUnavailable, JournalUnavailable) as error:
                 if not has_failed:
                     log.warning("outbox.waiting", extra={"reason": str(error)})

@@ -18,6 +18,7 @@ from functory.cli import (
     demo,
     doctor,
     handlers,
+    health,
     invoke,
     jobs,
     journal,
@@ -39,6 +40,7 @@ from store.errors import StoreError
 _NO_FILE = 8
 _GROUPS = (
     serve,
+    health,
     demo,
     tenants,
     handlers,

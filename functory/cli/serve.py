@@ -10,6 +10,7 @@ from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Settings
 from functory.logs import configure_logging
+from functory.notify import Notifier
 from functory.processes import run_processes
 from functory.serving import Server
 
@@ -24,15 +25,17 @@ def run_serve(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
     os.umask(0o077)  # whatever a daemon writes is its owner's business
     configure_logging(settings.log_style, settings.log_level)
+    notifier = Notifier.from_environment()
     if settings.processes > 1:
-        return asyncio.run(run_processes(settings.processes, sys.argv[sys.argv.index("serve") + 1 :]))
-    asyncio.run(serve(settings))
+        given = sys.argv[sys.argv.index("serve") + 1 :]
+        return asyncio.run(run_processes(settings.processes, given, settings.status_port, notifier))
+    asyncio.run(serve(settings, notifier))
     return 0
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     """Until SIGTERM or SIGINT; a second one hurries."""
-    server = Server(settings)
+    server = Server(settings, notifier)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.quit)

@@ -52,7 +52,7 @@ def json_answer(value: object, status: int = 200) -> web.Response:
     return json_bytes(_ENCODER.encode(value), status)
 
 
-def error_answer(error: BaseException, request_id: str) -> web.Response:
+def error_answer(error: BaseException, request_id: str, client: str) -> web.Response:
     """The answer for anything that was raised. Faults of ours are logged, with their trace if nobody foresaw them."""
     status = status_of(error)
     code = code_of(error)
@@ -62,7 +62,13 @@ def error_answer(error: BaseException, request_id: str) -> web.Response:
         log.log(
             logging.WARNING if foreseen else logging.ERROR,
             "request.failed",
-            extra={"request": request_id, "code": code, "reason": message, "kind": type(error).__name__},
+            extra={
+                "request": request_id,
+                "client": client,
+                "code": code,
+                "reason": message,
+                "kind": type(error).__name__,
+            },
             exc_info=None if foreseen else error,
         )
         message = _HIDDEN.get(status, _HIDDEN[500])

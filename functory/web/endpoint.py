@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from functory.errors import BadRequest, InvalidInput, Unauthorized
+from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -20,6 +21,7 @@ from functory.web.answers import json_answer
 from functory.web.body import read_body
 from functory.web.buckets import RequestBuckets
 from functory.web.edge import Edge, Params
+from functory.web.forwarded import client_of
 from functory.web.metrics import RequestCounts
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
@@ -86,6 +88,7 @@ class Endpoint:
         self._web = web_
         self._route = route
         self._is_of_tenant = route.is_of_tenant
+        self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
         self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
@@ -100,6 +103,8 @@ class Endpoint:
     async def _answer(self, request: web.Request, params: Params) -> web.StreamResponse:
         route = self._route
         call = Call(self._web, request, params, await self._admit(request, params))
+        if self._may_be_audited:
+            CLIENT.set(client_of(request, self._web.settings.trusted_proxies).address)
         given: dict[str, Any] = {}
         if route.query is not None:
             given["query"] = self._query(request)

@@ -11,6 +11,7 @@ import pytest
 from functory.backlog import Backlog
 from functory.ingest import Ingest
 from functory.jobattributes import JobOptions
+from functory.progress import Progress
 from journal import Journal, SystemClock
 from store.base import Store
 from store.errors import StoreUnavailable
@@ -27,9 +28,17 @@ class Intake:
         self.store = store
         self.added: list[str] = []
         self.passed = asyncio.Event()
-        self.backlog = Backlog(journal, store, SystemClock(), on_added=self.passed.set)
+        progress = Progress(SystemClock().monotonic_s)
+        self.backlog = Backlog(journal, store, SystemClock(), on_added=self.passed.set, progress=progress)
         self.ingest = Ingest(
-            journal, store, SystemClock(), backlog=self.backlog, reader="test", rejects=rejects, on_added=lambda: None
+            journal,
+            store,
+            SystemClock(),
+            backlog=self.backlog,
+            reader="test",
+            rejects=rejects,
+            on_added=lambda: None,
+            progress=progress,
         )
         self.tasks = [asyncio.create_task(self.backlog.run())]
         real = store.add_jobs

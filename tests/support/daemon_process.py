@@ -153,14 +153,19 @@ def serve_command(data_dir: Path, settings: Mapping[str, str]) -> list[str]:
 
 @asynccontextmanager
 async def daemon(
-    data_dir: Path, settings: Mapping[str, str] | None = None, **more: str
+    data_dir: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    **more: str,
 ) -> AsyncIterator[DaemonProcess]:
     """A daemon that listens. Settings are named as in `functory.toml`; quick ones and no sandbox are the defaults."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "functory", *serve_command(data_dir, {**(settings or {}), **more}),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env=clean_environ() | {"TMPDIR": str(data_dir.parent)},  # what a killed one leaves is removed with the test's
+        # What a killed one leaves is removed with the test's.
+        env=clean_environ() | {"TMPDIR": str(data_dir.parent)} | dict(environ or {}),
         cwd=data_dir.parent,
     )  # fmt: skip
     running = DaemonProcess(process, data_dir)
