@@ -22,9 +22,11 @@ import abc
 from types import TracebackType
 from typing import Self
 
+from store.protocol.activity import Activity
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobDesk
+from store.protocol.notes import NoteBoard
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
 from store.protocol.tenants import TenantRegister
@@ -67,7 +69,7 @@ from store.values.records import (
     RateState,
     Tenant,
 )
-from store.values.scoreboard import RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
 
 __all__ = [
     "FINAL_CODES",
@@ -82,6 +84,7 @@ __all__ = [
     "CreateReport",
     "Daemon",
     "DeleteReport",
+    "EndedSum",
     "ExpireReport",
     "FailureGroup",
     "Handler",
@@ -114,7 +117,7 @@ __all__ = [
 ]
 
 
-class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, DaemonRegister, TenantRegister, abc.ABC):
+class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, Activity, DaemonRegister, TenantRegister, NoteBoard, abc.ABC):
     """All roles of the store on one database, and its life: `async with open_store(url) as store: ...`."""
 
     @abc.abstractmethod
