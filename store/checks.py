@@ -16,6 +16,7 @@ from store.names import (
     PRIORITIES,
     check_batch,
     check_job_id,
+    check_jobtype,
     check_label,
     check_tenant,
     is_job_id,
@@ -40,11 +41,20 @@ def check_time(what: str, time_ms: int) -> int:
     return time_ms
 
 
-def check_buckets(width_ms: int, since_ms: int, until_ms: int) -> None:
+def check_buckets(tenant: str | None, width_ms: int, since_ms: int, until_ms: int) -> None:
+    if tenant is not None:
+        check_tenant(tenant)
     if width_ms not in RESOLUTIONS:
         raise InvalidValue(f"buckets of {width_ms} ms are not kept, only {sorted(RESOLUTIONS)}")
     if (until_ms - since_ms) // width_ms > MAX_BUCKETS:
         raise InvalidValue(f"more than {MAX_BUCKETS} buckets of {width_ms} ms in one call")
+
+
+def check_type_buckets(tenant: str, jobtypes: Sequence[str], width_ms: int, since_ms: int, until_ms: int) -> list[str]:
+    """The jobtypes, if all are the tenant's and not too many."""
+    check_buckets(tenant, width_ms, since_ms, until_ms)
+    check_batch("jobtypes", len(jobtypes))
+    return [check_jobtype(tenant, jobtype) for jobtype in jobtypes]
 
 
 def check_note(key: str, value: bytes = b"") -> None:

@@ -11,21 +11,19 @@ class Activity(abc.ABC):
 
     @abc.abstractmethod
     async def get_type_buckets(
-        self,
-        tenant: str,
-        jobtypes: Sequence[str],
-        *,
-        width_ms: int,
-        since_ms: int,
-        until_ms: int,
-        histograms: bool = True,
+        self, tenant: str, jobtypes: Sequence[str], *, width_ms: int, since_ms: int, until_ms: int
     ) -> list[Bucket]:
         """As get_buckets, of these jobtypes alone, whatever else the tenant has, in order of (start, jobtype).
 
-        With histograms False, duration and wait of the answer are empty, which makes it several times cheaper.
         Raises InvalidValue: a jobtype of another tenant, more than MAX_BATCH of them, a width that is not kept, more
         than MAX_BUCKETS buckets of time. Cost: one seek per jobtype and bucket of time.
         """
+
+    @abc.abstractmethod
+    async def get_type_counts(
+        self, tenant: str, jobtypes: Sequence[str], *, width_ms: int, since_ms: int, until_ms: int
+    ) -> dict[str, dict[int, EndedSum]]:
+        """The same without histograms, by jobtype and start: several times cheaper."""
 
     @abc.abstractmethod
     async def sum_by_start(

@@ -1,7 +1,8 @@
 """Buckets of chosen types, and sums over buckets: what pages show."""
 
 import json
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import apsw
 
@@ -14,27 +15,35 @@ _SUMS: Final = ", ".join(f"sum({column})" for column in _COUNTS.split(", "))
 
 
 def get_type_buckets(
-    conn: apsw.Connection, jobtypes: list[str], width_ms: int, since_ms: int, until_ms: int, *, histograms: bool
+    conn: apsw.Connection, jobtypes: list[str], width_ms: int, since_ms: int, until_ms: int
 ) -> list[Bucket]:
+    return [
+        Bucket._make((*row[:10], Histogram.decode(row[10]), Histogram.decode(row[11])))
+        for row in _of_types(conn, f"{_COUNTS}, b.duration, b.wait", jobtypes, width_ms, since_ms, until_ms)
+    ]
+
+
+def get_type_counts(
+    conn: apsw.Connection, jobtypes: list[str], width_ms: int, since_ms: int, until_ms: int
+) -> dict[str, dict[int, EndedSum]]:
+    found: dict[str, dict[int, EndedSum]] = {}
+    for jobtype, start, _, *counts in _of_types(conn, _COUNTS, jobtypes, width_ms, since_ms, until_ms):
+        found.setdefault(jobtype, {})[start] = EndedSum._make(counts)
+    return found
+
+
+def _of_types(
+    conn: apsw.Connection, columns: str, jobtypes: list[str], width_ms: int, since_ms: int, until_ms: int
+) -> Iterator[tuple[Any, ...]]:
     """One statement per bucket of time: the key of the table is (width, start, type), so each type is one seek."""
-    found = fetch(
-        conn, "SELECT type, jobtype FROM types WHERE jobtype IN (SELECT value FROM json_each(?))", (_json(jobtypes),)
-    )
-    names = dict(found)
-    numbers = _json(sorted(names))
-    columns = f"{_COUNTS}, b.duration, b.wait" if histograms else _COUNTS
+    sql = "SELECT type FROM types WHERE jobtype IN (SELECT value FROM json_each(?))"
+    numbers = json.dumps([number for (number,) in fetch(conn, sql, (json.dumps(jobtypes),))])
     sql = (
-        f"SELECT b.type, b.start, b.width, {columns} FROM buckets b"
-        " WHERE b.width = ? AND b.start = ? AND b.type IN (SELECT value FROM json_each(?))"
+        f"SELECT t.jobtype, b.start, b.width, {columns} FROM buckets b JOIN types t ON t.type = b.type"
+        " WHERE b.width = ? AND b.start = ? AND b.type IN (SELECT value FROM json_each(?)) ORDER BY t.jobtype"
     )
-    buckets = []
     for start in range(-(-since_ms // width_ms) * width_ms, until_ms, width_ms):
-        here = []
-        for number, *row in conn.execute(sql, (width_ms, start, numbers)):
-            cells = (Histogram.decode(row[9]), Histogram.decode(row[10])) if histograms else (Histogram(), Histogram())
-            here.append(Bucket._make((names[number], *row[:9], *cells)))
-        buckets += sorted(here, key=lambda bucket: bucket.jobtype)
-    return buckets
+        yield from conn.execute(sql, (width_ms, start, numbers))
 
 
 def sum_by_start(
@@ -42,8 +51,8 @@ def sum_by_start(
 ) -> dict[int, EndedSum]:
     rows = fetch(
         conn,
-        f"SELECT b.start, {_SUMS} FROM buckets b JOIN types t ON t.type = b.type WHERE b.width = ?1 AND b.start >= ?2"
-        " AND b.start < ?3 AND (?4 IS NULL OR t.tenant = ?4) GROUP BY b.start",
+        f"SELECT b.start, {_SUMS} FROM buckets b WHERE b.width = ?1 AND b.start >= ?2 AND b.start < ?3"
+        " AND (?4 IS NULL OR b.type IN (SELECT type FROM types WHERE tenant = ?4)) GROUP BY b.start",
         (width_ms, since_ms, until_ms, tenant),
     )
     return {start: EndedSum(*counts) for start, *counts in rows}
@@ -54,12 +63,9 @@ def sum_by_type(
 ) -> dict[str, EndedSum]:
     rows = fetch(
         conn,
-        f"SELECT t.jobtype, {_SUMS} FROM buckets b JOIN types t ON t.type = b.type WHERE b.width = ?1 AND b.start >= ?2"
-        " AND b.start < ?3 AND (?4 IS NULL OR t.tenant = ?4) GROUP BY b.type",
+        f"SELECT (SELECT jobtype FROM types WHERE type = b.type), {_SUMS} FROM buckets b"
+        " WHERE b.width = ?1 AND b.start >= ?2 AND b.start < ?3"
+        " AND (?4 IS NULL OR b.type IN (SELECT type FROM types WHERE tenant = ?4)) GROUP BY b.type",
         (width_ms, since_ms, until_ms, tenant),
     )
     return {jobtype: EndedSum(*counts) for jobtype, *counts in rows}
-
-
-def _json(values: list[str] | list[int]) -> str:
-    return json.dumps(values)

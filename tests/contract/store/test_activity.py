@@ -7,7 +7,6 @@ import pytest
 from store.base import Code, EndedSum, Store
 from store.errors import InvalidValue
 from store.names import MAX_BATCH
-from store.values.histogram import Histogram
 from store.values.scoreboard import HOUR_MS, MINUTE_MS
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_job
 
@@ -41,10 +40,11 @@ async def test_buckets_of_chosen_types_are_those_of_all_types(store: Store) -> N
     chosen = await store.get_type_buckets(TENANT, ["acme-c", "acme-a", "acme-never"], **window)
     assert chosen == [bucket for bucket in everything if bucket.jobtype != "acme-b"]
     assert len(chosen) == 4
-    short = await store.get_type_buckets(TENANT, ["acme-a"], **window, histograms=False)
-    assert short == [
-        bucket._replace(duration=Histogram(), wait=Histogram()) for bucket in chosen if bucket.jobtype == "acme-a"
-    ]
+    counts = await store.get_type_counts(TENANT, ["acme-a", "acme-never"], **window)
+    assert counts == {
+        "acme-a": {bucket.start_ms: EndedSum(*bucket[3:10]) for bucket in chosen if bucket.jobtype == "acme-a"}
+    }
+    assert await store.get_type_counts(TENANT, [], **window) == {}
     assert await store.get_type_buckets(TENANT, [], **window) == []
 
 
@@ -77,11 +77,11 @@ async def test_sums_by_time_and_by_type(store: Store) -> None:
 
 async def test_other_tenants_and_too_much_are_refused(store: Store) -> None:
     window: dict[str, Any] = {"width_ms": MINUTE_MS, "since_ms": START, "until_ms": END}
-    with pytest.raises(InvalidValue):
-        await store.get_type_buckets(TENANT, ["other-a"], **window)
-    with pytest.raises(InvalidValue):
-        await store.get_type_buckets(TENANT, ["acme-a"] * (MAX_BATCH + 1), **window)
-    for wrong in ({"width_ms": 5000}, {"until_ms": START + 2000 * MINUTE_MS}):
-        for verb in (store.sum_by_start, store.sum_by_type):
+    for verb in (store.get_type_buckets, store.get_type_counts):
+        for jobtypes in (["acme-a", "other-a"], ["acme-a"] * (MAX_BATCH + 1)):
             with pytest.raises(InvalidValue):
-                await verb(TENANT, **(window | wrong))
+                await verb(TENANT, jobtypes, **window)
+    for wrong in ({"width_ms": 5000}, {"until_ms": START + 2000 * MINUTE_MS}):
+        for sums in (store.sum_by_start, store.sum_by_type):
+            with pytest.raises(InvalidValue):
+                await sums(TENANT, **(window | wrong))
