@@ -39,7 +39,8 @@ class Server:
                 now_ms=self._daemon.clock.now_ms,
             )
             await self._keep_operator_key(service)
-            app = make_app(service, WebSettings(host=self._settings.host, port=self._settings.port))
+            settings = self._settings
+            app = make_app(service, WebSettings(host=settings.host, port=settings.port, public_url=settings.public_url))
             self._listener = Listener(app, sockets=self._sockets())
             if self._settings.role != "run":
                 await self._listener.start()
@@ -60,7 +61,7 @@ class Server:
         if self._settings.role == "run":
             return f"Functory runs jobs of {self._settings.store_url}"
         address = f"http://{self._settings.host}:{self._listener.port}"
-        return f"Functory listens on {address}  (API: /docs, stop: Ctrl-C)\n{self._key_note}"
+        return f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)\n{self._key_note}"
 
     async def _keep_operator_key(self, service: Service) -> None:
         """First start of a store: make a key for the operator, and keep it where only the owner can read it."""

@@ -16,6 +16,7 @@ from functory.web.elsewhere import Elsewhere
 from functory.web.endpoint import Endpoint, Web
 from functory.web.metrics import RequestCounts
 from functory.web.openapi import build_openapi
+from functory.web.pages.mount import mount_pages
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
 
@@ -52,5 +53,6 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
         app.router.add_route(route.method, route.path, endpoint.__call__)
         if route.call is jobs.add_jobs:
             app[ADD_JOBS] = endpoint
+    mount_pages(app, state)
     app.router.add_route("*", "/{path:.*}", Elsewhere(state).__call__)
     return app

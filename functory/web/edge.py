@@ -42,8 +42,10 @@ class Edge:
         params: Params,
         call: Callable[[web.Request, Params], Awaitable[web.StreamResponse]],
         path: str,
+        trouble: Callable[[Exception, str], web.StreamResponse] = error_answer,
     ) -> web.StreamResponse:
-        """Call, and answer with what it answers or with the error that it raises. `path` is what is counted."""
+        """Call, and answer with what it answers or with the error that it raises. `path` is what is counted, `trouble`
+        makes the answer for an error and a request id."""
         began_s = time.perf_counter()
         request_id = self.request_id(request.headers.get("X-Request-Id"))
         try:
@@ -51,7 +53,7 @@ class Edge:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
-            answer = error_answer(error, request_id)
+            answer = trouble(error, request_id)
         answer.headers["X-Request-Id"] = request_id
         self._counts.count(request.method, path, answer.status, time.perf_counter() - began_s)
         return answer
