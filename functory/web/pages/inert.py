@@ -61,6 +61,12 @@ def line(text: str, max_chars: int = 300) -> str:
     return plain if len(plain) <= max_chars else plain[: max_chars - 1] + "…"
 
 
+def line_kept(text: str) -> str:
+    """One line with its blanks, for code."""
+    plain = spell(_TERMINAL.sub("", text))
+    return plain if len(plain) <= MAX_LINE_CHARS else plain[:MAX_LINE_CHARS] + " …"
+
+
 def spell(text: str) -> str:
     """Control characters as pictures, those that turn text around as their names."""
     text = text.replace("\r\n", "\n")

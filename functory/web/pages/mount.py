@@ -7,7 +7,7 @@ from aiohttp import web
 
 from functory.web.answers import problem
 from functory.web.endpoint import Web
-from functory.web.pages import board, failures, job, joblist, jobtype, signin
+from functory.web.pages import board, editor, failures, job, joblist, jobtype, operator, replay, signin, tenants
 from functory.web.pages.assets import load_assets
 from functory.web.pages.endpoint import Desk, PageEndpoint
 from functory.web.pages.fence import Fence
@@ -16,7 +16,11 @@ from functory.web.pages.recent import Recent
 from functory.web.pages.sessions import Sessions
 from functory.web.pages.throttle import SignInThrottle
 
-PAGES: Final = [page for module in (signin, board, joblist, failures, jobtype, job) for page in module.pages.all]
+PAGES: Final = [
+    page
+    for module in (signin, board, joblist, failures, jobtype, job, editor, replay, operator, tenants)
+    for page in module.pages.all
+]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
