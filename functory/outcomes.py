@@ -15,6 +15,7 @@ from store.names import MAX_LOG_BYTES
 
 _ABANDONED_EXITCODE: Final = 504
 _MESSAGE_CHARS: Final = 200
+_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
@@ -91,8 +92,10 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def last_line(result: bytes) -> str:
-    """The end of an error text, where the cause stands."""
-    lines = result[-2000:].decode("utf-8", "replace").strip().splitlines()
+    """The end of an error text, where the cause stands; the frames that follow it in some languages are passed over."""
+    lines = result[-8000:].decode("utf-8", "replace").strip().splitlines()
+    while len(lines) > 1 and _FRAME.match(lines[-1]):
+        lines.pop()
     return "".join(char if char.isprintable() else " " for char in lines[-1])[:_MESSAGE_CHARS] if lines else ""
 
 

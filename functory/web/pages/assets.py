@@ -63,7 +63,6 @@ def _environment(digest: str) -> Environment:
     environment.filters["line"] = inert.line
     environment.globals |= {
         "static": f"/ui/static/{digest}",
-        "spark": charts.spark,
         "bars": charts.bars,
         "share_bar": charts.share_bar,
         "outcomes": charts.OUTCOMES,

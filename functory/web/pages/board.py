@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from functory.web.pages import charts
 from functory.web.pages.declare import Page, Pages
 from functory.web.pages.endpoint import PageCall
-from functory.web.pages.recent import RATE_MINUTES, Snapshot, ended_of
+from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
 from functory.web.rendering import type_of
 from store.base import EndedSum, FailureGroup, HandlerSummary, Histogram, TypeCounters
 from store.values.scoreboard import HOUR_MS, MINUTE_MS
@@ -34,8 +34,7 @@ SHOWS: Final = {
 class Row(NamedTuple):
     type: str
     now: TypeCounters
-    hour: EndedSum
-    minutes: Mapping[int, EndedSum]
+    hour: Hour
     rate: float
     p50_us: int | None
     p95_us: int | None
@@ -49,19 +48,23 @@ async def show_board(call: PageCall) -> Page:
     needle, shown = call.query("q")[:100], call.query("show", "all")
     sort, is_down = _order(call.query("sort"))
     failing = {it.jobtype for it in seen.failures if it.last_ms >= seen.at_ms - HOUR_MS}
-    chosen = [
-        counters
-        for counters in seen.counters.values()
-        if needle.lower() in type_of(counters.jobtype).lower() and _fits(shown, counters, seen, failing)
-    ]
-    key = await _key(call, sort)
-    chosen.sort(key=lambda it: it.jobtype)
-    chosen.sort(key=key, reverse=is_down)
+    chosen = list(seen.counters.values())
+    if needle:
+        chosen = [it for it in chosen if needle.lower() in type_of(it.jobtype).lower()]
+    if shown in _FITS:
+        chosen = [it for it in chosen if _FITS[shown](it, seen, failing)]
+    if sort != "type":
+        chosen.sort(key=await _key(call, sort), reverse=is_down)
+    elif is_down:
+        chosen.reverse()
     start = call.number("from", 0, 0, 1_000_000)
     rows = await _rows(call, [it.jobtype for it in chosen[start : start + PAGE_ROWS]], seen, failing)
     values = {
         "seen": seen,
         "rows": rows,
+        "waiting": sum(it.waiting for it in seen.counters.values()),
+        "running": sum(it.running for it in seen.counters.values()),
+        "deferred": sum(it.deferred for it in seen.counters.values()),
         "types": len(seen.counters),
         "matching": len(chosen),
         "start": start,
@@ -101,23 +104,15 @@ def _order(text: str) -> tuple[str, bool]:
     return name, (name != "type") != text.startswith("-")
 
 
-def _fits(shown: str, counters: TypeCounters, seen: Snapshot, failing: set[str]) -> bool:
-    match shown:
-        case "failing":
-            return counters.jobtype in failing
-        case "busy":
-            return counters.waiting + counters.running > 0
-        case "paused":
-            return counters.paused
-        case "no_handler":
-            return counters.jobtype not in seen.handlers
-        case _:
-            return True
+_FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot, set[str]], bool]]] = {
+    "failing": lambda it, _, failing: it.jobtype in failing,
+    "busy": lambda it, _, __: it.waiting + it.running > 0,
+    "paused": lambda it, _, __: it.paused,
+    "no_handler": lambda it, seen, _: it.jobtype not in seen.handlers,
+}
 
 
-async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float | str]:
-    if sort == "type":
-        return lambda it: it.jobtype
+async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
     if sort in _OF_NOW:
         return lambda it: float(getattr(it, sort))
     minutes = RATE_MINUTES if sort == "rate" else charts.MINUTES
@@ -130,7 +125,7 @@ async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float | st
 async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: set[str]) -> list[Row]:
     if not jobtypes:
         return []
-    minutes = await call.desk.recent.minutes(call.tenant, jobtypes)
+    hours = await call.desk.recent.hours(call.tenant, jobtypes)
     latencies = await call.desk.recent.latencies(call.tenant, jobtypes)
     rows = []
     for jobtype in jobtypes:
@@ -139,9 +134,8 @@ async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: se
             Row(
                 type_of(jobtype),
                 seen.counters[jobtype],
-                charts.total(minutes[jobtype], seen.at_ms),
-                minutes[jobtype],
-                ended_of(_last(minutes[jobtype], seen.at_ms)) / RATE_MINUTES,
+                hours[jobtype],
+                ended_of(_last(hours[jobtype].ended, seen.at_ms)) / RATE_MINUTES,
                 run.quantile(0.5),
                 run.quantile(0.95),
                 seen.handlers.get(jobtype),

@@ -17,29 +17,30 @@ OUTCOMES: Final = ("ok", "retry", "failed", "error", "abandoned", "cancelled")
 
 MINUTES: Final = 60
 _SPARK_BARS: Final = 30
-_SPARK_HEIGHT: Final = 20
-_BARS_HEIGHT: Final = 100
+_SPARK_HEIGHT: Final = 100
+_BARS_HEIGHT: Final = 1000
 _NOTHING: Final = EndedSum(0, 0, 0, 0, 0, 0, 0)
 
 
 def spark(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
-    """The last hour in bars of two minutes: what went well below, what did not above."""
-    rows = _rows(ended, now_ms)
-    pairs = [rows[n] for n in range(MINUTES)]
-    good: list[int] = []
-    bad: list[int] = []
-    for n in range(0, MINUTES, MINUTES // _SPARK_BARS):
-        here = pairs[n : n + MINUTES // _SPARK_BARS]
-        good.append(sum(it.ok + it.cancelled for it in here))
-        bad.append(sum(it.failed + it.abandoned + it.retry + it.error for it in here))
-    top = max(map(sum, zip(good, bad, strict=True)))
-    label = "nothing ended in the last hour"
-    paths = ""
-    if top:
-        label = f"last hour: {sum(good):,} ended well, {sum(bad):,} runs did not"
-        base = [0.0] * _SPARK_BARS
-        paths = _path("c-ok", good, base, top, _SPARK_HEIGHT, 4) + _path("c-failed", bad, base, top, _SPARK_HEIGHT, 4)
-    return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, label, paths)
+    """The last hour in bars of two minutes: what went well below, what did not above.
+
+    A page has fifty of them: whole numbers, and one pass over the minutes.
+    """
+    first_ms = first_minute_ms(now_ms)
+    good, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS
+    for start, it in ended.items():
+        bar = (start - first_ms) // (2 * MINUTE_MS)
+        if 0 <= bar < _SPARK_BARS:
+            good[bar] += it.ok + it.cancelled
+            bad[bar] += it.failed + it.retry + it.error + it.abandoned
+    top = max(map(int.__add__, good, bad))
+    if not top:
+        return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "nothing ended in the last hour", "")
+    label = f"last hour: {sum(good):,} ended well, {sum(bad):,} runs did not"
+    base = [_SPARK_HEIGHT] * _SPARK_BARS
+    drawn = _path("c-ok", good, base, top, _SPARK_HEIGHT, 4) + _path("c-failed", bad, base, top, _SPARK_HEIGHT, 4)
+    return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, label, drawn)
 
 
 def bars(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
@@ -47,8 +48,8 @@ def bars(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
     rows = _rows(ended, now_ms)
     totals = [sum(row[:6]) for row in rows]
     top = max(totals)
-    first_ms = _first_ms(now_ms)
-    base = [0.0] * MINUTES
+    first_ms = first_minute_ms(now_ms)
+    base = [_BARS_HEIGHT] * MINUTES
     paths = ""
     if top:
         for name in OUTCOMES:
@@ -77,34 +78,33 @@ def peak(ended: Mapping[int, EndedSum], now_ms: int) -> int:
 
 def total(ended: Mapping[int, EndedSum], now_ms: int) -> EndedSum:
     """Over the last hour."""
-    return _total(_rows(ended, now_ms))
+    first_ms = first_minute_ms(now_ms)
+    return _total([it for start, it in ended.items() if start >= first_ms])
 
 
 def first_minute_ms(now_ms: int) -> int:
-    return _first_ms(now_ms)
-
-
-def _first_ms(now_ms: int) -> int:
+    """Where the last hour begins: sixty minutes, of which this one is the last."""
     return (now_ms // MINUTE_MS - MINUTES + 1) * MINUTE_MS
 
 
 def _rows(ended: Mapping[int, EndedSum], now_ms: int) -> list[EndedSum]:
-    first_ms = _first_ms(now_ms)
+    first_ms = first_minute_ms(now_ms)
     return [ended.get(first_ms + n * MINUTE_MS, _NOTHING) for n in range(MINUTES)]
 
 
 def _total(rows: Sequence[EndedSum]) -> EndedSum:
-    return EndedSum._make(map(sum, zip(*rows, strict=True)))
+    return EndedSum._make(map(sum, zip(*rows, strict=True))) if rows else _NOTHING
 
 
-def _path(kind: str, values: Sequence[int], base: list[float], top: int, height: int, step: int) -> str:
-    """Bars of one kind on top of `base`, which grows by them."""
+def _path(kind: str, values: Sequence[int], base: list[int], top: int, height: int, step: int) -> str:
+    """Bars of one kind that stand at `base`, which moves up by them. What there is is seen: one unit at least."""
     parts = []
+    width = step - 1
     for n, value in enumerate(values):
         if value:
-            tall = value / top * height
-            parts.append(f"M{n * step} {height - base[n]:.1f}v-{tall:.1f}h{step - 1}v{tall:.1f}z")
-            base[n] += tall
+            tall = value * height // top or 1
+            parts.append(f"M{n * step} {base[n]}v-{tall}h{width}v{tall}z")
+            base[n] -= tall
     return f'<path class="{kind}" d="{"".join(parts)}"/>' if parts else ""
 
 

@@ -176,7 +176,10 @@ class _Visit:
             return redirect(f"/ui/signin?next={quote(request.path_qs, safe='')}")
         if self._route.method == "POST":
             await _take_form(call)
-        return _finish(call, self._route, await self._route.call(call))
+        answer = await self._route.call(call)
+        if self._route.method == "POST" and call.tenant:
+            self._desk.recent.forget(call.tenant)
+        return _finish(call, self._route, answer)
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)

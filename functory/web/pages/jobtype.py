@@ -30,7 +30,7 @@ class Cut(NamedTuple):
 async def show_jobtype(call: PageCall) -> Page:
     recent, store, jobtype, now_ms = call.desk.recent, call.service.store, call.jobtype, call.now_ms
     seen = await recent.snapshot(call.tenant)
-    minutes = (await recent.minutes(call.tenant, [jobtype]))[jobtype]
+    hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
     latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
     groups = await store.list_failure_groups(call.tenant, jobtype=jobtype, limit=_GROUPS)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
@@ -39,10 +39,9 @@ async def show_jobtype(call: PageCall) -> Page:
         "type": call.type_name,
         "counters": seen.counters.get(jobtype) or _none(jobtype),
         "handler": seen.handlers.get(jobtype),
-        "minutes": minutes,
-        "hour": charts.total(minutes, seen.at_ms),
-        "peak": charts.peak(minutes, seen.at_ms),
-        "at_ms": seen.at_ms,
+        "minutes": hour.ended,
+        "hour": hour.total,
+        "peak": charts.peak(hour.ended, now_ms),
         "cuts": _cuts(latency),
         "measured": latency.run.count,
         "groups": [Group(call.type_name, it) for it in groups],

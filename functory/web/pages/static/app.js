@@ -15,14 +15,13 @@ for (const form of document.querySelectorAll("form[data-auto]"))
 for (const form of document.querySelectorAll("form[data-confirm]"))
   form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });
 
-for (const block of document.querySelectorAll("pre.cmd")) {
-  const button = document.createElement("button");
-  button.type = "button"; button.className = "tiny copy"; button.textContent = "Copy";
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(block.querySelector("code").textContent);
-    button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  });
-  block.append(button);
-}
+document.documentElement.classList.add("js");
+addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button.copy");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
 
 for (const editor of document.querySelectorAll(".editor")) helpEditor(editor);
