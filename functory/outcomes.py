@@ -19,6 +19,7 @@ _MESSAGE_CHARS: Final = 200
 _CODES: Final = {code.value: code for code in Code}
 _LEVELS: Final = {level: level.name for level in Level}
 """Both as tables: a look into an enumeration costs as much as all else here, and this is passed by every job."""
+_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
@@ -95,8 +96,10 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def last_line(result: bytes) -> str:
-    """The end of an error text, where the cause stands."""
-    lines = result[-2000:].decode("utf-8", "replace").strip().splitlines()
+    """The end of an error text, where the cause stands; the frames that follow it in some languages are passed over."""
+    lines = result[-8000:].decode("utf-8", "replace").strip().splitlines()
+    while len(lines) > 1 and _FRAME.match(lines[-1]):
+        lines.pop()
     return "".join(char if char.isprintable() else " " for char in lines[-1])[:_MESSAGE_CHARS] if lines else ""
 
 

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from functory.backlog import Backlog
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
+from functory.progress import Progress
 from journal import Journal
 from store.base import Store
 from store.url import open_store
@@ -19,7 +21,16 @@ async def outbox(tmp_path: Path, store: Store, lines: list[str]) -> AsyncIterato
     """One that works until the end of the block."""
     clock = FakeClock(T0 + 2 * LEASE_MS)
     async with Journal(tmp_path / "journal", OWNER, clock=clock) as journal:
-        made = Outbox(store, journal, clock, owner=OWNER, on_released=lambda _: None, joblog=JobLog(lines.append))
+        progress = Progress(clock.monotonic_s)
+        made = Outbox(
+            store,
+            Backlog(journal, store, clock, on_added=lambda: None, progress=progress),
+            clock,
+            owner=OWNER,
+            on_released=lambda _: None,
+            progress=progress,
+            joblog=JobLog(lines.append),
+        )
         task = asyncio.create_task(made.run())
         yield made
         task.cancel()
