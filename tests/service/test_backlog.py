@@ -21,7 +21,7 @@ FLOOD = [b"x"] * 1000
 
 
 class Intake:
-    """A journal and a store with the backlog between them, and a reader that starts when the test says so."""
+    """A journal and a store with the backlog between them, and a reader that works when the test says so."""
 
     def __init__(self, journal: Journal, store: Store, rejects: Path) -> None:
         self.journal = journal
@@ -40,7 +40,7 @@ class Intake:
             on_added=lambda: None,
             progress=progress,
         )
-        self.tasks = [asyncio.create_task(self.backlog.run())]
+        self.carrier = asyncio.create_task(self.backlog.run())
         real = store.add_jobs
 
         async def add_jobs(jobs: Any, **more: Any) -> Any:
@@ -51,9 +51,10 @@ class Intake:
         store.add_jobs = add_jobs  # type: ignore[method-assign]  # a spy on what is added, in which order
 
     async def read_all(self) -> None:
-        if len(self.tasks) == 1:
-            self.tasks.append(asyncio.create_task(self.ingest.run()))
+        """The reader comes by, as far as there is something, and stands still again."""
+        reader = asyncio.create_task(self.ingest.run())
         await self.ingest.flush()
+        await stop(reader)
 
 
 @asynccontextmanager
@@ -63,9 +64,12 @@ async def an_intake(folder: Path) -> AsyncIterator[Intake]:
         try:
             yield intake
         finally:
-            for task in intake.tasks:
-                task.cancel()
-            await asyncio.gather(*intake.tasks, return_exceptions=True)
+            await stop(intake.carrier)
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
