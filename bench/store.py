@@ -1,6 +1,6 @@
 """The store beside its limit (the same SQL without our layer), and how its cost grows with the backlog.
 
-python -m bench.store [--json] [--rounds N] [--waiting N ...] [--types N ...]
+python -m bench.store [--json] [--rounds N] [--batches N ...] [--waiting N ...] [--types N ...]
 
 On a shared machine a single round is worth little: ours and the limit take turns, the best of each counts, and
 processor time is told beside the clock. Ten million waiting jobs take minutes and gigabytes, so they are asked
@@ -242,11 +242,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
     parser.add_argument("--waiting", type=int, nargs="*", default=[10_000, 1_000_000], help="backlogs to compare")
     parser.add_argument("--types", type=int, nargs="+", default=[1, 1000], help="jobtypes that they are spread over")
+    sizes = sorted({size for size, _ in LOADS})
+    parser.add_argument("--batches", type=int, nargs="+", default=sizes, choices=sizes, help="jobs in a batch")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of throughput; the best counts")
     arguments = parse_arguments(parser, None)
     report = Report("store", as_json=arguments.json)
     if arguments.rounds:
-        measured = [throughput(size, callers, arguments.rounds) for size, callers in LOADS]
+        loads = [load for load in LOADS if load[0] in arguments.batches]
+        measured = [throughput(size, callers, arguments.rounds) for size, callers in loads]
         title = "SQLite, 100-byte payloads, synchronous=FULL"
         report.table(f"{title}: jobs/s, and share of the same SQL alone", [wall for wall, _ in measured])
         report.table(f"{title}: processor time of a job, and the same of the limit", [cpu for _, cpu in measured])

@@ -27,7 +27,8 @@ _ARCHIVE_WITH_WORDS: Final = Bulk(f"UPDATE jobs SET {_ALIKE}, {_EACH}, {_WORDS} 
 
 
 def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Archive], now_ms: int) -> None:
-    """rows: (n, type, lane, due) of running jobs. Ensures: they and all counts are as `end_jobs` would leave them."""
+    """rows: (n, type, lane, due) of running jobs. Ensures: they and all counts are as `end_jobs` would leave them, but
+    for `settled`, which is asked only of a job with a parent."""
     if not rows:
         return
     row_numbers, types, lanes, due = zip(*rows, strict=True)
