@@ -1,11 +1,10 @@
 """The limit for the SQLite store: its own SQL statements, straight on APSW, without our layer.
 
-Same file format, same indexes, same settings, one transaction per batch, counters once per batch. What is
-missing is what the layer adds: checks, tokens compared, values made, histograms, threads and the event
-loop.
+Same file format, same indexes, same settings, the same bulk statements, one transaction per batch, counters
+once per batch. What is missing is what the layer adds: checks, tokens compared, values made, histograms, threads
+and the event loop.
 """
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def fill(path: Path, waiting: int, types: int, now_ms: int = NOW_MS) -> None:
 
 
 class Limit:
-    """Add, claim and release in batches; each answers the seconds that it took."""
+    """Add, claim and release in batches."""
 
     def __init__(self, path: Path) -> None:
         self._conn = connect_writer(path)
@@ -64,9 +63,11 @@ class Limit:
     def close(self) -> None:
         self._conn.close()
 
-    def add(self, batches: list[list[NewJob]]) -> float:
+    def archived(self) -> int:
+        return int(self._conn.execute("SELECT count(*) FROM jobs WHERE state = 5").get)
+
+    def add(self, batches: list[list[NewJob]]) -> None:
         conn = self._conn
-        began = time.perf_counter()
         for batch in batches:
             conn.execute("BEGIN IMMEDIATE")
             ids, _, payloads, due, created, *_ = zip(*batch, strict=True)
@@ -76,12 +77,10 @@ class Limit:
             conn.execute(LANE, (len(batch), 0, 0, len(batch)))
             conn.execute(TYPE, (0, 100 * len(batch)))
             conn.execute("COMMIT")
-        return time.perf_counter() - began
 
-    def claim(self, batches: int, size: int) -> tuple[float, list[list[tuple[Any, ...]]]]:
+    def claim(self, batches: int, size: int) -> list[list[tuple[Any, ...]]]:
         conn = self._conn
         claimed = []
-        began = time.perf_counter()
         for _ in range(batches):
             conn.execute("BEGIN IMMEDIATE")
             rows = fetch(conn, QUEUED, (1, NOW_MS, size))
@@ -89,11 +88,10 @@ class Limit:
             conn.execute(LANE, (-len(rows), 0, len(rows), 0))
             conn.execute("COMMIT")
             claimed.append(rows)
-        return time.perf_counter() - began, claimed
+        return claimed
 
-    def release(self, claimed: list[list[tuple[Any, ...]]]) -> float:
+    def release(self, claimed: list[list[tuple[Any, ...]]]) -> None:
         conn = self._conn
-        began = time.perf_counter()
         for batch in claimed:
             conn.execute("BEGIN IMMEDIATE")
             rows = conn.execute(HELD, (job_ids([row[1] for row in batch]), "a7")).fetchall()
@@ -103,4 +101,3 @@ class Limit:
             conn.execute(LANE, (0, 0, -len(rows), 0))
             conn.execute(TYPE, (len(rows), 2 * len(rows)))
             conn.execute("COMMIT")
-        return time.perf_counter() - began

@@ -5,10 +5,13 @@ file system, where WAL does not work. docs/store.md has the layout and how to ad
 
 Read in this order:
   schema.py        tables, indexes, migrations; connection.py settings and errors
-  writer.py        the thread that writes, with group commit; readers.py the threads that read; core.py both
-  catalog.py       integers of types and lanes; tally.py the counts of a transaction; rows.py rows to values
+  writer.py        the thread that writes, with group commit; line.py what waits for it; readers.py the threads
+                   that read; core.py both
+  catalog.py       what the writer remembers; tally.py the counts of a transaction; buckets.py those by time
+  bulk.py          many jobs in one statement; rows.py rows to values
   add.py           a job enters; claim.py it is handed out, within rates.py; release.py the delivery ends
-  endings.py       outcomes and what follows for relatives; moves.py the steps they share; expire.py upkeep
+  lone.py          endings in bulk; endings.py one by one, with what follows for relatives; moves.py the steps
+                   they share; expire.py upkeep
   desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py and activity.py counts
   handlers.py, daemons.py, tenants.py the other records
   care.py          the file as a whole: version, copy, check
