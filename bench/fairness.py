@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from bench.latency import round_trips
+from bench.latency import Trip, round_trips
 from bench.load import flood
 from bench.report import Report, parse_arguments, quantile
 from bench.service import NO_OP, serve
@@ -39,20 +39,20 @@ def main() -> None:
 
 
 async def measure(jobs: int, seconds: float) -> list[dict[str, Any]]:
-    idle: list[float] = []
+    idle: list[Trip] = []
     rows = []
     for kind in ("idle", *BACKLOGS):  # a daemon for each: what a flood has left behind is not the next one's
         folder = Path(tempfile.mkdtemp(prefix="bench-fairness-"))
         try:
-            times_s = await quiet_times(folder, kind, jobs, seconds)
+            trips = await quiet_trips(folder, kind, jobs, seconds)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder)
-        idle = idle or times_s
-        rows.append(row(kind, times_s, idle))
+        idle = idle or trips
+        rows.append(row(kind, trips, idle))
     return rows
 
 
-async def quiet_times(folder: Path, kind: str, jobs: int, seconds: float) -> list[float]:
+async def quiet_trips(folder: Path, kind: str, jobs: int, seconds: float) -> list[Trip]:
     async with serve(folder / "data") as service:
         key = await service.make_tenant("quiet", {"noop": NO_OP["python"]})
         await round_trips(service.port, "quiet", "noop", key, 20, seconds)  # a warm context, as it has in use
@@ -63,13 +63,16 @@ async def quiet_times(folder: Path, kind: str, jobs: int, seconds: float) -> lis
             return await round_trips(service.port, "quiet", "noop", key, jobs, seconds)
 
 
-def row(kind: str, times_s: list[float], idle: list[float]) -> dict[str, Any]:
-    p50, p95, idle50, idle95 = (quantile(times, q) for times in (times_s, idle) for q in (0.5, 0.95))
+def row(kind: str, trips: list[Trip], idle: list[Trip]) -> dict[str, Any]:
+    p50, p95, idle50, idle95 = (
+        quantile([trip.took_ms for trip in some], q) for some in (trips, idle) for q in (0.5, 0.95)
+    )
     return {
         "flood of": {"idle": "nothing", "short": "no-ops", "long": "jobs of 200 ms"}[kind],
-        "jobs": len(times_s),
-        "p50 ms": p50 * 1000,
-        "p95 ms": p95 * 1000,
+        "jobs": len(trips),
+        "p50 ms": p50,
+        "p95 ms": p95,
+        "p50 to start ms": quantile([trip.to_start_ms for trip in trips], 0.5),
         "p50, times idle": p50 / idle50,
         "p95, times idle": p95 / idle95,
     }
