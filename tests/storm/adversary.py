@@ -98,6 +98,11 @@ class Adversary:
         accepted_s = time.monotonic()
         await until(partial(self._has_finished, target, id_))
         finished_s = time.monotonic()
+        for member in self._deployment.members:
+            # A claim that was under way when the fault began may still be in the queue to the store. It was in flight,
+            # and its line belongs before the end; this write is behind it in that queue.
+            if member.name in affects:
+                await until(partial(self.probe, member, ack="store"))
         self._mark(Mark(number, False, affects, kind))
         return Recovery(kind, accepted_s - ended_s, finished_s - ended_s)
 
