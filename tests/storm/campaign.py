@@ -73,7 +73,7 @@ async def _strike(deployment: Deployment, faults: Sequence[Fault], jobs: int, se
                 recoveries.append(await adversary.strike(fault))
                 assert not deployment.deaths()
             await client.finish()
-        recoveries.append(await adversary.let_time_pass(len(faults) + 1))
+        await adversary.let_time_pass(len(faults) + 1)
         for member in deployment.members:
             await until(partial(adversary.probe, member, ack="store"))  # then all that it took in is in the store
         async with deployment.client() as tenant:

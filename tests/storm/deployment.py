@@ -34,7 +34,7 @@ _SETTINGS: Final = {
 _BODY: Final = """
 # Some take a while, so that faults find work in flight.
 import time
-if payload.endswith("5"): time.sleep(0.02)
+if payload.endswith("5"): time.sleep(0.01)
 if payload.endswith("13"): ctx.fail("as planned")
 if payload.endswith("7") and ctx.attempt == 1: ctx.retry(after_s=0.01)
 return payload
