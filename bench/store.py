@@ -32,6 +32,7 @@ R = TypeVar("R")
 CLAIM: Final = 10  # jobs of one claim in the growth table: every type has as many even in the smallest backlog
 WARM: Final = 10
 MEASURED: Final = 61
+BULK_BATCHES: Final = 40
 
 
 class Rates(NamedTuple):
@@ -131,6 +132,38 @@ def throughput(size: int, callers: int, rounds: int) -> dict[str, Any]:
     return row
 
 
+async def waits_beside_bulk(url: str, callers: int) -> list[float]:
+    """Milliseconds of claims of one job of a quiet type, while others add in batches as ingest does."""
+    batch = 2000
+    jobs = make_jobs(BULK_BATCHES * batch)
+    batches = [jobs[n : n + batch] for n in range(0, len(jobs), batch)]
+    quiet = [job._replace(id=f"q{job.id}", jobtype="quiet-a") for job in jobs[:2000]]
+    waits: list[float] = []
+    async with open_store(url) as store:
+        await store.add_jobs(quiet, now_ms=NOW_MS)
+
+        async def add(each: list[NewJob]) -> None:
+            await store.add_jobs(each, now_ms=NOW_MS)
+
+        async def claim() -> None:
+            while len(waits) < len(quiet):
+                began = time.perf_counter()
+                await store.get_waiting_jobs("quiet-a", 1, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+                waits.append((time.perf_counter() - began) * 1000)
+
+        claiming = asyncio.create_task(claim())
+        await by_callers(add, batches, callers)
+        claiming.cancel()
+    return waits
+
+
+def beside_bulk(callers: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        waits = asyncio.run(waits_beside_bulk(f"sqlite://{folder}/bulk.db", callers))
+    row: dict[str, Any] = {"adding at once": callers, "claims": len(waits)}
+    return row | {f"p{share}, ms": quantile(waits, share / 100) for share in (50, 95, 99)}
+
+
 async def growth_point(folder: str, waiting: int, types: int) -> dict[str, Any]:
     path = Path(folder) / "growth.db"
     async with open_store(f"sqlite://{path}") as store:  # makes the tables
@@ -179,6 +212,8 @@ def main() -> None:
     if arguments.rounds:
         rows = [throughput(size, callers, arguments.rounds) for size, callers in LOADS]
         report.table("SQLite, 100-byte payloads, synchronous=FULL: jobs/s, and share of the same SQL alone", rows)
+        rows = [beside_bulk(callers) for callers in (1, 4)]
+        report.table("SQLite, a claim of one job while others add batches of 2,000", rows)
     rows = [growth(waiting, types) for types in arguments.types for waiting in sorted(arguments.waiting)]
     report.table("SQLite, cost by backlog", rows)
     report.finish()

