@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from store.names import DONE_LOCK, PAUSED_LOCK
+from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.daemons import raise_sysids
 from store.sqlite.importnote import move_note
 from store.sqlite.moves import put_in_queue, queued_state
 from store.sqlite.rows import data_key, inline, result_key, write_blob
 from store.sqlite.schema import INLINE_BYTES, State
-from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import JournalPosition, Outcome
 from store.values.records import ApiKey, Handler, Tenant
