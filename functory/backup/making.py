@@ -52,22 +52,30 @@ async def make_backup(
     unfinished = await asyncio.to_thread(_begin, settings.data_dir, target)
     with sole_use(unfinished):
         await asyncio.to_thread(_clear, unfinished)
-        say("copying the journals")
-        journals = await asyncio.to_thread(_copy_journals, settings.data_dir, unfinished)
-        store = None if journals_only else await _copy_store(settings.store_url, unfinished, say)
-        await asyncio.to_thread(_copy_data, settings.data_dir, unfinished)
-        say("reading everything back")
-        manifest = Manifest(
-            functory=functory.__version__,
-            began_ms=now_ms,
-            host=socket.gethostname(),
-            data_dir=str(await asyncio.to_thread(settings.data_dir.absolute)),
-            journals=journals,
-            store=store,
-            files=await asyncio.to_thread(_describe_all, unfinished),
-        )
-        await asyncio.to_thread(_finish, unfinished, target, manifest)
+        try:
+            manifest = await _copy_all(settings, unfinished, now_ms, say, journals_only=journals_only)
+            await asyncio.to_thread(_finish, unfinished, target, manifest)
+        except Exception:
+            await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)  # it may be what fills the disk
+            raise
     return manifest
+
+
+async def _copy_all(settings: Settings, unfinished: Path, now_ms: int, say: Say, *, journals_only: bool) -> Manifest:
+    say("copying the journals")
+    journals = await asyncio.to_thread(_copy_journals, settings.data_dir, unfinished)
+    store = None if journals_only else await _copy_store(settings.store_url, unfinished, say)
+    await asyncio.to_thread(_copy_data, settings.data_dir, unfinished)
+    say("reading everything back")
+    return Manifest(
+        functory=functory.__version__,
+        began_ms=now_ms,
+        host=socket.gethostname(),
+        data_dir=str(await asyncio.to_thread(settings.data_dir.absolute)),
+        journals=journals,
+        store=store,
+        files=await asyncio.to_thread(_describe_all, unfinished),
+    )
 
 
 def _begin(data_dir: Path, target: Path) -> Path:

@@ -43,7 +43,7 @@ async def submit_lines(
     if options is not PLAIN:
         check_options(options)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
-        await service.quotas.take(service, who.tenant, who.limits, jobs=len(lines), size_bytes=sum(map(len, lines)))
+        await _take_quota(service, who, len(lines), sum(map(len, lines)))
     ids = await service.intake.write(jobtype, lines, options)
     service.accepted.note(ids, jobtype, options)
     return ids
@@ -127,8 +127,13 @@ def check_submissions(service: Service, jobs: Sequence[Submission]) -> None:
 
 
 async def _count(service: Service, who: Principal, jobs: Sequence[Submission]) -> None:
-    size_bytes = sum(len(job.payload) for job in jobs)
-    await service.quotas.take(service, who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
+    await _take_quota(service, who, len(jobs), sum(len(job.payload) for job in jobs))
+
+
+async def _take_quota(service: Service, who: Principal, jobs: int, size_bytes: int) -> None:
+    await service.quotas.take(
+        service.store, who.tenant, who.limits, jobs=jobs, size_bytes=size_bytes, now_ms=service.now_ms()
+    )
 
 
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:

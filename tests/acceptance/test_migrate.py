@@ -8,9 +8,9 @@ import pytest
 from functory.client import Client
 from tests.support.command_line import functory
 from tests.support.daemon_process import daemon, make_key
-from tests.support.history import Ended, History
 from tests.support.polling import until
 from tests.support.stores import mongo_database
+from tests.support.told import Told
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ async def all_ended(client: Client) -> bool:
 
 
 async def test_from_one_machine_to_a_shared_store(tmp_path: Path) -> None:
-    history = History()
+    told = Told()
     data = tmp_path / "data"
     async with mongo_database(tmp_path) as mongo:
         async with daemon(data, lease="1s") as server:
@@ -33,8 +33,8 @@ async def test_from_one_machine_to_a_shared_store(tmp_path: Path) -> None:
                 await acme.put_handler("x", "python", HANDLER)
                 for start in range(0, JOBS, 100):
                     payloads = [f"{start + n}" for n in range(100)]
-                    history.submit(payloads)
-                    history.acknowledge((await acme.add_jobs("x", payloads)).ids or [], payloads)
+                    told.submit(payloads)
+                    told.acknowledge((await acme.add_jobs("x", payloads)).ids or [], payloads)
             await server.kill()
 
         early = await functory("migrate", "--from", f"sqlite://{data}/functory.db", "--to", mongo)
@@ -46,8 +46,8 @@ async def test_from_one_machine_to_a_shared_store(tmp_path: Path) -> None:
         async with daemon(data, lease="1s", store=mongo) as server, Client(server.url, key, "acme") as acme:
             await until(lambda: all_ended(acme))
             page = await acme.results(type="x", limit=1000)
-            verdict = history.verdict([Ended(job.id, (await acme.get_job(job.id)).payload or "") for job in page.jobs])
-            assert not verdict.lost | verdict.unexpected | verdict.doubled, verdict
+            ended = [(job.id, (await acme.get_job(job.id)).payload or "") for job in page.jobs]
+            told.check(ended, told.acknowledged)
             (row,) = (await acme.scoreboard()).types
             assert row.ok == JOBS, "one outcome for each, those from before the move counted"
             assert (await acme.get_handler("x")).version == 1

@@ -174,7 +174,8 @@ async def test_a_store_that_is_damaged_makes_no_backup(settings: Settings, tmp_p
     await asyncio.to_thread(damage)
     with pytest.raises(StoreCorrupt):
         await make_backup(settings, tmp_path / "backup", now_ms=T0)
-    assert not await asyncio.to_thread((tmp_path / "backup").exists)
+    left = await asyncio.to_thread(lambda: [path.name for path in tmp_path.glob("backup*")])
+    assert left == [], "what is of no use takes no room"
 
 
 async def test_a_full_data_directory_is_left_alone_unless_told(settings: Settings, backup: Path) -> None:
@@ -211,6 +212,36 @@ async def test_no_daemon_starts_on_half_a_restore(settings: Settings, backup: Pa
         await restore_backup(backup, elsewhere, now_ms=T0)
     await restore_backup(backup, elsewhere, now_ms=T0, replace=True)
     assert not await asyncio.to_thread((elsewhere.data_dir / RESTORING).exists)
+
+
+@pytest.mark.parametrize("steps", range(9))
+async def test_a_restore_that_is_cut_while_things_are_moved_can_be_repeated(
+    settings: Settings, backup: Path, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over an older state, cut after so many renames: no daemon starts on it, nothing is lost, the next succeeds."""
+    before = await read(settings.data_dir)
+    rename, done = Path.rename, 0
+
+    def cut(path: Path, target: Path) -> Path:
+        nonlocal done
+        if done == steps:
+            raise KeyboardInterrupt
+        done += 1
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", cut)
+        try:
+            await restore_backup(backup, settings, now_ms=T0, replace=True)
+            assert steps > 5
+        except KeyboardInterrupt:
+            with pytest.raises(InvalidConfig, match="restore"):
+                await Daemon(settings).open()
+    await restore_backup(backup, settings, now_ms=T0 + 1000, replace=True)
+    after = await read(settings.data_dir)
+    assert set(before.values()) <= set(after.values()), "what was there before is still there, aside"
+    async with open_store(settings.store_url) as store:
+        assert len(await check_counters(store, TENANT, T0)) == 5
 
 
 async def test_a_store_outside_the_data_directory_goes_where_the_settings_say(backup: Path, tmp_path: Path) -> None:
