@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash demo serve bench lock clean
+.PHONY: help setup system mongo format check lint types imports test crash machine demo serve bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test: setup system ## all tests
 
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
+
+machine: ## docs/operations.md, "Install", word for word in a fresh Debian with systemd (root, mmdebstrap, systemd-container)
+	@bash tests/machine/run.sh
 
 demo: setup system ## the whole service at work: tenants, handlers, thousands of jobs, their results
 	@$(BIN)/functory demo
