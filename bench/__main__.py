@@ -25,6 +25,7 @@ BENCHES: Final = {
     "journal": ["--lines", "300000"],
     "store": ["--rounds", "2", "--waiting", "10000", "1000000", "--types", "1"],
     "scheduler": ["--types", "10000"],
+    "scaling": [],
 }
 
 

@@ -131,7 +131,7 @@ def _make_files(mark: str) -> Path:
     try:
         program.chmod(0o4755)  # root's, if we are root
     except PermissionError:
-        # Whoever supervises us forbids such files (systemd's RestrictSUIDSGID=): then none gives any rights.
+        # Our supervisor forbids such files (systemd's RestrictSUIDSGID=): then there are no rights to gain by one.
         program.chmod(0o755)
     return directory
 

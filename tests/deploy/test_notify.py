@@ -17,7 +17,7 @@ from functory.notify import Notifier
 from functory.watchdog import keep_watch
 from tests.support.clocks import FakeClock
 from tests.support.daemon_process import daemon, free_port
-from tests.support.notify_socket import notify_socket
+from tests.support.notify_socket import Heard, notify_socket
 from tests.support.processes import Process, descendants, gone
 from tests.support.service import register, running_daemon
 
@@ -75,13 +75,34 @@ async def test_silence_is_what_the_parent_hears_of_a_child_that_stands_still() -
         await silence
 
 
+class Watched:
+    """A daemon under a watchdog, what the manager hears of it, and how often the watchdog has looked."""
+
+    def __init__(self, running: Daemon, manager: Heard) -> None:
+        self._running = running
+        self.manager = manager
+        self._looks: asyncio.Queue[None] = asyncio.Queue()
+
+    def stalled(self, longer_than_s: float) -> list[str]:
+        self._looks.put_nowait(None)
+        return self._running.stalled(longer_than_s)
+
+    async def looks(self, count: int) -> None:
+        """Until it has looked so many times from now on."""
+        while not self._looks.empty():
+            self._looks.get_nowait()
+        for _ in range(count):
+            await self._looks.get()
+
+
 @asynccontextmanager
-async def watched(running: Daemon, watchdog_s: float = 0.2) -> AsyncIterator[Any]:
+async def watched(running: Daemon, watchdog_s: float = 0.2) -> AsyncIterator[Watched]:
     async with notify_socket() as manager:
         notifier = Notifier(manager.address, watchdog_s)
-        watch = asyncio.create_task(keep_watch(notifier, running.stalled, lambda: running.health().problems))
+        it = Watched(running, manager)
+        watch = asyncio.create_task(keep_watch(notifier, it.stalled, lambda: running.health().problems))
         try:
-            yield manager
+            yield it
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
@@ -103,7 +124,8 @@ async def test_a_loop_that_stands_still_is_not_called_alive(
 ) -> None:
     """The event loop turns all the time: being alive is not enough."""
     go_on = asyncio.Event()
-    async with running_daemon(tmp_path) as running, watched(running) as manager:
+    async with running_daemon(tmp_path) as running, watched(running) as watch:
+        manager = watch.manager
         await register(running, "acme-x", "return payload")
         await manager.hears("WATCHDOG=1")
         call = getattr(running.store, verb)
@@ -116,6 +138,7 @@ async def test_a_loop_that_stands_still_is_not_called_alive(
         await running.journal.write("acme-x", ["x"])
         assert loop in await manager.hears("STATUS=stalled")
         manager.forget()
+        await watch.looks(3)
         assert loop in running.stalled(0.1)
         assert running.gauges()["longest_step_seconds"] > 0.1
         assert "WATCHDOG=1" not in manager.lines()
@@ -128,7 +151,8 @@ async def test_a_write_that_hangs_in_the_disk_is_not_called_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
-    async with running_daemon(tmp_path) as running, watched(running) as manager:
+    async with running_daemon(tmp_path) as running, watched(running) as watch:
+        manager = watch.manager
         append = running.journal._writer.append
 
         def hang(batches: Any) -> Any:
@@ -145,7 +169,8 @@ async def test_a_write_that_hangs_in_the_disk_is_not_called_alive(
 
 
 async def test_an_idle_daemon_is_alive_and_says_what_is_wrong(tmp_path: Path) -> None:
-    async with running_daemon(tmp_path) as running, watched(running, 0.05) as manager:
+    async with running_daemon(tmp_path) as running, watched(running, 0.05) as watch:
+        manager = watch.manager
         await manager.hears("STATUS=running")
         running.journal._trouble = "the disk is full"
         assert await manager.hears("STATUS=running, with") == "STATUS=running, with problems: journal"

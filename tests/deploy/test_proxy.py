@@ -119,6 +119,7 @@ async def test_streams_are_passed_on_as_they_come_and_connections_are_kept(tmp_p
                     for number in range(3):
                         assert await answer.content.readuntil(b"\n\n") == f"data: {number}\n\n".encode()
                         arrived.set()
+            seen: dict[str, str] = {}
             for _ in range(20):
                 async with session.get("/plain", headers={"X-Forwarded-For": "1.2.3.4"}) as answer:
                     seen = await answer.json()

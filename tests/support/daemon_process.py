@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -157,11 +157,12 @@ async def daemon(
     settings: Mapping[str, str] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
     **more: str,
 ) -> AsyncIterator[DaemonProcess]:
     """A daemon that listens. Settings are named as in `functory.toml`; quick ones and no sandbox are the defaults."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "functory", *serve_command(data_dir, {**(settings or {}), **more}),
+        *prefix, sys.executable, "-m", "functory", *serve_command(data_dir, {**(settings or {}), **more}),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         # What a killed one leaves is removed with the test's.

@@ -44,10 +44,9 @@ def build(directory: Path) -> list[Resource]:
 
 
 def _is_target(resource: Resource, target: dict[str, str]) -> bool:
-    return (
-        resource["kind"] == target["kind"]
-        and target.get("name", resource["metadata"]["name"]) == (resource["metadata"]["name"])
-    )
+    kind: str = resource["kind"]
+    name: str = resource["metadata"]["name"]
+    return kind == target["kind"] and name == target.get("name", name)
 
 
 def _apply(resource: Resource, op: str, path: str, value: Any) -> None:
