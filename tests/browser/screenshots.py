@@ -10,44 +10,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser
 
 from functory.client import Client
 from store.url import open_store
 from tests.browser.past import live_through_an_hour
+from tests.browser.places import PLACES
+from tests.browser.reader import sign_in
 from tests.support.chromium import COMMAND, open_browser
 from tests.support.daemon_process import DaemonProcess, daemon
 
 IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
 
 
-class Shot(NamedTuple):
-    name: str
-    path: str
-    who: str = "acme"
-
-
-SHOTS: Final = (
-    Shot("signin", "/ui/signin", ""),
-    Shot("scoreboard", "/ui/t/acme"),
-    Shot("empty", "/ui/t/hooli", "hooli"),
-    Shot("jobtype", "/ui/t/acme/type/thumbnail"),
-    Shot("job", "/ui/t/acme/job/{failed}"),
-    Shot("jobs", "/ui/t/acme/jobs?code=failed,abandoned"),
-    Shot("waiting", "/ui/t/acme/jobs?state=waiting"),
-    Shot("failures", "/ui/t/acme/failures"),
-    Shot("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
-    Shot("version", "/ui/t/acme/type/thumbnail/version/2"),
-    Shot("replay", "/ui/t/acme/replay?type=thumbnail&failed=yes&abandoned=yes&age=1d&limit=1000&rate_per_s=50&look=1"),
-    Shot("operator", "/ui/operator", "operator"),
-    Shot("tenant", "/ui/operator/tenants/globex", "operator"),
-    Shot("queues", "/ui/operator/queues", "operator"),
-    Shot("daemons", "/ui/operator/daemons", "operator"),
-    Shot("audit", "/ui/operator/audit", "operator"),
-    Shot("trouble", "/ui/t/acme/job/nonsense"),
-)
 SHOWN: Final = (
     "scoreboard-light",
     "scoreboard-dark",
@@ -96,18 +73,11 @@ async def _take_all(
         page = await context.new_page()
         if who:
             await sign_in(page, server.url, keys[who])
-        for shot in SHOTS:
-            if shot.who == who:
-                await page.goto(server.url + shot.path.format(failed=failed))
-                await page.screenshot(path=folder / f"{shot.name}-{scheme}.png", full_page=True)
+        for place in PLACES:
+            if place.who == who:
+                await page.goto(server.url + place.path.format(failed=failed))
+                await page.screenshot(path=folder / f"{place.name}-{scheme}.png", full_page=True)
         await context.close()
-
-
-async def sign_in(page: Page, url: str, key: str) -> None:
-    await page.goto(f"{url}/ui/signin")
-    await page.get_by_label("Your key").fill(key)
-    await page.get_by_role("button", name="Sign in").click()
-    await page.wait_for_url(lambda address: "/signin" not in address)
 
 
 if __name__ == "__main__":
