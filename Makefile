@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash demo serve bench lock clean
+.PHONY: help setup system mongo format check lint types imports test crash demo serve bench screenshots lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## virtual environment in .venv with the locked dependencies
 
@@ -58,6 +58,9 @@ serve: setup system ## a daemon that stays up, on http://127.0.0.1:8484 with its
 
 bench: setup ## all benchmarks, each beside its limit in the same run
 	$(BIN)/python -m bench
+
+screenshots: setup system ## pictures of every page in .cache/screenshots; those of the documentation in docs/images
+	$(BIN)/python -m tests.browser.screenshots .cache/screenshots
 
 lock: setup ## pin runtime and development dependencies with hashes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

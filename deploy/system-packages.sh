@@ -8,6 +8,7 @@ packages='
 bwrap      bubblewrap  sandbox of the runners
 node       nodejs      handlers in node
 php        php-cli     handlers in php
+chromium   chromium    tests of the pages
 '
 missing=$(echo "$packages" | while read -r command package _; do
     [ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || printf '%s ' "$package"
