@@ -72,6 +72,13 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def web_address(text: str) -> str:
+    """`https://jobs.example.com`, or nothing."""
+    if text and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+", text.rstrip("/")):
+        raise ValueError(f"{text!r} is not an address such as https://jobs.example.com, without a path")
+    return text.rstrip("/")
+
+
 def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in units:
@@ -94,6 +101,7 @@ class Settings:
     store: str = _setting("", str, "sqlite:///path or mongodb://...; empty: SQLite in the data directory")
     host: str = _setting("127.0.0.1", str, "address to listen on")
     port: int = _setting("8484", count, "port to listen on; 0 takes a free one")
+    public_url: str = _setting("", web_address, "where browsers reach it by name, such as https://jobs.example.com")
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
     share_port: bool = _setting("false", switch, "let other daemons listen on the same port")

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import functory
+from functory.backlog import Backlog
+from functory.backup.layout import require_whole
 from functory.config import Settings
 from functory.endings import Waiters
 from functory.errors import DaemonFailed
@@ -75,6 +77,7 @@ class Daemon:
     async def _open(self) -> None:
         settings = self.settings
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(require_whole, settings.data_dir)
         self.store = await self._stack.enter_async_context(open_store(settings.store_url))
         await self._take_sysid(self.store)
         reader = await asyncio.to_thread(_identity, settings.journal_dir)
@@ -110,9 +113,10 @@ class Daemon:
         self.endings = Waiters(settings.poll_s)
         self.tenants = TenantBook(store)
         self._policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
+        self._backlog = Backlog(journal, store, clock, on_added=self.wake, progress=self._progress, joblog=joblog)
         self._outbox = Outbox(
             store,
-            journal,
+            self._backlog,
             clock,
             owner=self.sysid,
             on_released=self._on_released,
@@ -142,6 +146,7 @@ class Daemon:
             journal,
             store,
             clock,
+            backlog=self._backlog,
             reader=reader,
             rejects=settings.data_dir / "rejected.jsonl",
             on_added=self.execute.wake,
@@ -187,6 +192,7 @@ class Daemon:
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Until `quit`. Raises DaemonFailed when a part ended that must not. `before_stop` ends the intake."""
         self._start_loop("ingest", self.intake.run())
+        self._start_loop("backlog", self._backlog.run())
         self._start_loop("outbox", self._outbox.run())
         self._start_loop("upkeep", self._upkeep.run())
         if self.settings.role != "api" and not self._isolation.refusal:
@@ -243,7 +249,7 @@ class Daemon:
 
     def _on_released(self, endings: Sequence[Ending]) -> None:
         self.execute.released(endings)
-        self.endings.announce([ending.job.id for ending in endings if isinstance(ending.release, Archive)])
+        self.endings.announce(ending.job.id for ending in endings if isinstance(ending.release, Archive))
         self.execute.wake()
 
     # What the web asks (functory.seams.Control)
@@ -311,7 +317,7 @@ class Daemon:
             "slots": self.settings.slot_count,
             "slots_free": self.execute.free_slots,
             "jobs_claimed_total": self.execute.claimed,
-            "leases_held": len(self.execute.leases()),
+            "leases_held": self.execute.leases_held,
             "leases_expired_total": self._upkeep.expired_leases,
             "leases_lost_total": self._upkeep.lost_leases,
             "outcomes_stale_total": self._outbox.stale,

@@ -7,6 +7,7 @@ FunctoryError
 ├── Unauthorized            no key, or one that is not known, has expired or was revoked
 ├── Forbidden               the key does not reach this: another tenant's path, a scope that it lacks
 │   └── TenantSuspended     the operator has suspended the tenant: it may read, and nothing else
+├── UnknownHost             a page was asked for under a name that nobody has said is this service's
 ├── Missing                 there is no such thing for this tenant
 ├── RequestTooLarge         the decoded body, or something in it, is over a limit
 ├── RequestTooSlow          the body did not arrive in time
@@ -14,6 +15,10 @@ FunctoryError
 ├── QuotaExceeded           the tenant has stored as much as it may
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
+├── InvalidBackup           a backup is damaged, unfinished, or not one that this version can read
+├── NotEmpty                what should be filled holds something already; nothing of it was touched
+├── StillRunning            a daemon uses what must be at rest; nothing was changed
+├── TransferFailed          what arrived in the other store is not what was sent
 ├── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
 ├── ServerUnreachable       a client found no server at the address, or it did not answer
 └── ClientError             a client got an answer that is an error
@@ -62,6 +67,10 @@ class TenantSuspended(Forbidden):
     code = "tenant_suspended"
 
 
+class UnknownHost(FunctoryError):
+    code = "unknown_host"
+
+
 class Missing(FunctoryError):
     code = "missing"
 
@@ -88,6 +97,22 @@ class NotReadyYet(FunctoryError):
 
 class InvalidConfig(FunctoryError):
     code = "invalid_config"
+
+
+class InvalidBackup(FunctoryError):
+    code = "invalid_backup"
+
+
+class NotEmpty(FunctoryError):
+    code = "not_empty"
+
+
+class StillRunning(FunctoryError):
+    code = "still_running"
+
+
+class TransferFailed(FunctoryError):
+    code = "transfer_failed"
 
 
 class DaemonFailed(FunctoryError):

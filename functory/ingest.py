@@ -16,8 +16,9 @@ from pathlib import Path
 
 import aiofiles
 
-from functory.jobattributes import to_new_job
-from functory.joblog import Entered, JobLog
+from functory.backlog import Backlog
+from functory.jobattributes import PLAIN, JobOptions, to_new_job, to_new_jobs
+from functory.joblog import JobLog
 from functory.progress import Progress
 from journal import Clock, Journal, Position, Record, Reservation, parse_id
 from store.base import JournalPosition, Store
@@ -25,7 +26,11 @@ from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.ingest")
 
-_BATCH_LINES = 2000
+_BATCH_LINES = 500
+"""A step holds up everybody who wants the store or the event loop, so it is not as long as would be fastest."""
+_FEW_LINES = 100
+_GATHER_S = 0.002
+"""After so few lines with more behind them: wait a moment, so that jobs that come one by one share a transaction."""
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
@@ -40,12 +45,14 @@ class Ingest:
         store: Store,
         clock: Clock,
         *,
+        backlog: Backlog,
         reader: str,
         rejects: Path,
         on_added: Callable[[], None],
         progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
+        self._backlog = backlog
         self._journal = journal
         self._store = store
         self._clock = clock
@@ -74,6 +81,7 @@ class Ingest:
             await self._journal.readable()
             reservation = await self._journal.read_reserve(_BATCH_LINES, _RESERVATION_S)
             if reservation is None:
+                self._backlog.all_read()
                 self._settle()
                 continue
             try:
@@ -91,9 +99,17 @@ class Ingest:
                 pause_s = _FIRST_PAUSE_S
                 self._recovered()
                 self._settle()
+                if reservation.span.lines < _FEW_LINES and self._journal.read_point < self._journal.write_point:
+                    await asyncio.sleep(_GATHER_S)
 
-    async def flush(self) -> None:
-        """Wait until every line that was acknowledged before this call is in the store."""
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        return await self._backlog.write(jobtype, lines, options)
+
+    async def flush(self, tenant: str = "") -> None:
+        if tenant:
+            await self._backlog.landed(tenant)
+            if not self._backlog.waits(tenant):
+                return
         target = self._journal.write_point
         if self._journal.read_point >= target:
             return
@@ -105,19 +121,19 @@ class Ingest:
 
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
+        new = self._backlog.still_to_add(records)
         self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
         end = reservation.span.end
         position = JournalPosition(self._reader, str(end.segment), end.offset, end.line)
         try:
-            await self._store.add_jobs(
-                [to_new_job(record, now_ms) for record in records], now_ms=now_ms, position=position
-            )
+            await self._store.add_jobs(to_new_jobs(new, now_ms), now_ms=now_ms, position=position)
         except ValueError:  # InvalidValue of the store among them
-            await self._add_one_by_one(records, now_ms, position)
+            await self._add_one_by_one(new, now_ms, position)
         await self._journal.rsync(reservation)
+        self._backlog.read(records)
         if self._joblog is not None:
-            self._joblog.entered([Entered(r.id, r.jobtype, len(r.payload)) for r in records], now_ms)
+            self._joblog.entered([(r.id, r.jobtype, len(r.payload)) for r in new], now_ms)
         self._on_added()
 
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:

@@ -48,6 +48,7 @@ class Server:
                 host=self._settings.host,
                 port=self._settings.port,
                 trusted_proxies=self._settings.trusted_proxies,
+                public_url=self._settings.public_url,
             )
             app = make_app(service, web)
             self._listener = Listener(app, sockets=self._sockets())
@@ -89,7 +90,7 @@ class Server:
         if self._settings.role == "run":
             return f"Functory runs jobs of {self._settings.store_url}"
         address = f"http://{self._settings.host}:{self._listener.port}"
-        return f"Functory listens on {address}  (API: /docs, stop: Ctrl-C)\n{self._key_note}"
+        return f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)\n{self._key_note}"
 
     async def _keep_operator_key(self, service: Service) -> None:
         """First start of a store: make a key for the operator, and keep it where only the owner can read it."""

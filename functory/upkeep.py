@@ -7,7 +7,7 @@ A store that cannot be reached is a warning and another try; anything else that 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from functory.execute import Execute
@@ -15,7 +15,7 @@ from functory.progress import Progress
 from journal import Clock, Journal
 from journal.errors import JournalUnavailable
 from runner.runner import Runner
-from store.base import Store
+from store.base import Lease, Store
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.upkeep")
@@ -63,6 +63,8 @@ class Upkeep:
         self._stuck_s = stuck_s
         self._keep_done_ms = round(keep_done_s * 1000)
         self._keep_waiting_ms = round(keep_waiting_s * 1000)
+        self._stale: dict[Lease, bool] = {}
+        """Leases whose last renewal was refused, and whether they count as lost already."""
         self._progress = progress
         self._troubles: dict[str, str] = {}
         self.expired_leases = 0
@@ -94,13 +96,21 @@ class Upkeep:
     async def renew_leases(self) -> None:
         leases = self._execute.leases()
         lease_ms = round(self._lease_s * 1000)
+        stale: list[Lease] = []
         for start in range(0, len(leases), _STEP):
-            report = await self._store.renew_locks(
-                self._sysid, leases[start : start + _STEP], lease_ms=lease_ms, now_ms=self._clock.now_ms()
-            )
-            if report.stale:
-                self.lost_leases += len(report.stale)
-                log.warning("upkeep.leases_lost", extra={"jobs": len(report.stale), "first": report.stale[0]})
+            step = leases[start : start + _STEP]
+            report = await self._store.renew_locks(self._sysid, step, lease_ms=lease_ms, now_ms=self._clock.now_ms())
+            refused = set(report.stale)
+            stale += [lease for lease in step if lease.id in refused]
+        self._note_lost(stale)
+
+    def _note_lost(self, stale: Sequence[Lease]) -> None:
+        """Count each lost lease once. A release that was just under way looks like one, but never twice in a row."""
+        lost = [lease for lease in stale if self._stale.get(lease) is False]
+        self._stale = {lease: lease in self._stale for lease in stale}
+        if lost:
+            self.lost_leases += len(lost)
+            log.warning("upkeep.leases_lost", extra={"jobs": len(lost), "first": lost[0].id})
 
     async def renew_sysid(self) -> None:
         daemon = await self._store.renew_sysid(

@@ -108,6 +108,8 @@ class Journal:
             self._clock.monotonic_s,
         )
         self._is_open = True
+        if self._backlog_bytes():
+            self._news.set()  # lines that an earlier life left are as good as new ones
 
     def _open_files(self) -> None:
         self._disk.lock()
@@ -318,11 +320,14 @@ class Journal:
             log.warning("journal.reservation_lapsed", extra={"lines": reservation.span.lines})
 
     def _backlog_bytes(self) -> int:
-        """Of the segments that are still there, less what is read up in the first."""
+        """Of the segments from the read point on. It may lie past the end of what is there: in a copy that was taken
+        before the store's, or where a crash left segments that the store had read up."""
         point = self._ledger.read_point
-        first = self._segments.get(point.segment)
-        read = min(point.offset, first.end) - FIRST_FRAME if first and point.offset else 0
-        return sum(segment.end - FIRST_FRAME for segment in self._segments.values()) - max(read, 0)
+        return sum(
+            max(segment.end - max(FIRST_FRAME, point.offset if number == point.segment else 0), 0)
+            for number, segment in self._segments.items()
+            if number >= point.segment
+        )
 
     def _read_up(self) -> list[int]:
         """The segments whose every line is done with and that will not grow."""

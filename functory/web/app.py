@@ -17,6 +17,7 @@ from functory.web.elsewhere import Elsewhere
 from functory.web.endpoint import Endpoint, Web
 from functory.web.metrics import RequestCounts
 from functory.web.openapi import build_openapi
+from functory.web.pages.mount import mount_pages
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
 
@@ -64,5 +65,6 @@ def _routed(state: Web, routes: Sequence[Route]) -> web.Application:
         app.router.add_route(route.method, route.path, endpoint.__call__)
         if route.call is jobs.add_jobs:
             app[ADD_JOBS] = endpoint
+    mount_pages(app, state)
     app.router.add_route("*", "/{path:.*}", Elsewhere(state).__call__)
     return app

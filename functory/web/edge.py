@@ -48,8 +48,10 @@ class Edge:
         params: Params,
         call: Callable[[web.Request, Params], Awaitable[web.StreamResponse]],
         path: str,
+        trouble: Callable[[Exception, str, str], web.StreamResponse] = error_answer,
     ) -> web.StreamResponse:
-        """Call, and answer with what it answers or with the error that it raises. `path` is what is counted."""
+        """Call, and answer with what it answers or with the error that it raises. `path` is what is counted, `trouble`
+        makes the answer for an error, a request id and a client's address."""
         began_s = time.perf_counter()
         request_id = self.request_id(request.headers.get("X-Request-Id"))
         try:
@@ -58,7 +60,7 @@ class Edge:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
             client = client_of(request, self._trusted).address
-            answer = error_answer(error, request_id, client)
+            answer = trouble(error, request_id, client)
             if isinstance(error, Unauthorized | Forbidden):
                 log.info("request.refused", extra={"client": client, "code": error.code, "request": request_id})
         answer.headers["X-Request-Id"] = request_id

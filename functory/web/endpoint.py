@@ -6,7 +6,7 @@ that tenant; and only with a query and body of the declared types.
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from functory.web.forwarded import client_of
 from functory.web.metrics import RequestCounts
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
+from functory.web.turns import Turns
 from functory.wire.admin import TenantLimits
 
 _TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
@@ -44,6 +45,7 @@ class Web:
     edge: Edge
     openapi: bytes
     docs: bytes
+    turns: Turns = field(default_factory=Turns)
 
 
 class Call:

@@ -12,6 +12,14 @@ class WebSettings:
     """Loopback unless told otherwise: put a proxy with TLS in front before you open it to a network."""
     port: int = 8080
 
+    public_url: str = ""
+    """Where browsers reach the pages, such as https://jobs.example.com; without it they answer under addresses and
+    localhost only."""
+    session_life_s: float = 12 * 3600.0
+    """For how long somebody who signed in stays signed in."""
+    live_tick_s: float = 2.0
+    """How often a page that is looked at is made anew."""
+
     max_body_bytes: int = 16 * MIB
     """Of a request's body after decompression."""
     max_header_bytes: int = 8190

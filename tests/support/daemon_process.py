@@ -145,6 +145,12 @@ class DaemonProcess:
             self._said.notify_all()
 
 
+def serve_command(data_dir: Path, settings: Mapping[str, str]) -> list[str]:
+    """`serve` with its flags: quick ones and no sandbox unless the settings say otherwise."""
+    given = {"data_dir": str(data_dir), "port": "0", **UNCONFINED, **QUICK, **settings}
+    return ["serve", *(part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value))]
+
+
 @asynccontextmanager
 async def daemon(
     data_dir: Path,
@@ -155,10 +161,8 @@ async def daemon(
     **more: str,
 ) -> AsyncIterator[DaemonProcess]:
     """A daemon that listens. Settings are named as in `functory.toml`; quick ones and no sandbox are the defaults."""
-    given = {"data_dir": str(data_dir), "port": "0", **UNCONFINED, **QUICK, **(settings or {}), **more}
-    flags = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     process = await asyncio.create_subprocess_exec(
-        *prefix, sys.executable, "-m", "functory", "serve", *flags,
+        *prefix, sys.executable, "-m", "functory", *serve_command(data_dir, {**(settings or {}), **more}),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         # What a killed one leaves is removed with the test's.
