@@ -20,6 +20,12 @@ done)
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "system: installing $missing"
+    # Tools for tests must not become services of this machine: while they are installed, Debian's policy is to start none.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy
+        trap 'rm -f $policy' EXIT
+    fi
     # shellcheck disable=SC2086  # a list of package names
     if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null; then
         exit 0

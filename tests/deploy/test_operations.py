@@ -36,7 +36,7 @@ def test_files_and_links_are_there(page: Path) -> None:
     headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()}
     for target in re.findall(r"\]\(([^)]+)\)", text):
         name, _, anchor = target.partition("#")
-        if name in NOT_HERE_YET:
+        if name in NOT_HERE_YET and not (page.parent / name).exists():
             continue
         assert not name or (page.parent / name).exists(), target
         if anchor and not name:
