@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.cpu import started_seconds
-from bench.peers.install import install, node_modules
+from bench.peers.install import home, install
 from bench.peers.peer import Peer
 from bench.peers.servers import server
 
@@ -65,7 +65,7 @@ class Bench:
             "PYTHONPATH": str(PROGRAMS),
             "BENCH_SERVER": url,
             "BENCH_COUNTS": str(self._counts),
-            "BENCH_NODE_MODULES": str(node_modules(peer)),
+            "BENCH_NODE_MODULES": str(home(peer) / "node_modules"),
         }
 
     def produce(self, kind: str, count: int) -> Produced:
