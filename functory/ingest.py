@@ -27,7 +27,8 @@ log = logging.getLogger("functory.ingest")
 _BATCH_LINES = 2000
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 1.0
+"""Between two tries of a store that is away: also how long it may be back before anybody notices."""
 
 
 class Ingest:
