@@ -33,6 +33,9 @@ log = logging.getLogger("functory.execute")
 _LOOK_AGAIN_S: Final = 0.1
 """After a claim that found nothing although something waits: its rate domain has no token, or others were quicker."""
 
+_LOOK_PART: Final = 3
+"""Under load a look at what waits is followed by so many times its length without one."""
+
 
 class Execute:
     def __init__(
@@ -73,6 +76,7 @@ class Execute:
         self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
         """What runs: the type, and since when."""
         self._leases: dict[str, int] = {}
+        self._next_look_s = 0.0
         self._woken = asyncio.Event()
         self._is_stopping = False
         self.is_paused = False
@@ -152,16 +156,30 @@ class Execute:
             await asyncio.wait(list(self._slots))
 
     async def _fill_slots(self) -> None:
+        """While there is known work the store is not looked at all the time: with many types that would be the work."""
         if not self._may_start():
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_look_s and self._start_known():
+            asyncio.get_running_loop().call_later(self._next_look_s - now_s, self.wake)
             return
         with self._progress.step("execute"):
             await self._look()
+        ended_s = self._clock.monotonic_s()
+        self._next_look_s = ended_s + _LOOK_PART * (ended_s - now_s)
+        self._start_known()
+
+    def _start_known(self) -> bool:
+        """Fill the slots with what waited at the last look; False when there was nothing for them."""
+        has_started = False
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
             task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
             self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
             task.add_done_callback(self._slot_done)
+            has_started = True
+        return has_started
 
     def _may_start(self) -> bool:
         return not self._is_stopping and not self.is_paused and self.free_slots > 0
