@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash demo serve bench screenshots lock clean
+.PHONY: help setup system runtime mongo format check lint types imports test crash demo serve bench screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ $(STAMP): requirements-dev.lock pyproject.toml
 
 system: ## Debian packages for the sandbox and the tests: installs as root, otherwise tells what is missing
 	@sh deploy/system-packages.sh
+
+runtime:
+	@sh deploy/system-packages.sh run
 
 mongo: ## a server for the MongoDB tests, built once into .cache/mongo (FUNCTORY_TEST_MONGODB_URL or mongod: not needed)
 	@bash tests/servers/mongo/build.sh .cache/mongo
@@ -50,10 +53,10 @@ test: setup system ## all tests
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
 
-demo: setup system ## the whole service at work: tenants, handlers, thousands of jobs, their results
+demo: setup runtime ## the whole service at work: tenants, handlers, thousands of jobs, their results
 	@$(BIN)/functory demo
 
-serve: setup system ## a daemon that stays up, on http://127.0.0.1:8484 with its data in functory-data/
+serve: setup runtime ## a daemon that stays up, on http://127.0.0.1:8484 with its data in functory-data/
 	@$(BIN)/functory serve
 
 bench: setup ## all benchmarks, each beside its limit in the same run
