@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PARALLEL := -n 3 --dist loadgroup  # tests mostly wait, so a third process is worth it on two cores
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash storm machine demo serve bench bench-peers soak screenshots lock clean
+.PHONY: help setup system runtime mongo format check lint types imports test crash storm machine demo serve bench bench-peers soak screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +23,9 @@ $(STAMP): requirements-dev.lock pyproject.toml
 
 system: ## Debian packages for the sandbox and the tests: installs as root, otherwise tells what is missing
 	@sh deploy/system-packages.sh
+
+runtime:
+	@sh deploy/system-packages.sh run
 
 mongo: ## a server for the MongoDB tests, built once into .cache/mongo (FUNCTORY_TEST_MONGODB_URL or mongod: not needed)
 	@bash tests/servers/mongo/build.sh .cache/mongo
@@ -41,11 +45,11 @@ imports: setup
 	$(BIN)/lint-imports --cache-dir .cache/importlinter
 
 check: lint types imports ## the fast loop: format, lint, types, import direction, fast tests
-	$(BIN)/pytest -q -m "not slow"
+	$(BIN)/pytest -q -m "not slow" $(PARALLEL)
 
 test: setup system ## all tests
 	@$(MAKE) --no-print-directory mongo || echo "mongo: no server, its tests are skipped (or fail, if CI is set)" >&2
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
@@ -58,19 +62,19 @@ storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`
 machine: ## docs/operations.md, "Install", word for word in a fresh Debian with systemd (root, mmdebstrap, systemd-container)
 	@bash tests/machine/run.sh
 
-demo: setup system ## the whole service at work: tenants, handlers, thousands of jobs, their results
+demo: setup runtime ## the whole service at work: tenants, handlers, thousands of jobs, their results
 	@$(BIN)/functory demo
 
-serve: setup system ## a daemon that stays up, on http://127.0.0.1:8484 with its data in functory-data/
+serve: setup runtime ## a daemon that stays up, on http://127.0.0.1:8484 with its data in functory-data/
 	@$(BIN)/functory serve
 
-bench: setup system ## all benchmarks, each beside its limit in the same run; under ten minutes
+bench: setup runtime ## all benchmarks, each beside its limit in the same run; under ten minutes
 	$(BIN)/python -m bench
 
-bench-peers: setup system ## ours and other queues on the same work (installs them into .cache/peers)
+bench-peers: setup runtime ## ours and other queues on the same work (installs them into .cache/peers)
 	$(BIN)/python -m bench.peers
 
-soak: setup system ## half an hour at 70 % of the full load: memory, journal lag and open files stay flat
+soak: setup runtime ## half an hour at 70 % of the full load: memory, journal lag and open files stay flat
 	$(BIN)/python -m bench.soak
 
 screenshots: setup system ## pictures of every page in .cache/screenshots; those of the documentation in docs/images

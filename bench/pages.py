@@ -81,8 +81,8 @@ async def _sign_in(site: Site, session: aiohttp.ClientSession) -> None:
         text = await answer.text()
     token = text.rpartition('<input type="hidden" name="token" value="')[2].partition('"')[0]
     data = {"token": token, "key": site.keys["acme"], "next": ""}
-    async with session.post(f"{site.url}/ui/signin", data=data) as answer:
-        assert answer.status == 200, await answer.text()
+    async with session.post(f"{site.url}/ui/signin", data=data, allow_redirects=False) as answer:
+        assert answer.status == 303, await answer.text()
 
 
 async def _fill(store: Store, archived: int) -> None:

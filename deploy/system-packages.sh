@@ -3,6 +3,9 @@
 # anywhere else it lists them with the command that installs them, and goes on: what is still missing is skipped
 # by the tests with its reason, or fails them when CI is set.
 #
+#   system-packages.sh          all of them
+#   system-packages.sh run      those that running the service needs, without those of the tests
+#
 # One row each: the command that shows it is there, the package, what it is for.
 packages='
 bwrap      bubblewrap  sandbox of the runners
@@ -13,7 +16,8 @@ nginx      nginx-light tests behind a proxy
 ip         iproute2    tests of daemons in networks that break
 chromium   chromium    tests of the pages
 '
-missing=$(echo "$packages" | while read -r command package _; do
+missing=$(echo "$packages" | while read -r command package purpose; do
+    case "$1 $purpose" in run\ tests*) continue ;; esac
     [ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || printf '%s ' "$package"
 done)
 [ -z "$missing" ] && exit 0

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from functory.outcomes import fingerprint
 from store.base import Archive, Code, NewJob, Outcome, Release, Retry, Store, Tenant
 from store.values.scoreboard import MINUTE_MS
 
@@ -197,9 +198,13 @@ async def _run_minute(store: Store, kind: Kind, minute: int, start_ms: int, now_
         if is_bad_time and dice.random() < kind.bad_share:
             text = f'Traceback (most recent call last):\n  File "body", line 5, in handler\n{kind.message}'
             outcome = outcome._replace(
-                code=Code.FAILED, exitcode=400, result=text.encode(), fingerprint=kind.name, message=kind.message,
-                log=b"loaded s3://media/4711.jpg\n",
-            )  # fmt: skip
+                code=Code.FAILED,
+                exitcode=400,
+                result=text.encode(),
+                fingerprint=fingerprint(500, kind.message),
+                message=kind.message,
+                log=b"resizing s3://media/4711.jpg\n",
+            )
             failed = job.id
         if dice.random() < kind.retry_share:
             again = outcome._replace(code=Code.RETRY, exitcode=100, result=None)

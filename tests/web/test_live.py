@@ -40,7 +40,7 @@ async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSessi
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, stage.make, welcome)
+            return await hub.stream(request, "key", stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 
@@ -127,11 +127,18 @@ async def test_nothing_is_made_when_nobody_looks() -> None:
         assert stage.texts.qsize() >= 1
 
 
-@pytest.mark.parametrize("limit", [0, 2])
-async def test_there_are_only_so_many_streams(limit: int) -> None:
-    async with staged(LiveHub(0.0, max_streams=limit)) as (stage, session):
-        answers = [await session.get(stage.url) for _ in range(limit + 1)]
-        assert [it.status for it in answers] == [200] * limit + [503]
+@pytest.mark.parametrize("hub", [LiveHub(0.0, max_streams=2), LiveHub(0.0, max_per_key=2)])
+async def test_there_are_only_so_many_streams_in_all_and_of_a_key(hub: LiveHub) -> None:
+    async with staged(hub) as (stage, session):
+        answers = [await session.get(stage.url) for _ in range(3)]
+        assert [it.status for it in answers] == [200, 200, 503]
+        stage.is_welcome = False
+        for text in ("go", "and go"):
+            stage.texts.put_nowait(text)
+        assert [await heard(it) for it in answers[:2]] == ["", ""]
+        stage.is_welcome = True
+        await until(lambda: not hub._streams)
+        assert (await session.get(stage.url)).status == 200, "there is room again"
 
 
 async def test_closing_ends_every_stream() -> None:

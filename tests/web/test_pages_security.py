@@ -201,6 +201,23 @@ async def test_attempts_to_sign_in_are_throttled(site: Site) -> None:
         assert (await guesser.sign_in(site.keys["acme"])).status == 429
 
 
+async def test_pages_count_as_requests_of_their_key(site: Site) -> None:
+    limits = {"requests_per_s": 0.001, "requests_burst": 3}
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": limits})
+    async with visitor(site, "acme") as acme:
+        statuses = [(await acme.get("/ui/t/acme")).status for _ in range(3)]
+        assert statuses == [200, 200, 429], "signing in led to the first"
+
+
+async def test_who_signs_in_again_leaves_no_session_behind(site: Site) -> None:
+    async with visitor(site, "acme") as acme:
+        before = acme.cookie()
+        await acme.sign_in(site.keys["other"])
+        assert acme.cookie() not in {"", before}
+    async with visitor(site) as thief:
+        assert (await thief.get("/ui/t/acme", Cookie=f"functory-session={before}")).status == 303
+
+
 @pytest.mark.parametrize("scopes", [["submit"], ["handlers", "manage"]])
 async def test_a_key_without_read_cannot_sign_in(site: Site, scopes: list[str]) -> None:
     made = await site.post("/admin/tenants/acme/keys", key="operator", json={"scopes": scopes})

@@ -6,6 +6,7 @@ origin. Whoever may not see a tenant gets the same answer as for one that does n
 """
 
 import hmac
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
@@ -197,7 +198,7 @@ class _Visit:
                 return False
             return True
 
-        return await self._desk.hub.stream(request, make, is_welcome)
+        return await self._desk.hub.stream(request, call.who.key_id, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
@@ -216,7 +217,20 @@ class _Visit:
         place = self._desk.fence.place(request.headers.get("Host", ""))
         self._call = call = PageCall(self._desk, request, params, place)
         await admit(call, self._route)
+        if call.session is not None:
+            _count(self._desk.web, call.session.principal)
         return call
+
+
+def _count(state: Web, principal: Principal) -> None:
+    """A page is a request of its key, like any other. Raises RateLimited."""
+    limits, settings = principal.limits, state.settings
+    state.buckets.take(
+        principal.key_id,
+        time.monotonic(),
+        rate_per_s=limits.requests_per_s or settings.requests_per_s,
+        burst=limits.requests_burst or settings.requests_burst,
+    )
 
 
 async def _take_form(call: PageCall) -> None:

@@ -7,6 +7,7 @@ session ends is let go at the next turn; the daemon's stop ends every stream at 
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -58,29 +59,32 @@ class _Feed:
 
 
 class LiveHub:
-    def __init__(self, tick_s: float, max_streams: int = 200) -> None:
+    def __init__(self, tick_s: float, max_streams: int = 200, max_per_key: int = 20) -> None:
         self._tick_s = tick_s
         self._max_streams = max_streams
+        self._max_per_key = max_per_key
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
         self._is_closed = False
 
     async def stream(
-        self, request: web.Request, make: Make, is_welcome: Callable[[], Awaitable[bool]]
+        self, request: web.Request, key_id: str, make: Make, is_welcome: Callable[[], Awaitable[bool]]
     ) -> web.StreamResponse:
-        """Answer the request with events until the reader leaves. Raises NotReadyYet when there are too many."""
-        if self._streams >= self._max_streams or self._is_closed:
+        """Answer the request with events until the reader leaves. Raises NotReadyYet when there are too many, of this
+        key or in all."""
+        is_full = self._streams.total() >= self._max_streams or self._streams[key_id] >= self._max_per_key
+        if is_full or self._is_closed:
             raise NotReadyYet("too many live pages are open: this one is refreshed now and then instead")
         answer = web.StreamResponse(headers=_HEADERS)
-        self._streams += 1
+        self._streams[key_id] += 1
         feed = self._join(request.path_qs, make)
         try:
             await answer.prepare(request)
             with suppress(ConnectionError):
                 await self._tell(answer, feed, is_welcome)
         finally:
-            self._streams -= 1
+            self._streams -= Counter({key_id: 1})
             feed.readers -= 1
         return answer
 

@@ -7,7 +7,6 @@ NOTES: Final = {
     "saved": "The new version is in force. Jobs that start from now on run it.",
     "unchanged": "Nothing changed: this is what is in force already.",
     "rolled_back": "That version is in force again, as a new one.",
-    "deleted_handler": "The handler is deleted. Jobs of the type wait until there is one again.",
     "cancelled": "The job is cancelled.",
     "retried": "The job is queued again.",
     "paused": "Paused. What runs goes on; nothing more is started.",

@@ -61,7 +61,6 @@ class DaemonRow(NamedTuple):
     runs_code: bool
     languages: str
     problems: Mapping[str, str]
-    until_ms: int
 
 
 @pages.get("/ui/operator", scope="operator", live="live/operator.html")
@@ -206,7 +205,6 @@ def _daemon(call: PageCall, daemon: Daemon) -> DaemonRow:
         runs_code=role != "api",
         languages=", ".join(str(it) for it in languages) if isinstance(languages, list) else "",
         problems=problems,
-        until_ms=daemon.until_ms,
     )
 
 

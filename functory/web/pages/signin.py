@@ -48,6 +48,8 @@ async def sign_in(call: PageCall) -> web.StreamResponse:
     except FunctoryError as error:
         status = 429 if error.code == "rate_limited" else 403
         return _form(call, call.form.get("next", ""), str(error), status)
+    if call.cookie is not None:
+        await call.desk.sessions.close(call.cookie)  # whoever signs in again leaves no session behind
     cookie, expires_ms = await call.desk.sessions.open(principal)
     await audit(call.service, principal.key_id, "session.open", principal.tenant)
     answer = redirect(_own_path(call.form.get("next", "")) or _home(principal))
