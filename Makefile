@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.installed
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system mongo format check lint types imports test crash storm machine image demo serve bench bench-peers soak lock clean
+.PHONY: help setup system mongo format check lint types imports test crash storm machine image demo serve bench bench-peers soak screenshots lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## virtual environment in .venv with the locked dependencies
 
@@ -75,6 +75,9 @@ bench-peers: setup system ## ours and other queues on the same work (installs th
 
 soak: setup system ## half an hour at 70 % of the full load: memory, journal lag and open files stay flat
 	$(BIN)/python -m bench.soak
+
+screenshots: setup system ## pictures of every page in .cache/screenshots; those of the documentation in docs/images
+	$(BIN)/python -m tests.browser.screenshots .cache/screenshots
 
 lock: setup ## pin runtime and development dependencies with hashes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

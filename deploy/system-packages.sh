@@ -11,6 +11,7 @@ php        php-cli     handlers in php
 promtool   prometheus  tests of the alert rules, and of what a daemon shows to Prometheus
 nginx      nginx-light tests behind a proxy
 ip         iproute2    tests of daemons in networks that break
+chromium   chromium    tests of the pages
 '
 missing=$(echo "$packages" | while read -r command package _; do
     [ -z "$command" ] || command -v "$command" >/dev/null 2>&1 || printf '%s ' "$package"

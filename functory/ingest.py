@@ -33,7 +33,8 @@ _GATHER_S = 0.002
 """After so few lines with more behind them: wait a moment, so that jobs that come one by one share a transaction."""
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 1.0
+"""Between two tries of a store that is away: also how long it may be back before anybody notices."""
 
 
 class Ingest:

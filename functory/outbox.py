@@ -1,6 +1,7 @@
-"""Outcomes on their way to the store: from all slots together, in whole batches, each tenant's in the order in which
-its jobs stopped. Every batch takes from all tenants in turn: one whose jobs stop by the thousand does not make the
-others wait for their outcomes.
+"""Outcomes on their way to the store: in whole batches, each tenant's in the order in which its jobs stopped.
+
+Every tenant has a lane of its own, and the store puts what comes from several into one transaction: a tenant whose jobs
+stop by the thousand does not make the others wait for their outcomes.
 
 Ensures: the jobs that a job asked for are durable in the journal before its outcome is recorded, so a crash in between
 runs it again rather than losing them. While the store cannot be reached outcomes are kept and tried again; what has
@@ -62,18 +63,25 @@ class Outbox:
         self._progress = progress
         self._joblog = joblog
         self._lanes: dict[str, deque[Ending]] = {}
-        """What waits, by tenant; the first gets its turn next."""
-        self._news = asyncio.Event()
+        """What waits, by tenant."""
+        self._deliveries: asyncio.TaskGroup | None = None
+        """One for each lane, while this runs."""
         self._delivered = asyncio.Event()
         self.stale = 0
         """Outcomes that came too late: somebody else has the job."""
 
     def put(self, endings: Sequence[Ending]) -> None:
         """Of jobs of one type."""
-        if endings:
-            tenant = endings[0].job.jobtype.partition("-")[0]
-            self._lanes.setdefault(tenant, deque()).extend(endings)
-            self._news.set()
+        if not endings:
+            return
+        tenant = endings[0].job.jobtype.partition("-")[0]
+        lane = self._lanes.get(tenant)
+        if lane is not None:
+            lane.extend(endings)
+            return
+        self._lanes[tenant] = deque(endings)
+        if self._deliveries is not None:
+            self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
 
     async def room(self, tenant: str) -> None:
         """Wait while too much of a tenant is on its way: a slow store slows its slots down, memory stays bounded."""
@@ -87,29 +95,24 @@ class Outbox:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._lanes:
-                batch = self._next_batch()
-                await self._deliver([ending for endings in batch.values() for ending in endings])
-                for tenant, endings in batch.items():
-                    self._delivered_of(tenant, endings)
-                delivered, self._delivered = self._delivered, asyncio.Event()
-                delivered.set()
+        async with asyncio.TaskGroup() as self._deliveries:
+            for tenant in self._lanes:
+                self._deliveries.create_task(self._deliver_all(tenant))
+            await asyncio.Event().wait()
 
-    def _next_batch(self) -> dict[str, list[Ending]]:
-        """From every tenant the same, as far as it has so many; they stay in their lanes until they are recorded."""
-        share = max(1, _BATCH // len(self._lanes))
-        return {tenant: _first(lane, share) for tenant, lane in islice(self._lanes.items(), _BATCH)}
-
-    def _delivered_of(self, tenant: str, endings: Sequence[Ending]) -> None:
-        lane = self._lanes.pop(tenant)
-        for _ in endings:
-            lane.popleft()
-        if lane:
-            self._lanes[tenant] = lane  # behind the others
-        self._on_released(endings)
+    async def _deliver_all(self, tenant: str) -> None:
+        """Empty a lane. What is being recorded stays in it until it is."""
+        lane = self._lanes[tenant]
+        while lane:
+            batch = _first(lane, _BATCH)
+            await self._deliver(batch)
+            for _ in batch:
+                lane.popleft()
+            self._on_released(batch)
+            if not lane:
+                del self._lanes[tenant]
+            delivered, self._delivered = self._delivered, asyncio.Event()
+            delivered.set()
 
     async def _deliver(self, batch: Sequence[Ending]) -> None:
         for jobtype, payloads in _wanted_lines(batch):

@@ -11,12 +11,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.cpu import started_seconds
-from bench.peers.install import install, node_modules
+from bench.peers.install import home, install
 from bench.peers.peer import Peer
 from bench.peers.servers import server
 
@@ -65,7 +65,7 @@ class Bench:
             "PYTHONPATH": str(PROGRAMS),
             "BENCH_SERVER": url,
             "BENCH_COUNTS": str(self._counts),
-            "BENCH_NODE_MODULES": str(node_modules(peer)),
+            "BENCH_NODE_MODULES": str(home(peer) / "node_modules"),
         }
 
     def produce(self, kind: str, count: int) -> Produced:
@@ -140,9 +140,10 @@ def measure(peer: Peer, *, scale: float, synced_redis: bool) -> Rates:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Asked first; then whatever is left of its group, so that nothing runs on beside the next peer."""
     os.killpg(process.pid, signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()

@@ -23,7 +23,7 @@ class NotInstalled(Exception):
 
 def install(peer: Peer) -> Path:
     """The interpreter that runs the peer's programs. Raises NotInstalled."""
-    folder = CACHE / peer.name.split()[0].lower()
+    folder = home(peer)
     stamp, wanted = folder / "installed", " ".join(peer.requires + peer.npm)
     if not stamp.exists() or stamp.read_text() != wanted:
         print(f"  installing {peer.name}: {wanted or 'a plain interpreter'}", file=sys.stderr, flush=True)
@@ -49,8 +49,9 @@ def _install_npm(folder: Path, packages: tuple[str, ...]) -> None:
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", *packages], cwd=folder, check=True)
 
 
-def node_modules(peer: Peer) -> Path:
-    return CACHE / peer.name.lower() / "node_modules"
+def home(peer: Peer) -> Path:
+    """The environment of a peer, which its variants share."""
+    return CACHE / peer.name.partition(" ")[0].lower()
 
 
 def install_server(name: str) -> None:

@@ -50,7 +50,7 @@ async def restore_backup(
     await asyncio.to_thread(make_folder, settings.data_dir)
     stage = settings.data_dir / RESTORING
     with sole_use(settings.data_dir), await asyncio.to_thread(_hold_journals, settings.data_dir):
-        await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
+        was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
         try:
             say("copying")
             await asyncio.to_thread(_copy_all, folder, stage, manifest)
@@ -60,6 +60,8 @@ async def restore_backup(
                 await _check_store(open_store(settings.store_url).at(stage / STORE), manifest.store)
         except BaseException:
             await asyncio.to_thread(shutil.rmtree, stage, ignore_errors=True)
+            if was_interrupted:  # what lies beside it is still of the attempt before, and not whole
+                await asyncio.to_thread(make_folder, stage)
             raise
         await asyncio.to_thread(_put_in_place, stage, store_file, compact_time(now_ms))
     return manifest
@@ -91,11 +93,13 @@ def _hold_journals(data_dir: Path) -> ExitStack:
         return held.pop_all()
 
 
-def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> None:
-    """An empty `.restoring`. What an interrupted restore left in it are copies out of a backup."""
+def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> bool:
+    """An empty `.restoring`. What an interrupted restore left in it are copies out of a backup. Answers whether there
+    was one."""
     data_dir = stage.parent
+    was_interrupted = stage.exists()
     if not replace:
-        if stage.exists():
+        if was_interrupted:
             raise NotEmpty(f"{data_dir} holds a restore that was interrupted: restore again with --replace")
         found = sorted(path.name for path in data_dir.iterdir())
         if found:
@@ -108,6 +112,7 @@ def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> None:
     shutil.rmtree(stage, ignore_errors=True)
     make_folder(stage)
     sync_folder(data_dir)
+    return was_interrupted
 
 
 def _copy_all(folder: Path, stage: Path, manifest: Manifest) -> None:

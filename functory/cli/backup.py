@@ -28,7 +28,7 @@ def add_commands(commands: Commands) -> None:
     restore.set_defaults(run=run_restore)
     for parser in (backup, restore):
         parser.add_argument("--json", action="store_true", help="the manifest as JSON")
-        add_settings(parser)
+        add_settings(parser, "data_dir", "store")
 
 
 def run_backup(arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -40,5 +41,14 @@ async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.quit)
     await server.start()
+    settle_garbage()
     print(server.welcome(), file=sys.stderr, flush=True)
     await server.run()
+
+
+def settle_garbage() -> None:
+    """What is there now stays for good: the collector need not look at it again. And what a job leaves is gone by
+    reference counting; looking for circles after every 700 objects, as is the default, costs a tenth of all work."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
     fork.set_defaults(run=run_fork)
     for action in (version, verify, fork):
         action.add_argument("--json", action="store_true", help="one JSON object")
-        add_settings(action)
+        add_settings(action, "data_dir", "store")
 
 
 def run_version(arguments: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from tests.support.polling import until
 
 _STEP_S: Final = (30.0, 240.0)
 """Of the clock. MongoDB's form promises its counters up to five minutes (docs/mongodb.md)."""
-_AWAY_S: Final = (0.1, 2.0)
+_AWAY_S: Final = (0.1, 4.0)
 """How long the store cannot be reached."""
 _PAST_EVERYTHING_S: Final = 600.0
 """More than the five minutes after which a dead daemon's part of MongoDB's counters is mended by others."""

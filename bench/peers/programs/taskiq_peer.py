@@ -11,7 +11,8 @@ from taskiq_redis import ListQueueBroker
 
 IN_FLIGHT = {"bulk": 50, "single": 1}
 
-broker = ListQueueBroker(URL, max_connection_pool_size=60)
+# Without a timeout: its blocking pop of an empty queue would end with an error, and lose the job that comes next.
+broker = ListQueueBroker(URL, max_connection_pool_size=60, socket_timeout=None)
 
 
 @broker.task(task_name="noop")

@@ -21,6 +21,8 @@ pages = Pages()
 
 MAX_JOBS: Final = 10_000
 _EXAMPLES: Final = 10
+_LOOKED_AT: Final = 500
+"""Failures since the run began that are looked through for jobs of the run."""
 _RUN_KEPT_MS: Final = 7 * DAY_MS
 AGES: Final = {"1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "any": 0}
 AGE_NAMES: Final = {"1h": "the last hour", "1d": "the last day", "7d": "the last week", "any": "any time"}
@@ -39,7 +41,7 @@ class Choice(msgspec.Struct, frozen=True):
     def where(self, tenant: str, now_ms: int) -> JobFilter:
         since_ms = max(now_ms - AGES[self.age], 0) if AGES[self.age] else None
         jobtype = f"{tenant}-{self.type}" if self.type else None
-        return JobFilter(JobState.ARCHIVED, jobtype, codes_of(",".join(self.codes)), since_ms, now_ms)
+        return JobFilter(JobState.ARCHIVED, jobtype, codes_of(",".join(self.codes)), since_ms)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -100,8 +102,10 @@ async def watch(call: PageCall) -> Page:
         counts[state] += 1
     gone = len(run.ids) - len(states)
     where = run.choice.where(call.tenant, call.now_ms)
-    again = where._replace(codes=frozenset({Code.FAILED, Code.ABANDONED}), since_ms=run.began_ms, until_ms=None)
-    bad = await call.service.store.list_jobs(call.tenant, again, now_ms=call.now_ms, limit=_EXAMPLES)
+    again = where._replace(codes=frozenset({Code.FAILED, Code.ABANDONED}), since_ms=run.began_ms)
+    bad = await call.service.store.list_jobs(call.tenant, again, now_ms=call.now_ms, limit=_LOOKED_AT)
+    mine = frozenset(run.ids)
+    failed_again = [record for record in bad.records if record.job.id in mine]
     values = {
         "run": run,
         "total": len(run.ids),
@@ -109,7 +113,8 @@ async def watch(call: PageCall) -> Page:
         "running": counts[JobState.RUNNING],
         "waiting": counts[JobState.WAITING],
         "deferred": counts[JobState.DEFERRED],
-        "bad": [line_of(record) for record in bad.records],
+        "bad": [line_of(record) for record in failed_again[:_EXAMPLES]],
+        "bad_count": len(failed_again),
         "bad_more": bad.cursor is not None,
         "now_ms": call.now_ms,
     }

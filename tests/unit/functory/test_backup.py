@@ -210,6 +210,14 @@ async def test_no_daemon_starts_on_half_a_restore(settings: Settings, backup: Pa
         await make_backup(elsewhere, tmp_path / "another", now_ms=T0)
     with pytest.raises(NotEmpty, match="--replace"):
         await restore_backup(backup, elsewhere, now_ms=T0)
+
+    def fail(step: str) -> None:
+        if step == "copying":
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        await restore_backup(backup, elsewhere, now_ms=T0, replace=True, say=fail)
+    assert await asyncio.to_thread((elsewhere.data_dir / RESTORING).exists), "it is half a restore as before"
     await restore_backup(backup, elsewhere, now_ms=T0, replace=True)
     assert not await asyncio.to_thread((elsewhere.data_dir / RESTORING).exists)
 
