@@ -52,7 +52,7 @@ spec["process"] |= {"terminal": False, "user": {"uid": 10001, "gid": 10001}, "ar
 spec["process"]["cwd"] = "/var/lib/functory"
 spec["process"]["capabilities"] = {kind: [] for kind in ("bounding", "effective", "permitted")}
 spec["process"]["env"] = ["PATH=/opt/functory/bin:/usr/bin:/bin", "FUNCTORY_DATA_DIR=/var/lib/functory", "FUNCTORY_STATUS_PORT=8485", "FUNCTORY_MIN_ISOLATION=L2"]
-options = ["nosuid", "nodev", "mode=1777"]
+options = ["nosuid", "nodev", "mode=1777", "uid=10001", "gid=10001"]
 for place in ("/tmp", "/var/tmp", "/run", "/var/lib/functory"):
     spec["mounts"].append({"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options})
 if form != "covered":
