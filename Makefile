@@ -7,7 +7,7 @@ PARALLEL := -n 3 --dist loadgroup  # tests mostly wait, so a third process is wo
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system runtime mongo format check lint types imports test crash storm machine demo serve bench bench-peers soak screenshots lock clean
+.PHONY: help setup system runtime mongo format check lint types imports test crash storm machine image demo serve bench bench-peers soak screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,10 @@ storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`
 	  FUNCTORY_STORM_JOBS=$${FUNCTORY_STORM_JOBS:-1000000} $(BIN)/pytest -q tests/storm
 
 machine: ## docs/operations.md, "Install", word for word in a fresh Debian with systemd (root, mmdebstrap, systemd-container)
-	@bash tests/machine/run.sh
+	@bash tests/machine/systemd.sh
+
+image: ## the container image built for real and run with our options (root, mmdebstrap, buildah, runc)
+	@bash tests/machine/image.sh
 
 demo: setup runtime ## the whole service at work: tenants, handlers, thousands of jobs, their results
 	@$(BIN)/functory demo

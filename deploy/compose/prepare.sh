@@ -15,8 +15,10 @@ random | once grafana-password
 head -c 700 /dev/urandom | base64 -w 0 | once mongo-keyfile
 case ${1:-mongodb} in
 mongodb) printf 'mongodb://functory:%s@mongo-1,mongo-2,mongo-3/functory?replicaSet=rs0\n' "$(random)" | once store-url ;;
-# FerretDB's users are PostgreSQL's own.
-ferretdb) printf 'mongodb://functory:%s@ferretdb/functory?authSource=admin\n' "$(cat mongo-password)" | once store-url ;;
+ferretdb) # its users are PostgreSQL's own
+    printf 'postgres://functory:%s@postgres:5432/postgres' "$(cat mongo-password)" | once ferretdb-url
+    printf 'mongodb://functory:%s@ferretdb/functory?authSource=admin\n' "$(cat mongo-password)" | once store-url
+    ;;
 *) echo "prepare: '$1' is neither mongodb nor ferretdb" >&2 && exit 2 ;;
 esac
 if [ ! -s tls.crt ]; then

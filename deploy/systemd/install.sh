@@ -69,7 +69,9 @@ if [ "$(readlink "$prefix/current" 2>/dev/null || true)" != "$release" ]; then
     say "in use: $release"
 fi
 mkdir -p "$bin"
-ln -sfn "$prefix/current/bin/functory" "$bin/functory"
+if [ "$(readlink "$bin/functory" 2>/dev/null || true)" != "$prefix/current/bin/functory" ]; then
+    ln -sfn "$prefix/current/bin/functory" "$bin/functory"
+fi
 
 # 2. Settings: only what is not there yet.
 mkdir -p "$etc"

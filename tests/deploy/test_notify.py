@@ -184,6 +184,7 @@ async def test_a_daemon_tells_when_it_is_ready_and_when_it_stops(tmp_path: Path)
     async with notify_socket(tmp_path) as manager:
         environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"}
         async with daemon(tmp_path / "data", environ=environ) as server:
+            await manager.hears("READY=1")
             assert manager.lines()[0] == "READY=1"
             await manager.hears("WATCHDOG=1")
             assert await server.stop() == 0

@@ -4,6 +4,7 @@ word on the client's address counts."""
 import asyncio
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,6 +52,17 @@ async def test_a_daemon_behind_it(tmp_path: Path, program: str) -> None:
             asked = await functory("health", "--url", proxy.url, SSL_CERT_FILE=str(proxy.certificate))
             assert (asked.status, asked.out) == (0, "ok\n")
 
+            # A page that is kept up to date: what happens shows in the stream while that is open.
+            await _sign_in(acme, key)
+            async with asyncio.timeout(60), acme.get("/ui/t/acme/live") as live:
+                assert live.headers["Content-Type"].startswith("text/event-stream")
+                first = await live.content.readuntil(b"\n\n")
+                async with acme.post("/acme/job/later/add?delay_s=3600", data=b"two\n") as answer:
+                    assert answer.status == 200
+                while b"later" not in await live.content.readuntil(b"\n\n"):
+                    pass
+                assert b"later" not in first
+
             # The bound on bodies holds at the proxy, and is told in our own form.
             async with acme.post("/acme/job/x/add", data=io.BytesIO(b"x" * (17 << 20))) as answer:
                 assert (answer.status, (await answer.json())["error"]["code"]) == (413, "request_too_large")
@@ -72,6 +84,15 @@ async def test_a_daemon_behind_it(tmp_path: Path, program: str) -> None:
             async with through(proxy, key) as acme, acme.get("/acme/scoreboard") as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
                 assert (await answer.json())["error"]["code"] == "unavailable"
+
+
+async def _sign_in(browser: ClientSession, key: str) -> None:
+    async with browser.get("/ui/signin") as answer:
+        token = re.search(r'name="token" value="([^"]+)"', await answer.text())
+        assert token
+    form = {"token": token[1], "key": key, "next": ""}
+    async with browser.post("/ui/signin", data=form, allow_redirects=False) as answer:
+        assert answer.status == 303, await answer.text()
 
 
 async def _client_in_audit(session: ClientSession) -> str:

@@ -100,7 +100,11 @@ class Installed:
         flags = [part for name, place in self.places.items() for part in (f"--{name}", str(place))]
         command = ["sh", str(SYSTEMD / script), *flags, "--files-only"]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": str(self.root)}
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"TMPDIR": str(self.root), "PIP_NO_COMPILE": "1"},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -117,10 +121,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 class TestInstall:
     """In this order: the last one removes it."""
 
-    async def test_what_the_unit_starts_comes_up_and_goes_down(self, installed: Installed) -> None:
+    @pytest.fixture
+    def exec_start(self, installed: Installed) -> list[str]:
         unit = (installed.places["units"] / "functory.service").read_text()
         command = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
         assert command
+        (installed.root / "functory.store").write_text(f"sqlite:///{installed.root}/by-credential.db")
+        return shlex.split(command[1])
+
+    async def test_what_the_unit_starts_comes_up_and_goes_down(
+        self, installed: Installed, exec_start: list[str]
+    ) -> None:
         async with notify_socket() as manager:
             environ = clean_environ() | {
                 "NOTIFY_SOCKET": manager.address,
@@ -130,8 +141,7 @@ class TestInstall:
                 "FUNCTORY_ALL_TENANTS_TRUSTED": "true",
                 "CREDENTIALS_DIRECTORY": str(installed.root),
             }
-            (installed.root / "functory.store").write_text(f"sqlite:///{installed.root}/by-credential.db")
-            process = await asyncio.create_subprocess_exec(*shlex.split(command[1]), env=environ, cwd=installed.root)
+            process = await asyncio.create_subprocess_exec(*exec_start, env=environ, cwd=installed.root)
             try:
                 await manager.hears("READY=1")
                 process.terminate()
@@ -139,6 +149,8 @@ class TestInstall:
             finally:
                 if process.returncode is None:
                     process.kill()
+
+    def test_it_used_the_store_of_its_credential_and_hid_its_key(self, installed: Installed) -> None:
         assert (installed.places["state"] / "operator.key").stat().st_mode & 0o777 == 0o600
         assert (installed.root / "by-credential.db").exists()
 
@@ -150,8 +162,8 @@ class TestInstall:
         assert snapshot(installed.root) == before
         assert "building" not in said
 
-    def test_an_interrupted_install_is_done_again(self, installed: Installed) -> None:
-        """Not really interrupted: only the mark of a whole release is gone."""
+    def test_only_a_whole_release_counts_as_installed(self, installed: Installed) -> None:
+        """An install that was interrupted leaves no mark, and is done again from the start."""
         (stamp,) = (installed.places["prefix"] / "releases").glob("*/.complete")
         assert (installed.places["prefix"] / "current").resolve() == stamp.parent
         script = (SYSTEMD / "install.sh").read_text()

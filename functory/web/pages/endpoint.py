@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from aiohttp import web
 
 from functory.errors import BadRequest, Forbidden, FunctoryError, InvalidInput, Missing, Unauthorized
+from functory.operations.audit import CLIENT
 from functory.operations.keyring import limits_of
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
@@ -21,6 +22,7 @@ from functory.web.answers import describe_error
 from functory.web.body import read_body
 from functory.web.edge import Params
 from functory.web.endpoint import NOBODY, Web, check_type_name
+from functory.web.forwarded import client_of
 from functory.web.pages.assets import Assets, load_assets
 from functory.web.pages.declare import Go, Page, PageRoute
 from functory.web.pages.fence import Fence, Place
@@ -133,6 +135,11 @@ class PageCall:
         return self.path + (f"?{urlencode(query)}" if query else "")
 
     @property
+    def client(self) -> str:
+        """The address of the browser, also behind a proxy that we trust."""
+        return client_of(self.request, self.desk.web.settings.trusted_proxies).address
+
+    @property
     def cookie_name(self) -> str:
         return SECURE_COOKIE if self.place.is_secure else PLAIN_COOKIE
 
@@ -176,6 +183,7 @@ class _Visit:
                 raise
             return redirect(f"/ui/signin?next={quote(request.path_qs, safe='')}")
         if self._route.method == "POST":
+            CLIENT.set(call.client)
             await _take_form(call)
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
