@@ -7,6 +7,7 @@ FunctoryError
 ├── Unauthorized            no key, or one that is not known, has expired or was revoked
 ├── Forbidden               the key does not reach this: another tenant's path, a scope that it lacks
 │   └── TenantSuspended     the operator has suspended the tenant: it may read, and nothing else
+├── UnknownHost             a page was asked for under a name that nobody has said is this service's
 ├── Missing                 there is no such thing for this tenant
 ├── RequestTooLarge         the decoded body, or something in it, is over a limit
 ├── RequestTooSlow          the body did not arrive in time
@@ -64,6 +65,10 @@ class Forbidden(FunctoryError):
 
 class TenantSuspended(Forbidden):
     code = "tenant_suspended"
+
+
+class UnknownHost(FunctoryError):
+    code = "unknown_host"
 
 
 class Missing(FunctoryError):

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from functory.joblog import JobLog, Started
+from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of, retry_policy
+from functory.progress import Progress
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
 from handlers.errors import HandlerError
@@ -47,6 +48,7 @@ class Execute:
         lease_s: float,
         poll_s: float,
         retry: RetryPolicy,
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -59,6 +61,7 @@ class Execute:
         self._lease_ms = round(lease_s * 1000)
         self._poll_s = poll_s
         self._retry = retry
+        self._progress = progress
         self._joblog = joblog
         self._handlers = HandlerCache(store)
         self._versions: dict[str, int] = {}
@@ -85,6 +88,10 @@ class Execute:
     def leases(self) -> list[Lease]:
         """Everything claimed and not yet released."""
         return [Lease(job_id, token) for job_id, token in self._leases.items()]
+
+    @property
+    def leases_held(self) -> int:
+        return len(self._leases)
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has written these."""
@@ -147,8 +154,8 @@ class Execute:
     async def _fill_slots(self) -> None:
         if not self._may_start():
             return
-        await self._outbox.room()
-        await self._look()
+        with self._progress.step("execute"):
+            await self._look()
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
@@ -186,9 +193,10 @@ class Execute:
             handler = await self._handlers.get(jobtype, version)
             if handler is not None:
                 now_ms = self._clock.now_ms()
-                jobs = await self._store.get_waiting_jobs(
-                    jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
-                )
+                with self._progress.step("execute"):
+                    jobs = await self._store.get_waiting_jobs(
+                        jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                    )
                 self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
@@ -198,15 +206,19 @@ class Execute:
             # Stored by another version of this program, which knew more: the jobs wait for a daemon that can.
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
-            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
-            if not jobs:
-                self._rest(jobtype)
+            took_s = self._clock.monotonic_s() - began_s
+            try:
+                await self._outbox.room(jobtype.partition("-")[0])
+            finally:
+                self._policy.jobs_stopped(jobtype, len(jobs), took_s)
+                if not jobs:
+                    self._rest(jobtype)
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)
         self._leases.update({job.id: job.token for job in jobs})
         if self._joblog is not None:
-            self._joblog.started([Started(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
+            self._joblog.started([(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))

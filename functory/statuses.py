@@ -20,6 +20,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.Unauthorized: 401,
     ours.Forbidden: 403,
     ours.TenantSuspended: 403,
+    ours.UnknownHost: 421,
     ours.Missing: 404,
     ours.RequestTooLarge: 413,
     ours.RequestTooSlow: 408,

@@ -45,6 +45,8 @@ class JournalStats(NamedTuple):
     damages: int
     trouble: str
     """Why the last write failed; empty when writing works."""
+    writing_s: float
+    """How long the write under way has taken so far; 0 when there is none."""
 
 
 class Journal:
@@ -98,7 +100,13 @@ class Journal:
             self._write_executor.shutdown(wait=False)
             self._read_executor.shutdown(wait=False)
             raise
-        self._commits = GroupCommit(self._writer, self._write_executor, self._options.max_group_bytes, self._on_settled)
+        self._commits = GroupCommit(
+            self._writer,
+            self._write_executor,
+            self._options.max_group_bytes,
+            self._on_settled,
+            self._clock.monotonic_s,
+        )
         self._is_open = True
         if self._backlog_bytes():
             self._news.set()  # lines that an earlier life left are as good as new ones
@@ -271,7 +279,13 @@ class Journal:
             lines_read=self._lines_read,
             damages=self._damages,
             trouble=self._trouble,
+            writing_s=self._commits.writing_s,
         )
+
+    async def free_bytes(self) -> int:
+        """Of the disk that it is on. Raises JournalUnavailable."""
+        self._require_open()
+        return await self._on_read_thread(self._disk.free_bytes)
 
     @property
     def read_point(self) -> Position:

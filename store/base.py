@@ -22,10 +22,12 @@ import abc
 from types import TracebackType
 from typing import Self
 
+from store.protocol.activity import Activity
 from store.protocol.care import StoreCare
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobDesk
+from store.protocol.notes import NoteBoard
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
 from store.protocol.tenants import TenantRegister
@@ -70,7 +72,7 @@ from store.values.records import (
     RateState,
     Tenant,
 )
-from store.values.scoreboard import RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
 
 __all__ = [
     "FINAL_CODES",
@@ -85,6 +87,7 @@ __all__ = [
     "CreateReport",
     "Daemon",
     "DeleteReport",
+    "EndedSum",
     "ExpireReport",
     "FailureGroup",
     "Handler",
@@ -123,8 +126,10 @@ class Store(
     JobDesk,
     HandlerShelf,
     Scoreboard,
+    Activity,
     DaemonRegister,
     TenantRegister,
+    NoteBoard,
     StoreCare,
     StoreTransfer,
     abc.ABC,

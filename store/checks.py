@@ -17,12 +17,14 @@ from store.names import (
     are_job_ids,
     check_batch,
     check_job_id,
+    check_jobtype,
     check_label,
     check_tenant,
     tenant_of,
 )
 from store.values.jobs import FINAL_CODES, Archive, Code, NewJob, Outcome, Rearm, Release, Retry, Unget
 from store.values.records import RateDomain, Tenant
+from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 
 MAX_TIME_MS: Final = 253_402_300_799_999
 """The end of the year 9999: later times have no text form."""
@@ -37,6 +39,28 @@ def check_time(what: str, time_ms: int) -> int:
     if not 0 <= time_ms <= MAX_TIME_MS:
         raise InvalidValue(f"{what} {time_ms} is not a time in milliseconds since 1970, up to the year 9999")
     return time_ms
+
+
+def check_buckets(tenant: str | None, width_ms: int, since_ms: int, until_ms: int) -> None:
+    if tenant is not None:
+        check_tenant(tenant)
+    if width_ms not in RESOLUTIONS:
+        raise InvalidValue(f"buckets of {width_ms} ms are not kept, only {sorted(RESOLUTIONS)}")
+    if (until_ms - since_ms) // width_ms > MAX_BUCKETS:
+        raise InvalidValue(f"more than {MAX_BUCKETS} buckets of {width_ms} ms in one call")
+
+
+def check_type_buckets(tenant: str, jobtypes: Sequence[str], width_ms: int, since_ms: int, until_ms: int) -> list[str]:
+    """The jobtypes, if all are the tenant's and not too many."""
+    check_buckets(tenant, width_ms, since_ms, until_ms)
+    check_batch("jobtypes", len(jobtypes))
+    return [check_jobtype(tenant, jobtype) for jobtype in jobtypes]
+
+
+def check_note(key: str, value: bytes = b"") -> None:
+    check_label("key", key)
+    if len(value) > MAX_ONCE_BYTES:
+        raise InvalidValue(f"value of {len(value)} bytes, at most {MAX_ONCE_BYTES}")
 
 
 def check_range(what: str, value: float, low: float, high: float) -> None:

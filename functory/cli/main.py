@@ -19,6 +19,7 @@ import functory
 
 GROUPS: Final = {
     "serve": ("serve",),
+    "health": ("health",),
     "demo": ("demo",),
     "tenants": ("tenant", "key"),
     "handlers": ("handler",),

@@ -40,6 +40,7 @@ class KeyRing:
         self._grace_ms = grace_s * 1000
         self._max_keys = max_keys
         self._verified: dict[bytes, _Verified] = {}
+        self._rechecked: dict[str, _Verified] = {}
 
     def recall(self, text: str) -> Principal | None:
         """The principal of a key that was verified a moment ago; None when that must be done again."""
@@ -71,9 +72,29 @@ class KeyRing:
         self._verified[digest] = _Verified(principal, now_ms, expires_ms)
         return principal
 
+    async def recheck(self, key_id: str) -> Principal:
+        """Who a key is that was verified when a session began: it may have been revoked since.
+
+        By its public id alone, so never for what a request says of itself. Raises Unauthorized, StoreUnavailable.
+        """
+        now_ms = self._service.now_ms()
+        known = self._rechecked.get(key_id)
+        if known is not None and abs(now_ms - known.checked_ms) < self._life_ms:
+            return _if_valid(known, now_ms)
+        self._rechecked.pop(key_id, None)
+        key = await self._service.store.get_key(key_id)
+        if key is None or (key.expires_ms is not None and key.expires_ms <= now_ms):
+            raise Unauthorized(_NOT_GOOD)
+        principal = await self._principal(key)
+        if len(self._rechecked) >= self._max_keys:
+            del self._rechecked[next(iter(self._rechecked))]
+        self._rechecked[key_id] = _Verified(principal, now_ms, key.expires_ms)
+        return principal
+
     def forget(self) -> None:
         """Something about keys or tenants was changed through this daemon: ask the store again."""
         self._verified.clear()
+        self._rechecked.clear()
 
     async def _verify(self, text: str, now_ms: int) -> tuple[Principal, int | None]:
         match = _KEY.fullmatch(text)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from functory.errors import IdempotencyMismatch, InvalidInput
-from functory.jobattributes import PLAIN, JobOptions, new_job, to_attributes
+from functory.jobattributes import PLAIN, JobOptions, new_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import NewJob
@@ -44,7 +44,7 @@ async def submit_lines(
         check_options(options)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
         await _take_quota(service, who, len(lines), sum(map(len, lines)))
-    ids = await service.journal.write(jobtype, lines, to_attributes(options))
+    ids = await service.intake.write(jobtype, lines, options)
     service.accepted.note(ids, jobtype, options)
     return ids
 
@@ -138,7 +138,7 @@ async def _take_quota(service: Service, who: Principal, jobs: int, size_bytes: i
 
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
     """One after the other in the store, in the order of the body; an error leaves those before it created."""
-    await service.intake.flush()
+    await service.intake.flush(jobtype.partition("-")[0])
     ids = []
     for job, job_id in zip(jobs, service.journal.take_ids(len(jobs)), strict=True):
         report = await service.store.create_job(_new_job(service, jobtype, job, job_id), now_ms=service.now_ms())

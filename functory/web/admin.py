@@ -34,7 +34,21 @@ from store.base import Tenant as StoredTenant
 routes = Routes()
 
 RESERVED: Final = frozenset(
-    {"admin", "jobber", "add", "start", "stop", "quit", "healthz", "readyz", "metrics", "docs", "static", "assets"}
+    {
+        "admin",
+        "jobber",
+        "add",
+        "start",
+        "stop",
+        "quit",
+        "healthz",
+        "readyz",
+        "metrics",
+        "docs",
+        "static",
+        "assets",
+        "ui",
+    }
 )
 """First parts of paths that are not tenants."""
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -52,8 +52,17 @@ def json_answer(value: object, status: int = 200) -> web.Response:
     return json_bytes(_ENCODER.encode(value), status)
 
 
-def error_answer(error: BaseException, request_id: str) -> web.Response:
-    """The answer for anything that was raised. Faults of ours are logged, with their trace if nobody foresaw them."""
+class Described(NamedTuple):
+    """An error as callers may read it."""
+
+    status: int
+    code: str
+    message: str
+    retry_after_s: int | None
+
+
+def describe_error(error: BaseException, request_id: str, client: str) -> Described:
+    """For anything that was raised. Faults of ours are logged, with their trace if nobody foresaw them."""
     status = status_of(error)
     code = code_of(error)
     message = str(error)
@@ -62,14 +71,26 @@ def error_answer(error: BaseException, request_id: str) -> web.Response:
         log.log(
             logging.WARNING if foreseen else logging.ERROR,
             "request.failed",
-            extra={"request": request_id, "code": code, "reason": message, "kind": type(error).__name__},
+            extra={
+                "request": request_id,
+                "client": client,
+                "code": code,
+                "reason": message,
+                "kind": type(error).__name__,
+            },
             exc_info=None if foreseen else error,
         )
         message = _HIDDEN.get(status, _HIDDEN[500])
-    shown = problem(status, code, message, _detail(error))
     wait_s = retry_after_s_of(error, status)
-    if wait_s is not None:
-        shown.headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
+    return Described(status, code, message, None if wait_s is None else max(1, math.ceil(wait_s)))
+
+
+def error_answer(error: BaseException, request_id: str, client: str) -> web.Response:
+    """The answer for anything that was raised."""
+    status, code, message, retry_after_s = describe_error(error, request_id, client)
+    shown = problem(status, code, message, _detail(error))
+    if retry_after_s is not None:
+        shown.headers["Retry-After"] = str(retry_after_s)
     if status == 401:
         shown.headers["WWW-Authenticate"] = 'Bearer realm="functory"'
     return shown

@@ -1,6 +1,7 @@
 """What the operator may set about HTTP. Values only; every size and time with its unit."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 
 MIB = 1 << 20
 
@@ -10,6 +11,14 @@ class WebSettings:
     host: str = "127.0.0.1"
     """Loopback unless told otherwise: put a proxy with TLS in front before you open it to a network."""
     port: int = 8080
+
+    public_url: str = ""
+    """Where browsers reach the pages, such as https://jobs.example.com; without it they answer under addresses and
+    localhost only."""
+    session_life_s: float = 12 * 3600.0
+    """For how long somebody who signed in stays signed in."""
+    live_tick_s: float = 2.0
+    """How often a page that is looked at is made anew."""
 
     max_body_bytes: int = 16 * MIB
     """Of a request's body after decompression."""
@@ -40,3 +49,6 @@ class WebSettings:
 
     is_metrics_public: bool = False
     """Whether `/metrics` needs no key. It names tenants and types."""
+
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Whose word on the client's address and scheme is taken (functory/web/forwarded.py)."""

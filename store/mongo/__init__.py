@@ -5,6 +5,7 @@ condition of what was read, and of steps that are repeated when a crash interrup
 """
 
 from store.base import Store
+from store.mongo.activity import Activities
 from store.mongo.care import Care
 from store.mongo.claiming import Claiming
 from store.mongo.core import repeatable
@@ -13,6 +14,7 @@ from store.mongo.desk import Desk
 from store.mongo.handlers import Handlers
 from store.mongo.importing import Importing
 from store.mongo.listing import Listing
+from store.mongo.notes import Notes
 from store.mongo.releasing import Releasing
 from store.mongo.scoreboard import Scores
 from store.mongo.tenants import Tenants
@@ -20,7 +22,21 @@ from store.mongo.tenants import Tenants
 __all__ = ["MongoStore", "store_from_url"]
 
 
-class MongoStore(Claiming, Releasing, Desk, Importing, Listing, Scores, Handlers, Daemons, Tenants, Care, Store):
+class MongoStore(
+    Claiming,
+    Releasing,
+    Desk,
+    Importing,
+    Listing,
+    Scores,
+    Activities,
+    Handlers,
+    Daemons,
+    Tenants,
+    Notes,
+    Care,
+    Store,
+):
     """The store on a MongoDB database: the one named in the URL, or `functory`."""
 
     @repeatable

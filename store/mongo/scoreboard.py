@@ -13,7 +13,7 @@ from store.errors import InvalidValue
 from store.mongo import schema
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Collection, Document, aggregate, upserted
-from store.names import check_jobtype, check_tenant, tenant_of
+from store.names import FORGOTTEN_AFTER_MS, check_jobtype, check_tenant, tenant_of
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import DAY_MS, RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
@@ -164,7 +164,7 @@ class Scores(Core):
             (counters, {"k": "f", "last": {"$lt": now_ms - FAILURES_KEPT_MS}}),
             (self.collections.audit, {"at": {"$lt": audit_before_ms}}),
             (self.collections.once, {"expires": {"$lte": now_ms}}),
-            (self.collections.daemons, {"until": {"$lte": now_ms}}),
+            (self.collections.daemons, {"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}}),
         ]
         removed = 0
         for collection, old in in_turn:

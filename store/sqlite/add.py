@@ -37,7 +37,7 @@ def _insert(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> int:
         jobs = _those_added(tx, newest, jobs)
         columns = _columns(tx, jobs, now_ms)
     _, types, lanes, states, _, _, sizes_bytes, *_ = columns
-    for (number, lane, state), (sizes,) in by_key(list(zip(types, lanes, states, strict=True)), [sizes_bytes]):
+    for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
         put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
         tx.tally.size(number, sum(sizes))
     if any(job.indexed for job in jobs):
@@ -52,9 +52,7 @@ def _columns(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[Sequence[Any]]
     ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, _, _ = zip(
         *jobs, strict=True
     )
-    keys = list(zip(jobtypes, domains, priorities, strict=True))
-    places = {key: _place(tx, *key) for key in dict.fromkeys(keys)}
-    types, lanes = zip(*[places[key] for key in keys], strict=True)
+    types, lanes = _places(tx, jobtypes, domains, priorities)
     sizes_bytes = list(map(len, payloads))
     if max(sizes_bytes) > INLINE_BYTES:
         payloads = tuple(map(inline, payloads))
@@ -65,10 +63,20 @@ def _columns(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[Sequence[Any]]
     return columns
 
 
-def _place(tx: Tx, jobtype: str, domain: str, priority: int) -> tuple[int, int]:
-    """Type and lane, made if they are new."""
-    number = tx.catalog.make_type(jobtype)
-    return number, tx.catalog.make_lane(number, domain, priority)
+def _places(
+    tx: Tx, jobtypes: Sequence[str], domains: Sequence[str], priorities: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The columns of types and lanes, made where they are new."""
+    places: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for key in dict.fromkeys(zip(jobtypes, domains, priorities, strict=True)):
+        jobtype, domain, priority = key
+        number = tx.catalog.make_type(jobtype)
+        places[key] = (number, tx.catalog.make_lane(number, domain, priority))
+    if len(places) == 1:
+        ((number, lane),) = places.values()
+        return [number] * len(jobtypes), [lane] * len(jobtypes)
+    chosen = [places[key] for key in zip(jobtypes, domains, priorities, strict=True)]
+    return [number for number, _ in chosen], [lane for _, lane in chosen]
 
 
 def _those_added(tx: Tx, newest: int, jobs: Sequence[NewJob]) -> list[NewJob]:

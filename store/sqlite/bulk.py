@@ -8,8 +8,8 @@ that touches every job once costs as much as an index.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import apsw
 
@@ -17,8 +17,6 @@ from store.names import is_job_id
 
 LARGEST_PIECE: Final = 256
 """Rows of one statement. Longer ones gain nothing more, and would not fit the statement cache."""
-
-K = TypeVar("K", bound=Hashable)
 
 
 class Bulk:
@@ -61,14 +59,16 @@ def job_ids(values: Sequence[str]) -> "apsw.CArrayBinding":
         return apsw.carray(tuple([value if is_job_id(value) else "" for value in values]))
 
 
-def by_key(keys: Sequence[K], columns: Sequence[Sequence[Any]]) -> Iterator[tuple[K, Sequence[Sequence[Any]]]]:
-    """The columns, split by what stands in `keys`. One key for all is the usual case, and costs next to nothing."""
-    distinct = set(keys)
-    if len(distinct) == 1:
-        yield distinct.pop(), columns
+def by_key(
+    keys: Sequence[Sequence[Any]], columns: Sequence[Sequence[Any]]
+) -> Iterator[tuple[tuple[Any, ...], Sequence[Sequence[Any]]]]:
+    """The columns, split by what stands in the columns `keys`, each part with its key. One key for all jobs is the
+    usual case, and costs next to nothing."""
+    if all(column.count(column[0]) == len(column) for column in keys):
+        yield tuple([column[0] for column in keys]), columns
         return
-    rows: defaultdict[K, list[tuple[Any, ...]]] = defaultdict(list)
-    for key, row in zip(keys, zip(*columns, strict=True), strict=True):
+    rows: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for key, row in zip(zip(*keys, strict=True), zip(*columns, strict=True), strict=True):
         rows[key].append(row)
     for key, mine in rows.items():
         yield key, list(zip(*mine, strict=True))

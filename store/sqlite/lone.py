@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.bulk import Bulk, by_key
-from store.sqlite.schema import INLINE_BYTES
 from store.sqlite.writer import Tx
-from store.values.jobs import Archive, Outcome
+from store.values.jobs import Archive
 
 _ALIKE: Final = "state = 5, code = ?1, exitcode = ?2, done = ?3, version = ?4, isolation = ?5"
 _EACH: Final = (
@@ -27,12 +26,9 @@ _ARCHIVE_WITH_WORDS: Final = Bulk(f"UPDATE jobs SET {_ALIKE}, {_EACH}, {_WORDS} 
 """What jobs of one handler that end alike have in common is bound once for all of them."""
 
 
-def is_small(outcome: Outcome) -> bool:
-    return outcome.result is None or len(outcome.result) <= INLINE_BYTES
-
-
 def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Archive], now_ms: int) -> None:
-    """rows: (n, type, lane, due) of running jobs. Ensures: they and all counts are as `end_jobs` would leave them."""
+    """rows: (n, type, lane, due) of running jobs. Ensures: they and all counts are as `end_jobs` would leave them, but
+    for `settled`, which is asked only of a job with a parent."""
     if not rows:
         return
     row_numbers, types, lanes, due = zip(*rows, strict=True)
@@ -45,19 +41,16 @@ def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Arc
     if any(fingerprints) or any(messages) or any(logs):
         bulk = _ARCHIVE_WITH_WORDS
         columns += [[word or None for word in column] for column in (fingerprints, messages, logs)]
-    alike = list(zip(codes, exitcodes, versions, isolations, strict=True))
-    for (code, exitcode, version, isolation), mine in by_key(alike, columns):
+    for (code, exitcode, version, isolation), mine in by_key([codes, exitcodes, versions, isolations], columns):
         bulk.run(tx.conn, mine, (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None))
     for lane, count in Counter(lanes).items():
         tx.tally.lane(lane, running=-count)
     sizes_bytes = [len(result) if result else 0 for result in results]
     waits_us = [(started_ms - due_ms) * 1000 for started_ms, due_ms in zip(started, due, strict=True)]
-    for number, (its_codes, its_sizes, its_logs, its_durations, its_waits) in by_key(
-        types, [codes, sizes_bytes, logs, durations, waits_us]
-    ):
+    counted = [sizes_bytes, logs, durations, waits_us]
+    for (number, code), (its_sizes, its_logs, its_durations, its_waits) in by_key([types, codes], counted):
         tx.tally.size(number, sum(its_sizes) + sum(map(len, its_logs)))
-        for code, count in Counter(its_codes).items():
-            tx.tally.ended(number, code, count, now_ms)
+        tx.tally.ended(number, code, len(its_sizes), now_ms)
         tx.tally.ran(number, its_durations, its_waits, now_ms)
     if any(fingerprints):
         for number, job_id, outcome in zip(types, ids, outcomes, strict=True):

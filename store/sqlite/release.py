@@ -19,9 +19,9 @@ from store.sqlite.endings import (
     held_children,
     queue_again,
 )
-from store.sqlite.lone import archive_lone, is_small
+from store.sqlite.lone import archive_lone
 from store.sqlite.moves import change_payload, leave, put_in_queue, queued_state
-from store.sqlite.schema import State
+from store.sqlite.schema import INLINE_BYTES, State
 from store.sqlite.writer import Tx
 from store.values.jobs import Archive, Code, Lease, Rearm, Release, ReleaseReport, RenewReport, Retry
 
@@ -70,7 +70,7 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     for release, row in zip(releases, held, strict=True):
         if row[0] != release[1]:
             stale.append(release.id)
-        elif row[1] and type(release) is Archive and is_small(release[2]):
+        elif row[1] and type(release) is Archive and len(release[2].result or b"") <= INLINE_BYTES:
             rows.append(row[2:])
             lone.append(release)
         else:

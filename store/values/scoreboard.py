@@ -13,6 +13,10 @@ RESOLUTIONS: Final = {MINUTE_MS: 2 * DAY_MS, HOUR_MS: 60 * DAY_MS, DAY_MS: 1100 
 late."""
 
 
+MAX_BUCKETS: Final = 1500
+"""Most buckets of time in one answer: a day of minutes, and some."""
+
+
 class TypeCounters(NamedTuple):
     """One row of the scoreboard.
 
@@ -57,6 +61,18 @@ class Bucket(NamedTuple):
     runner_us: int
     duration: Histogram
     wait: Histogram
+
+
+class EndedSum(NamedTuple):
+    """Counts of several buckets together, without their histograms."""
+
+    ok: int
+    failed: int
+    retry: int
+    error: int
+    abandoned: int
+    cancelled: int
+    runner_us: int
 
 
 class FailureGroup(NamedTuple):

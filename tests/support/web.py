@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +130,9 @@ async def open_site(
     settings: WebSettings | None = None,
     operations: OperationSettings | None = None,
     clock: FakeClock | None = None,
+    tenants: Sequence[str] = ("acme", "other"),
 ) -> AsyncIterator[Site]:
+    """`tenants` are made; none for a folder that was a site before."""
     clock = clock or FakeClock(T0)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(f"sqlite://{folder}/store.db"))
@@ -151,7 +153,7 @@ async def open_site(
         stack.push_async_callback(listener.stop)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         site = Site(service, listener, session, clock)
-        for tenant in ("acme", "other"):
+        for tenant in tenants:
             await create_tenant(service, "test", tenant, 1, TenantLimits())
             _, site.keys[tenant] = await create_key(service, "test", tenant)
         _, site.keys["operator"] = await create_key(service, "test", "")

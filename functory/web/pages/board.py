@@ -1,0 +1,150 @@
+"""The scoreboard: is my stuff running, how fast, what failed, why. One row a type, sorted and cut on the server.
+
+Costs counters and the buckets of the rows shown, whatever the number of jobs. Sorting by a count of the last hour costs
+the sums of all types, read at most every five seconds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from functory.web.pages import charts
+from functory.web.pages.declare import Page, Pages
+from functory.web.pages.endpoint import PageCall
+from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
+from functory.web.rendering import type_of
+from store.base import EndedSum, FailureGroup, HandlerSummary, Histogram, TypeCounters
+from store.values.scoreboard import HOUR_MS, MINUTE_MS
+
+pages = Pages()
+
+PAGE_ROWS: Final = 50
+_NOTHING: Final = EndedSum(0, 0, 0, 0, 0, 0, 0)
+_OF_NOW: Final = ("waiting", "running")
+_OF_HOUR: Final = ("ok", "retry", "failed", "error", "abandoned")
+SORTS: Final = ("type", *_OF_NOW, *_OF_HOUR, "rate")
+SHOWS: Final = {
+    "all": "All types",
+    "failing": "Failed in the last hour",
+    "busy": "With jobs waiting or running",
+    "paused": "Paused",
+    "no_handler": "Without a handler",
+}
+
+
+class Row(NamedTuple):
+    type: str
+    now: TypeCounters
+    hour: Hour
+    rate: float
+    p50_us: int | None
+    p95_us: int | None
+    handler: HandlerSummary | None
+    is_failing: bool
+
+
+@pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
+async def show_board(call: PageCall) -> Page:
+    seen = await call.desk.recent.snapshot(call.tenant)
+    needle, shown = call.query("q")[:100], call.query("show", "all")
+    sort, is_down = _order(call.query("sort"))
+    failing = {it.jobtype for it in seen.failures if it.last_ms >= seen.at_ms - HOUR_MS}
+    chosen = list(seen.counters.values())
+    if needle:
+        chosen = [it for it in chosen if needle.lower() in type_of(it.jobtype).lower()]
+    if shown in _FITS:
+        chosen = [it for it in chosen if _FITS[shown](it, seen, failing)]
+    if sort != "type":
+        chosen.sort(key=await _key(call, sort), reverse=is_down)
+    elif is_down:
+        chosen.reverse()
+    start = call.number("from", 0, 0, 1_000_000)
+    rows = await _rows(call, [it.jobtype for it in chosen[start : start + PAGE_ROWS]], seen, failing)
+    values = {
+        "seen": seen,
+        "rows": rows,
+        "waiting": sum(it.waiting for it in seen.counters.values()),
+        "running": sum(it.running for it in seen.counters.values()),
+        "deferred": sum(it.deferred for it in seen.counters.values()),
+        "types": len(seen.counters),
+        "matching": len(chosen),
+        "start": start,
+        "page_rows": PAGE_ROWS,
+        "sort": sort,
+        "is_down": is_down,
+        "q": needle,
+        "show": shown if shown in SHOWS else "all",
+        "shows": SHOWS,
+        "hour": charts.total(seen.minutes, seen.at_ms),
+        "peak": charts.peak(seen.minutes, seen.at_ms),
+        "rate": ended_of(_last(seen.minutes, seen.at_ms)) / RATE_MINUTES,
+        "groups": [_group(it) for it in seen.failures[:5]],
+        "more_groups": len(seen.failures) > 5,
+        "failing_types": len(failing),
+        "site": call.place.origin,
+    }
+    return Page("board.html", values)
+
+
+class Group(NamedTuple):
+    """A failure group without its tenant, which the reader is."""
+
+    type: str
+    failure: FailureGroup
+
+
+def _group(failure: FailureGroup) -> Group:
+    return Group(type_of(failure.jobtype), failure)
+
+
+def _order(text: str) -> tuple[str, bool]:
+    """`failed` sorts down, `-failed` up; names the other way round: what is wanted first comes without a sign."""
+    name = text.removeprefix("-")
+    if name not in SORTS:
+        return "type", False
+    return name, (name != "type") != text.startswith("-")
+
+
+_FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot, set[str]], bool]]] = {
+    "failing": lambda it, _, failing: it.jobtype in failing,
+    "busy": lambda it, _, __: it.waiting + it.running > 0,
+    "paused": lambda it, _, __: it.paused,
+    "no_handler": lambda it, seen, _: it.jobtype not in seen.handlers,
+}
+
+
+async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
+    if sort in _OF_NOW:
+        return lambda it: float(getattr(it, sort))
+    minutes = RATE_MINUTES if sort == "rate" else charts.MINUTES
+    sums = await call.desk.recent.sums(call.tenant, minutes)
+    if sort == "rate":
+        return lambda it: float(ended_of([sums.get(it.jobtype, _NOTHING)]))
+    return lambda it: float(getattr(sums.get(it.jobtype, _NOTHING), sort))
+
+
+async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: set[str]) -> list[Row]:
+    if not jobtypes:
+        return []
+    hours = await call.desk.recent.hours(call.tenant, jobtypes)
+    latencies = await call.desk.recent.latencies(call.tenant, jobtypes)
+    rows = []
+    for jobtype in jobtypes:
+        run: Histogram = latencies[jobtype].run
+        rows.append(
+            Row(
+                type_of(jobtype),
+                seen.counters[jobtype],
+                hours[jobtype],
+                ended_of(_last(hours[jobtype].ended, seen.at_ms)) / RATE_MINUTES,
+                run.quantile(0.5),
+                run.quantile(0.95),
+                seen.handlers.get(jobtype),
+                jobtype in failing,
+            )
+        )
+    return rows
+
+
+def _last(minutes: Mapping[int, EndedSum], now_ms: int) -> Iterable[EndedSum]:
+    since_ms = (now_ms // MINUTE_MS - RATE_MINUTES + 1) * MINUTE_MS
+    return [it for start, it in minutes.items() if start >= since_ms]

@@ -1,0 +1,288 @@
+"""Writing a handler: change the body, try it on a payload without storing it, save it; and what a version changed.
+
+A try runs in the sandbox exactly as a job would, and leaves nothing behind. What was typed comes back with the answer,
+so nothing is lost when it fails.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from functory.errors import FunctoryError, InvalidInput, Missing
+from functory.handlerdocument import decode_handler
+from functory.operations import handlers, jobs
+from functory.operations.jobs import Queued
+from functory.web.endpoint import check_type_name
+from functory.web.pages import inert
+from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.endpoint import PageCall
+from handlers.errors import HandlerError, HandlerSyntaxError
+from handlers.languages import LANGUAGES
+from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, Handler
+from runner.errors import RunnerError
+from runner.outcome import Stopped
+from store.base import Handler as StoredHandler
+from store.base import JobFilter, JobRecord, JobState
+
+pages = Pages()
+
+_OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network")
+"""Fields with an input of their own; the others are edited together, as JSON."""
+_FIRST_BODY: Final = 'return {"hello": payload}\n'
+_MAX_DIFF_LINES: Final = 2000
+_MAX_PAYLOAD: Final = 64 * 1024
+
+
+class Draft(NamedTuple):
+    """What stands in the form."""
+
+    type: str
+    lang: str
+    body: str
+    timeout_s: str
+    memory_mb: str
+    network: bool
+    more: str
+    payload: str
+    payload_of: str
+    """The job whose payload is used as it is, because it is no text; otherwise empty."""
+
+
+class DiffLine(NamedTuple):
+    kind: str
+    text: str
+
+
+@pages.get("/ui/t/{tenant}/new", scope="handlers")
+async def new_handler(call: PageCall) -> Page:
+    return _page(call, Draft("", "python", _FIRST_BODY, "", "", False, "{}", "Ada", ""), None)
+
+
+@pages.post("/ui/t/{tenant}/new", scope="handlers")
+async def make_handler(call: PageCall) -> Page | Go:
+    return await _take(call, call.form.get("type", "").strip())
+
+
+@pages.get("/ui/t/{tenant}/type/{type}/edit", scope="read")
+async def edit_handler(call: PageCall) -> Page:
+    stored = await call.service.store.get_handler(call.tenant, call.jobtype)
+    payload, payload_of = await _payload(call)
+    if stored is None:
+        draft = Draft(call.type_name, "python", _FIRST_BODY, "", "", False, "{}", payload, payload_of)
+    else:
+        draft = _draft(call.type_name, decode_handler(stored.data), payload, payload_of)
+    return _page(call, draft, stored)
+
+
+@pages.post("/ui/t/{tenant}/type/{type}/edit", scope="handlers")
+async def save_or_try(call: PageCall) -> Page | Go:
+    return await _take(call, call.type_name)
+
+
+@pages.get("/ui/t/{tenant}/type/{type}/version/{version}", scope="read")
+async def show_version(call: PageCall) -> Page:
+    """A version, and what it changed: against the one before it, or against any other."""
+    number = _version(call.params["version"])
+    stored = await handlers.get_handler(call.service, call.tenant, call.type_name, number)
+    versions = await handlers.list_versions(call.service, call.tenant, call.type_name)
+    older = [it.version for it in versions if it.version < number]
+    against = _version(call.query("against")) if call.query("against") else (older[0] if older else 0)
+    before = await call.service.store.get_handler(call.tenant, call.jobtype, against) if against else None
+    lines, is_cut = diff(_text(before), _text(stored))
+    values = {
+        "type": call.type_name,
+        "version": stored,
+        "is_current": any(it.version == number and it.current for it in versions),
+        "versions": [it.version for it in versions if it.version != number],
+        "against": before.version if before else 0,
+        "lines": lines,
+        "is_cut": is_cut,
+        "body": inert.show(decode_handler(stored.data).body.encode()),
+        "has_turning": inert.has_turning(_text(stored)),
+    }
+    return Page("version.html", values)
+
+
+async def _take(call: PageCall, type_name: str) -> Page | Go:
+    """Try or save what the form holds; whatever is wrong with it is said above the form."""
+    form = call.form
+    draft = Draft(
+        type_name[:200],
+        form.get("lang", ""),
+        form.get("body", ""),
+        form.get("timeout_s", ""),
+        form.get("memory_mb", ""),
+        form.get("network") == "yes",
+        form.get("more", "{}"),
+        form.get("payload", ""),
+        form.get("payload_of", ""),
+    )
+    tried: Stopped | None = None
+    problem = ""
+    place = ""
+    try:
+        check_type_name(type_name)
+        fields = _fields(draft)
+        if form.get("do") == "try":
+            payload = await _payload_bytes(call, draft)
+            tried = await handlers.invoke(call.service, call.who, type_name, payload, fields)
+        else:
+            return await _save(call, type_name, fields)
+    except HandlerSyntaxError as error:
+        problem = str(error)
+        place = f"line {error.line}, column {error.column}"
+    except (FunctoryError, HandlerError, RunnerError) as error:
+        problem = str(error)
+    return _page(call, draft, await _stored(call, type_name), tried=tried, problem=problem, place=place)
+
+
+async def _save(call: PageCall, type_name: str, fields: Mapping[str, Any]) -> Go:
+    before = await call.service.store.get_handler(call.tenant, f"{call.tenant}-{type_name}")
+    stored = await handlers.put_handler(call.service, call.who, type_name, fields)
+    is_same = before is not None and before.version == stored.version
+    return Go(f"{call.home}/type/{type_name}", "unchanged" if is_same else "saved")
+
+
+async def _stored(call: PageCall, type_name: str) -> StoredHandler | None:
+    try:
+        check_type_name(type_name)
+    except InvalidInput:
+        return None
+    return await call.service.store.get_handler(call.tenant, f"{call.tenant}-{type_name}")
+
+
+def _page(
+    call: PageCall,
+    draft: Draft,
+    stored: StoredHandler | None,
+    *,
+    tried: Stopped | None = None,
+    problem: str = "",
+    place: str = "",
+) -> Page:
+    values = {
+        "draft": draft,
+        "is_new": "type" not in call.params,
+        "version": stored.version if stored else 0,
+        "languages": list(LANGUAGES),
+        "defaults": {"timeout_s": f"{DEFAULT_TIMEOUT_S:g}", "memory_mb": str(DEFAULT_MEMORY_MB)},
+        "has_turning": inert.has_turning(draft.body),
+        "problem": inert.spell(problem),
+        "place": place,
+        "tried": tried,
+        "tried_result": inert.show(tried.result) if tried else None,
+        "tried_log": inert.show(tried.log) if tried and tried.log else None,
+        "tried_jobs": [(job.type, inert.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
+        if tried
+        else [],
+    }
+    return Page("editor.html", values, 422 if problem else 200)
+
+
+def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> Draft:
+    fields = handler.to_json()
+    more = {name: value for name, value in fields.items() if name not in _OWN_FIELDS and value}
+    return Draft(
+        type_name,
+        handler.lang,
+        handler.body,
+        f"{handler.timeout_s:g}",
+        str(handler.memory_mb),
+        handler.network,
+        json.dumps(more, indent=2, ensure_ascii=False),
+        payload,
+        payload_of,
+    )
+
+
+def _fields(draft: Draft) -> dict[str, Any]:
+    """The form as the handler's JSON. Raises InvalidInput; what the fields may be is checked with the handler."""
+    try:
+        more = json.loads(draft.more or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the other fields are not JSON: {error}") from None
+    if not isinstance(more, dict) or any(name in more for name in _OWN_FIELDS):
+        raise InvalidInput(f"the other fields are a JSON object without {', '.join(_OWN_FIELDS)}")
+    fields: dict[str, Any] = {**more, "lang": draft.lang, "body": draft.body}
+    try:
+        if draft.timeout_s.strip():
+            fields["timeout_s"] = float(draft.timeout_s)
+        if draft.memory_mb.strip():
+            fields["memory_mb"] = int(draft.memory_mb)
+    except ValueError:
+        raise InvalidInput("timeout and memory are numbers") from None
+    if draft.network:
+        fields["network"] = True
+    return fields
+
+
+async def _payload(call: PageCall) -> tuple[str, str]:
+    """Something to try it on: the payload of the job that the reader came from, or of the last that ended."""
+    record = await _example(call)
+    if record is None:
+        return "", ""
+    data = record.job.data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "", record.job.id
+    is_plain = len(data) <= _MAX_PAYLOAD and "\r" not in text and "\0" not in text
+    return (text, "") if is_plain else ("", record.job.id)
+
+
+async def _example(call: PageCall) -> JobRecord | None:
+    job_id = call.query("job")
+    if not job_id:
+        ended = JobFilter(JobState.ARCHIVED, call.jobtype)
+        page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=1)
+        if not page.records:
+            return None
+        job_id = page.records[0].job.id
+    found = await jobs.get_job(call.service, call.tenant, job_id)
+    return None if isinstance(found, Queued) else found
+
+
+async def _payload_bytes(call: PageCall, draft: Draft) -> bytes:
+    if not draft.payload_of or draft.payload:
+        return draft.payload.encode("utf-8", "surrogatepass")
+    found = await jobs.get_job(call.service, call.tenant, draft.payload_of)
+    if isinstance(found, Queued):
+        raise Missing("that job's payload is not in the store yet")
+    return found.job.data
+
+
+def _version(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise Missing("there is no such version")
+    return int(text)
+
+
+def _text(stored: StoredHandler | None) -> str:
+    """A version as text that can be compared: the short fields first, then each text under its name."""
+    if stored is None:
+        return ""
+    fields = decode_handler(stored.data).to_json()
+    texts = ("body", "before", "beforeEach", "afterEach")
+    head = [f"{name}: {json.dumps(fields[name], ensure_ascii=False)}" for name in fields if name not in texts]
+    parts = [f"\n{name}:\n{fields[name]}" for name in texts if fields[name]]
+    return "\n".join([*head, *parts])
+
+
+def diff(before: str, after: str) -> tuple[list[DiffLine], bool]:
+    """Lines of a unified diff, spelled; bounded in work and in length."""
+    old, new = before.split("\n")[: 10 * _MAX_DIFF_LINES], after.split("\n")[: 10 * _MAX_DIFF_LINES]
+    lines: list[DiffLine] = []
+    for line in _unified(old, new):
+        if len(lines) >= _MAX_DIFF_LINES:
+            return lines, True
+        lines.append(line)
+    return lines, False
+
+
+def _unified(old: list[str], new: list[str]) -> Iterator[DiffLine]:
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    for number, line in enumerate(difflib.unified_diff(old, new, lineterm="", n=4)):
+        if number < 2:
+            continue  # the names of two files
+        yield DiffLine(kinds.get(line[:1], "same"), inert.line_kept(line))

@@ -1,0 +1,40 @@
+"""Failures of a tenant, the same error counted once, newest first."""
+
+from typing import Final
+
+from functory.operations import scoreboard
+from functory.web.endpoint import check_type_name
+from functory.web.pages.board import Group
+from functory.web.pages.declare import Page, Pages
+from functory.web.pages.endpoint import PageCall
+from functory.web.rendering import type_of
+from store.values.scoreboard import DAY_MS, HOUR_MS
+
+pages = Pages()
+
+WINDOWS: Final = {"hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS, "all": 60 * DAY_MS}
+WINDOW_NAMES: Final = {"hour": "Last hour", "day": "Last day", "week": "Last week", "all": "All that is kept (60 days)"}
+_MAX_GROUPS: Final = 200
+
+
+@pages.get("/ui/t/{tenant}/failures", scope="read", live="live/failures.html")
+async def list_failures(call: PageCall) -> Page:
+    window = call.query("window", "day")
+    window = window if window in WINDOWS else "day"
+    type_name = check_type_name(call.query("type")) if call.query("type") else ""
+    groups = await scoreboard.failures(
+        call.service,
+        call.tenant,
+        jobtype=f"{call.tenant}-{type_name}" if type_name else None,
+        since_ms=max(call.now_ms - WINDOWS[window], 0),
+        limit=_MAX_GROUPS,
+    )
+    values = {
+        "groups": [Group(type_of(it.jobtype), it) for it in groups],
+        "is_full": len(groups) == _MAX_GROUPS,
+        "window": window,
+        "windows": WINDOW_NAMES,
+        "type": type_name,
+        "now_ms": call.now_ms,
+    }
+    return Page("failures.html", values)

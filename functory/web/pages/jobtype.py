@@ -1,0 +1,87 @@
+"""One jobtype: what it does now, its last hour, its latency, its failures, its jobs, and its handler's versions."""
+
+from typing import Any, Final, NamedTuple
+
+from functory.operations import handlers, jobs, pauses
+from functory.web.pages import charts
+from functory.web.pages.board import Group
+from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.endpoint import PageCall
+from functory.web.pages.joblist import line_of
+from functory.web.pages.recent import Latency
+from store.base import HandlerSummary, JobFilter, JobState, TypeCounters
+
+pages = Pages()
+
+_RECENT_JOBS: Final = 15
+_GROUPS: Final = 10
+_CUTS: Final = (0.5, 0.9, 0.95, 0.99)
+
+
+class Cut(NamedTuple):
+    """A line of the table of quantiles."""
+
+    name: str
+    run_us: int | None
+    wait_us: int | None
+
+
+@pages.get("/ui/t/{tenant}/type/{type}", scope="read", live="live/jobtype.html")
+async def show_jobtype(call: PageCall) -> Page:
+    recent, store, jobtype, now_ms = call.desk.recent, call.service.store, call.jobtype, call.now_ms
+    seen = await recent.snapshot(call.tenant)
+    hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
+    latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
+    groups = await store.list_failure_groups(call.tenant, jobtype=jobtype, limit=_GROUPS)
+    ended = JobFilter(JobState.ARCHIVED, jobtype)
+    page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)
+    values: dict[str, Any] = {
+        "type": call.type_name,
+        "counters": seen.counters.get(jobtype) or _none(jobtype),
+        "handler": seen.handlers.get(jobtype),
+        "minutes": hour.ended,
+        "hour": hour.total,
+        "peak": charts.peak(hour.ended, now_ms),
+        "cuts": _cuts(latency),
+        "measured": latency.run.count,
+        "groups": [Group(call.type_name, it) for it in groups],
+        "lines": [line_of(record) for record in page.records],
+        "has_more": page.cursor is not None,
+        "now_ms": now_ms,
+        "versions": await _versions(call),
+        "site": call.place.origin,
+    }
+    return Page("jobtype.html", values)
+
+
+@pages.post("/ui/t/{tenant}/type/{type}/pause", scope="manage")
+async def pause(call: PageCall) -> Go:
+    await pauses.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=True)
+    return Go(f"{call.home}/type/{call.type_name}", "paused")
+
+
+@pages.post("/ui/t/{tenant}/type/{type}/resume", scope="manage")
+async def resume(call: PageCall) -> Go:
+    await pauses.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=False)
+    return Go(f"{call.home}/type/{call.type_name}", "resumed")
+
+
+@pages.post("/ui/t/{tenant}/type/{type}/rollback", scope="handlers")
+async def roll_back(call: PageCall) -> Go:
+    version = call.form.get("version", "")
+    before = await call.service.store.get_handler(call.tenant, call.jobtype)
+    stored = await handlers.roll_back(call.service, call.who, call.type_name, int(version) if version.isdigit() else 0)
+    is_same = before is not None and before.version == stored.version
+    return Go(f"{call.home}/type/{call.type_name}", "unchanged" if is_same else "rolled_back")
+
+
+async def _versions(call: PageCall) -> list[HandlerSummary]:
+    return await call.service.store.list_handler_versions(call.tenant, call.jobtype)
+
+
+def _cuts(latency: Latency) -> list[Cut]:
+    return [Cut(f"p{cut * 100:g}", latency.run.quantile(cut), latency.wait.quantile(cut)) for cut in _CUTS]
+
+
+def _none(jobtype: str) -> TypeCounters:
+    return TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False)

@@ -1,0 +1,139 @@
+"""Live pages: a part of a page is made anew every few seconds while somebody looks at it, and sent when it changed.
+
+Ensures: the work is per address and not per reader; nothing is made for an address that nobody looks at; a reader whose
+session ends is let go at the next turn; the daemon's stop ends every stream at once.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import web
+
+from functory.errors import FunctoryError, Missing, NotReadyYet
+from store.errors import StoreError
+
+log = logging.getLogger("functory.web")
+
+Make = Callable[[], Awaitable[str]]
+
+_HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Accel-Buffering": "no",
+}
+_BEAT_S: Final = 15.0
+"""A word at least this often, so that proxies keep the connection and a lost reader is noticed."""
+_LIFE_S: Final = 600.0
+"""A stream ends after this, and the browser opens a new one: perhaps on another daemon."""
+
+
+class _Feed:
+    """One address that is looked at."""
+
+    def __init__(self) -> None:
+        self.readers = 0
+        self.text = ""
+        self.version = 0
+        self.is_over = False
+        self._changed = asyncio.Event()
+
+    def publish(self, text: str) -> None:
+        if text != self.text:
+            self.text = text
+            self.version += 1
+            self.wake()
+
+    def wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def newer_than(self, version: int) -> None:
+        if self.version == version and not self.is_over:
+            await self._changed.wait()
+
+
+class LiveHub:
+    def __init__(self, tick_s: float, max_streams: int = 200) -> None:
+        self._tick_s = tick_s
+        self._max_streams = max_streams
+        self._feeds: dict[str, _Feed] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._streams = 0
+        self._is_closed = False
+
+    async def stream(
+        self, request: web.Request, make: Make, is_welcome: Callable[[], Awaitable[bool]]
+    ) -> web.StreamResponse:
+        """Answer the request with events until the reader leaves. Raises NotReadyYet when there are too many."""
+        if self._streams >= self._max_streams or self._is_closed:
+            raise NotReadyYet("too many live pages are open: this one is refreshed now and then instead")
+        answer = web.StreamResponse(headers=_HEADERS)
+        self._streams += 1
+        feed = self._join(request.path_qs, make)
+        try:
+            await answer.prepare(request)
+            with suppress(ConnectionError):
+                await self._tell(answer, feed, is_welcome)
+        finally:
+            self._streams -= 1
+            feed.readers -= 1
+        return answer
+
+    async def close(self) -> None:
+        """End every stream. Idempotent."""
+        self._is_closed = True
+        for feed in self._feeds.values():
+            feed.is_over = True
+            feed.wake()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _tell(self, answer: web.StreamResponse, feed: _Feed, is_welcome: Callable[[], Awaitable[bool]]) -> None:
+        await answer.write(b"retry: 3000\n\n")
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + _LIFE_S
+        seen = 0
+        while loop.time() < ends_s and await is_welcome():
+            if feed.version != seen:
+                seen = feed.version
+                await answer.write(f"event: live\ndata: {json.dumps(feed.text)}\n\n".encode())
+            elif feed.is_over:
+                break
+            else:
+                await answer.write(b": still here\n\n")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BEAT_S):
+                    await feed.newer_than(seen)
+        await answer.write_eof()
+
+    def _join(self, address: str, make: Make) -> _Feed:
+        feed = self._feeds.get(address)
+        if feed is None:
+            feed = self._feeds[address] = _Feed()
+            task = asyncio.create_task(self._run(address, feed, make), name=f"live {address}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        feed.readers += 1
+        return feed
+
+    async def _run(self, address: str, feed: _Feed, make: Make) -> None:
+        """Make the page while it has readers. What cannot be made now is tried again at the next turn."""
+        try:
+            while feed.readers:
+                try:
+                    feed.publish(await make())
+                except Missing:
+                    break
+                except (FunctoryError, StoreError) as error:
+                    log.info("live.skipped", extra={"path": address, "reason": str(error)})
+                await asyncio.sleep(self._tick_s)
+        finally:
+            del self._feeds[address]
+            feed.is_over = True
+            feed.wake()

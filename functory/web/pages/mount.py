@@ -1,0 +1,69 @@
+"""All pages and their files on the application."""
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from functory.web.answers import problem
+from functory.web.endpoint import Web
+from functory.web.pages import board, editor, failures, job, joblist, jobtype, operator, replay, signin, tenants
+from functory.web.pages.assets import load_assets
+from functory.web.pages.endpoint import Desk, PageEndpoint
+from functory.web.pages.fence import Fence
+from functory.web.pages.live import LiveHub
+from functory.web.pages.recent import Recent
+from functory.web.pages.sessions import Sessions
+from functory.web.pages.throttle import SignInThrottle
+
+PAGES: Final = [
+    page
+    for module in (signin, board, joblist, failures, jobtype, job, editor, replay, operator, tenants)
+    for page in module.pages.all
+]
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+
+
+def mount_pages(app: web.Application, state: Web) -> None:
+    """Files are read when the application starts, off the event loop; live pages end when it stops."""
+    settings = state.settings
+    hub = LiveHub(settings.live_tick_s)
+    desk = Desk(
+        web=state,
+        fence=Fence(settings.public_url, settings.host),
+        sessions=Sessions(state.service, state.keys, life_s=settings.session_life_s, recheck_s=settings.key_life_s),
+        throttle=SignInThrottle(),
+        recent=Recent(state.service),
+        hub=hub,
+    )
+
+    async def start(_: web.Application) -> None:
+        await asyncio.to_thread(load_assets)
+
+    async def stop(_: web.Application) -> None:
+        await hub.close()
+
+    app.on_startup.append(start)
+    app.on_shutdown.append(stop)
+    for page in PAGES:
+        endpoint = PageEndpoint(desk, page)
+        app.router.add_route(page.method, page.path, endpoint.__call__)
+        if page.live:
+            app.router.add_route("GET", f"{page.path}/live", endpoint.live)
+    app.router.add_route("GET", "/ui/static/{digest}/{name}", serve_static)
+
+
+async def serve_static(request: web.Request) -> web.StreamResponse:
+    """From memory. A file under an older hash is not there any more; the page that asks for it is old, too."""
+    assets = load_assets()
+    file = assets.static.get(request.match_info["name"])
+    if file is None or request.match_info["digest"] != assets.digest:
+        return problem(404, "no_such_path", "there is nothing at this path")
+    headers = {
+        "Content-Type": file.content_type,
+        "Cache-Control": _FOR_EVER,
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Content-Security-Policy": "default-src 'none'",
+    }
+    return web.Response(body=file.body, headers=headers)

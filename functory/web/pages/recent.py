@@ -1,0 +1,224 @@
+"""What the pages of a tenant show of now and of the last hour, read once for all who look.
+
+A minute that is over, and has had time to be written by every daemon, does not change any more: it is read once and
+kept, so looking again costs the newest few minutes. Nothing here looks at a job.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from functory.operations.service import Service
+from functory.web.pages import charts
+from functory.web.pages.charts import first_minute_ms
+from store.base import EndedSum, FailureGroup, HandlerSummary, Histogram, TypeCounters, Usage
+from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
+
+_SETTLE_MS: Final = 2 * MINUTE_MS
+"""Daemons write outcomes within moments; clocks of several machines may differ a little."""
+_LIFE_MS: Final = 1000
+_HANDLERS_LIFE_MS: Final = 5000
+_LATENCY_LIFE_MS: Final = 10_000
+_SUMS_LIFE_MS: Final = 5000
+_MAX_TENANTS: Final = 64
+_MAX_TYPES: Final = 5000
+RATE_MINUTES: Final = 5
+
+
+class Snapshot(NamedTuple):
+    """A tenant at a moment. minutes: what ended in each minute of the last hour, over all types."""
+
+    at_ms: int
+    counters: Mapping[str, TypeCounters]
+    """In order of jobtype."""
+    handlers: Mapping[str, HandlerSummary]
+    usage: Usage
+    minutes: Mapping[int, EndedSum]
+    failures: Sequence[FailureGroup]
+    """Groups of the last day, newest first."""
+
+
+class Latency(NamedTuple):
+    """Quantiles in microseconds of this hour and the one before; None when nothing ran."""
+
+    run: Histogram
+    wait: Histogram
+
+
+_NEVER: Final = (0, Latency(Histogram(), Histogram()))
+
+
+class Hour:
+    """The last hour of one thing: what ended in each minute, the sum of it, and its drawing, made when first asked for.
+
+    Minutes before `closed_ms` are final.
+    """
+
+    __slots__ = ("_at_ms", "_spark", "_total", "closed_ms", "ended")
+
+    def __init__(self) -> None:
+        self.closed_ms = 0
+        self.ended: dict[int, EndedSum] = {}
+        self._at_ms = 0
+        self._total: EndedSum | None = None
+        self._spark: Markup | None = None
+
+    @property
+    def total(self) -> EndedSum:
+        if self._total is None:
+            self._total = charts.total(self.ended, self._at_ms)
+        return self._total
+
+    @property
+    def spark(self) -> Markup:
+        if self._spark is None:
+            self._spark = charts.spark(self.ended, self._at_ms)
+        return self._spark
+
+    def since_ms(self, now_ms: int) -> int:
+        return max(self.closed_ms, first_minute_ms(now_ms))
+
+    def take(self, found: Mapping[int, EndedSum], now_ms: int) -> None:
+        first_ms = first_minute_ms(now_ms)
+        kept = {start: it for start, it in self.ended.items() if first_ms <= start < self.closed_ms}
+        ended = {**kept, **found}
+        if ended != self.ended or first_minute_ms(self._at_ms) != first_ms:
+            self._total = self._spark = None
+        self.ended, self._at_ms = ended, now_ms
+        self.closed_ms = (now_ms - _SETTLE_MS) // MINUTE_MS * MINUTE_MS
+
+
+class _Known:
+    """What is remembered of one tenant."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.snapshot: Snapshot | None = None
+        self.all_types = Hour()
+        self.by_type: OrderedDict[str, Hour] = OrderedDict()
+        self.sums: dict[int, tuple[int, dict[str, EndedSum]]] = {}
+        self.latencies: dict[str, tuple[int, Latency]] = {}
+        self.handlers: tuple[int, dict[str, HandlerSummary]] = (0, {})
+
+
+class Recent:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._tenants: OrderedDict[str, _Known] = OrderedDict()
+
+    async def snapshot(self, tenant: str) -> Snapshot:
+        """At most a second old."""
+        known = self._known(tenant)
+        async with known.lock:
+            now_ms = self._service.now_ms()
+            if known.snapshot is None or abs(now_ms - known.snapshot.at_ms) >= _LIFE_MS:
+                known.snapshot = await self._look(tenant, known, now_ms)
+            return known.snapshot
+
+    def forget(self, tenant: str) -> None:
+        """Something of the tenant was changed here: whoever did it sees it at once."""
+        known = self._tenants.get(tenant)
+        if known is not None:
+            known.snapshot, known.handlers = None, (0, {})
+
+    async def hours(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Hour]:
+        """The last hour of these types."""
+        known = self._known(tenant)
+        async with known.lock:
+            now_ms = self._service.now_ms()
+            hours = {jobtype: known.by_type.get(jobtype) or Hour() for jobtype in jobtypes}
+            for since_ms, group in _by_age(hours, now_ms).items():
+                found = await self._service.store.get_type_counts(
+                    tenant, group, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1
+                )
+                for jobtype in group:
+                    hours[jobtype].take(found.get(jobtype, {}), now_ms)
+            self._remember(known, hours)
+            return hours
+
+    async def sums(self, tenant: str, minutes: int) -> dict[str, EndedSum]:
+        """What ended of each type in so many minutes up to now; at most five seconds old."""
+        known = self._known(tenant)
+        async with known.lock:
+            now_ms = self._service.now_ms()
+            at_ms, sums = known.sums.get(minutes, (0, {}))
+            if abs(now_ms - at_ms) >= _SUMS_LIFE_MS:
+                since_ms = (now_ms // MINUTE_MS - minutes + 1) * MINUTE_MS
+                sums = await self._service.store.sum_by_type(
+                    tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1
+                )
+                known.sums[minutes] = (now_ms, sums)
+            return sums
+
+    async def latencies(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Latency]:
+        """Of this hour and the one before; at most ten seconds old, as two hours of them hardly change in that time."""
+        known = self._known(tenant)
+        async with known.lock:
+            now_ms = self._service.now_ms()
+            fresh = {
+                jobtype: (now_ms, Latency(Histogram(), Histogram()))
+                for jobtype in jobtypes
+                if abs(now_ms - known.latencies.get(jobtype, _NEVER)[0]) >= _LATENCY_LIFE_MS
+            }
+            buckets = await self._service.store.get_type_buckets(
+                tenant,
+                list(fresh),
+                width_ms=HOUR_MS,
+                since_ms=(now_ms // HOUR_MS - 1) * HOUR_MS,
+                until_ms=now_ms + 1,
+            )
+            for bucket in buckets:
+                fresh[bucket.jobtype][1].run.merge(bucket.duration)
+                fresh[bucket.jobtype][1].wait.merge(bucket.wait)
+            if len(known.latencies) > _MAX_TYPES:
+                known.latencies.clear()
+            known.latencies |= fresh
+            return {jobtype: known.latencies[jobtype][1] for jobtype in jobtypes}
+
+    async def _look(self, tenant: str, known: _Known, now_ms: int) -> Snapshot:
+        store = self._service.store
+        counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
+        read_ms, handlers = known.handlers
+        if abs(now_ms - read_ms) >= _HANDLERS_LIFE_MS:
+            handlers = {row.jobtype: row for row in await store.list_handlers(tenant)}
+            known.handlers = (now_ms, handlers)
+        since_ms = known.all_types.since_ms(now_ms)
+        ended = await store.sum_by_start(tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1)
+        known.all_types.take(ended, now_ms)
+        failures = await store.list_failure_groups(tenant, since_ms=max(now_ms - DAY_MS, 0), limit=100)
+        usage = await store.get_usage(tenant)
+        idle = handlers.keys() - counters.keys()
+        if idle:
+            nothing = (TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False) for jobtype in idle)
+            counters = {row.jobtype: row for row in sorted([*counters.values(), *nothing])}
+        return Snapshot(now_ms, counters, handlers, usage, known.all_types.ended, failures)
+
+    def _known(self, tenant: str) -> _Known:
+        known = self._tenants.setdefault(tenant, _Known())
+        self._tenants.move_to_end(tenant)
+        if len(self._tenants) > _MAX_TENANTS:
+            self._tenants.popitem(last=False)
+        return known
+
+    def _remember(self, known: _Known, hours: Mapping[str, Hour]) -> None:
+        for jobtype, hour in hours.items():
+            known.by_type[jobtype] = hour
+            known.by_type.move_to_end(jobtype)
+        while len(known.by_type) > _MAX_TYPES:
+            known.by_type.popitem(last=False)
+
+
+def _by_age(hours: Mapping[str, Hour], now_ms: int) -> dict[int, list[str]]:
+    """Types by the minute from which they must be read; those of one page usually have one."""
+    groups: dict[int, list[str]] = {}
+    for jobtype, hour in hours.items():
+        groups.setdefault(hour.since_ms(now_ms), []).append(jobtype)
+    return groups
+
+
+def ended_of(sums: Iterable[EndedSum]) -> int:
+    """Runs that ended, one way or another."""
+    return sum(sum(it[:6]) for it in sums)

@@ -1,0 +1,27 @@
+// What pages do better with a script: they stay current, show local times, and the editor helps. All of it is optional.
+import { follow } from "./live.js";
+import { localTimes } from "./times.js";
+import { helpEditor } from "./editor.js";
+
+localTimes(document);
+setInterval(() => localTimes(document), 5000);
+
+const region = document.getElementById("live");
+if (region && region.dataset.live) follow(region, document.getElementById("pulse"));
+
+for (const form of document.querySelectorAll("form[data-auto]"))
+  for (const select of form.querySelectorAll("select")) select.addEventListener("change", () => form.requestSubmit());
+
+for (const form of document.querySelectorAll("form[data-confirm]"))
+  form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });
+
+document.documentElement.classList.add("js");
+addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button.copy");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+for (const editor of document.querySelectorAll(".editor")) helpEditor(editor);

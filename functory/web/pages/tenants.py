@@ -1,0 +1,114 @@
+"""One tenant, for the operator: its weight, limits and suspension, and its keys."""
+
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import InvalidInput
+from functory.operations import keys, tenants
+from functory.operations.keyring import limits_of
+from functory.web.admin import RESERVED
+from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.endpoint import PageCall, render_page
+from functory.wire.admin import TENANT_SCOPES, NewTenant, TenantLimits
+
+pages = Pages()
+
+LIMITS: Final = {
+    "max_jobs": "Jobs stored",
+    "max_bytes": "Bytes stored",
+    "max_handlers": "Handlers",
+    "max_running": "Batches at once",
+    "max_running_per_type": "Batches of a type at once",
+    "requests_per_s": "Requests a second, per key",
+    "requests_burst": "Requests at once, per key",
+}
+
+
+@pages.post("/ui/operator/tenants", scope="operator")
+async def create_tenant(call: PageCall) -> Go:
+    new = _convert({"name": call.form.get("name", "").strip()}, NewTenant)
+    if new.name in RESERVED:
+        raise InvalidInput(f"{new.name!r} begins paths of the service: choose another name")
+    await tenants.create_tenant(call.service, call.who.key_id, new.name, new.weight, new.limits)
+    return Go(f"/ui/operator/tenants/{new.name}", "tenant_created")
+
+
+@pages.get("/ui/operator/tenants/{name}", scope="operator")
+async def show_tenant(call: PageCall) -> Page:
+    return await _page(call)
+
+
+@pages.post("/ui/operator/tenants/{name}", scope="operator")
+async def change_tenant(call: PageCall) -> Go:
+    given: dict[str, Any] = {name: call.form[name] for name in LIMITS if call.form.get(name, "").strip()}
+    if call.form.get("network") == "yes":
+        given["network"] = True
+    limits = _convert(given, TenantLimits)
+    weight = call.form.get("weight", "")
+    if not weight.isdigit() or not 1 <= int(weight) <= 1000:
+        raise InvalidInput("the weight is a whole number from 1 to 1,000")
+    return await _update(call, "changed", weight=int(weight), limits=limits)
+
+
+@pages.post("/ui/operator/tenants/{name}/pause", scope="operator")
+async def suspend(call: PageCall) -> Go:
+    return await _update(call, "paused", suspended=True)
+
+
+@pages.post("/ui/operator/tenants/{name}/resume", scope="operator")
+async def resume(call: PageCall) -> Go:
+    return await _update(call, "resumed", suspended=False)
+
+
+@pages.post("/ui/operator/tenants/{name}/keys", scope="operator")
+async def create_key(call: PageCall) -> web.StreamResponse:
+    """Answers with the page itself and not with a redirect: the secret is shown in this one answer and never again."""
+    name = (await tenants.get_tenant(call.service, call.params["name"])).name
+    scopes = [scope for scope in TENANT_SCOPES if call.form.get(scope) == "yes"]
+    if not scopes:
+        raise InvalidInput("choose at least one scope")
+    label = call.form.get("label", "").strip()
+    if len(label) > 100:
+        raise InvalidInput("the label has at most 100 characters")
+    _, text = await keys.create_key(call.service, call.who.key_id, name, scopes=scopes, label=label)
+    return render_page(call, await _page(call, new_key=text))
+
+
+@pages.post("/ui/operator/tenants/{name}/keys/{key_id}/revoke", scope="operator")
+async def revoke_key(call: PageCall) -> Go:
+    name = call.params["name"]
+    await keys.revoke_key(call.service, call.who.key_id, name, call.params["key_id"])
+    call.desk.web.keys.forget()
+    return Go(f"/ui/operator/tenants/{name}", "key_revoked")
+
+
+async def _page(call: PageCall, new_key: str = "") -> Page:
+    tenant = await tenants.get_tenant(call.service, call.params["name"])
+    limits = limits_of(tenant)
+    values = {
+        "it": tenant,
+        "limits": {name: (words, getattr(limits, name)) for name, words in LIMITS.items()},
+        "network": bool(limits.network),
+        "keys": await keys.list_keys(call.service, tenant.name),
+        "scopes": TENANT_SCOPES,
+        "new_key": new_key,
+        "usage": await call.service.store.get_usage(tenant.name),
+    }
+    return Page("tenant.html", values)
+
+
+async def _update(call: PageCall, note: str, **changes: Any) -> Go:
+    name = call.params["name"]
+    await tenants.get_tenant(call.service, name)
+    await tenants.update_tenant(call.service, call.who.key_id, name, **changes)
+    call.desk.web.keys.forget()
+    return Go("/ui/operator" if call.form.get("back") == "list" else f"/ui/operator/tenants/{name}", note)
+
+
+def _convert(given: dict[str, Any], kind: Any) -> Any:
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error)) from None

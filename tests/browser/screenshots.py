@@ -1,0 +1,86 @@
+"""Pictures of every page, light, dark and narrow: `make screenshots`.
+
+A real daemon on a store that has lived through an hour (`past.py`). All pictures go to the folder that is named; those
+that the documentation shows are also put into docs/images.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from playwright.async_api import Browser
+
+from functory.client import Client
+from store.url import open_store
+from tests.browser.past import live_through_an_hour
+from tests.browser.places import PLACES
+from tests.browser.reader import sign_in
+from tests.support.chromium import COMMAND, open_browser
+from tests.support.daemon_process import DaemonProcess, daemon
+
+IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
+
+
+SHOWN: Final = (
+    "scoreboard-light",
+    "scoreboard-dark",
+    "job-light",
+    "editor-light",
+    "operator-dark",
+    "scoreboard-narrow",
+)
+"""What the documentation shows."""
+
+
+async def main(folder: Path) -> None:
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        data_dir = Path(scratch) / "data"
+        data_dir.mkdir()
+        async with open_store(f"sqlite:///{data_dir}/functory.db") as store:
+            failed = await live_through_an_hour(store, int(time.time() * 1000))
+        level = {"min_isolation": "auto", "all_tenants_trusted": "false"}
+        async with daemon(data_dir, level) as server, open_browser() as browser:
+            keys = await _keys(server)
+            for scheme, width in (("light", 1280), ("dark", 1280), ("narrow", 390)):
+                await _take_all(browser, server, keys, folder, failed, scheme, width)
+    IMAGES.mkdir(exist_ok=True)
+    for name in SHOWN:
+        shutil.copy(folder / f"{name}.png", IMAGES / f"{name}.png")
+
+
+async def _keys(server: DaemonProcess) -> dict[str, str]:
+    operator_key = server.operator_key
+    async with Client(server.url, operator_key) as operator:
+        await operator.create_tenant("hooli")
+        keys = {name: (await operator.create_key(name)).key for name in ("acme", "hooli")}
+    return {**keys, "operator": operator_key}
+
+
+async def _take_all(
+    browser: Browser, server: DaemonProcess, keys: dict[str, str], folder: Path, failed: str, scheme: str, width: int
+) -> None:
+    for who in ("", "acme", "hooli", "operator"):
+        context = await browser.new_context(
+            viewport={"width": width, "height": 844 if width < 700 else 800},
+            color_scheme="dark" if scheme == "dark" else "light",
+            timezone_id="Europe/Berlin",
+        )
+        page = await context.new_page()
+        if who:
+            await sign_in(page, server.url, keys[who])
+        for place in PLACES:
+            if place.who == who:
+                await page.goto(server.url + place.path.format(failed=failed))
+                await page.screenshot(path=folder / f"{place.name}-{scheme}.png", full_page=True)
+        await context.close()
+
+
+if __name__ == "__main__":
+    if shutil.which(COMMAND) is None:
+        sys.exit("screenshots: chromium is missing: install it with `make system`")
+    asyncio.run(main(Path(sys.argv[1])))

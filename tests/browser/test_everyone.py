@@ -1,0 +1,182 @@
+"""For everyone: by keyboard alone, on a narrow screen, without scripts, where events do not come through, with a screen
+reader, in light and dark."""
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Route, expect
+
+from functory.client import Client
+from tests.browser.conftest import Tenant
+from tests.browser.places import PLACES, Place
+from tests.browser.reader import reader
+from tests.support.daemon_process import DaemonProcess, make_key
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+THUMB = 'import json\nreturn json.loads(payload)["size"]["width"]\n'
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def keys(server: DaemonProcess, operator_key: str) -> dict[str, str]:
+    """The tenants of `PLACES`, with something to see on each page; `failed` is a job."""
+    made = {name: await make_key(server, name) for name in ("acme", "globex", "hooli")}
+    async with Client(server.url, made["acme"], "acme") as acme:
+        await acme.put_handler("thumbnail", "python", THUMB, options={"max_attempts": 1})
+        await acme.put_handler("thumbnail", "python", THUMB + "# two", options={"max_attempts": 1})
+        added = await acme.add_jobs("thumbnail", ['{"size": {"width": 3}}', '{"size": [3, 4]}'])
+        await acme.add_jobs("nobody", ["waits"])
+        ended = [await acme.get_job(job_id, wait_s=30) for job_id in added.ids or ()]
+    return {**made, "operator": operator_key, "failed": ended[1].id}
+
+
+async def test_nothing_serious_is_found_on_any_page_in_light_and_dark(
+    browser: Browser, server: DaemonProcess, keys: dict[str, str]
+) -> None:
+    found = []
+    for who in ("", "acme", "hooli", "operator"):
+        async with reader(browser, server.url, keys.get(who, "")) as page:
+            for place in _of(who):
+                await page.emulate_media(color_scheme="light")
+                await page.goto(place.path.format(**keys))
+                await page.evaluate(AXE)
+                found += [f"{place.name}, light: {it}" for it in await _violations(page)]
+                await page.emulate_media(color_scheme="dark")
+                found += [f"{place.name}, dark: {it}" for it in await _violations(page, "color-contrast")]
+    assert found == []
+
+
+async def test_no_page_is_wider_than_a_narrow_screen(
+    browser: Browser, server: DaemonProcess, keys: dict[str, str]
+) -> None:
+    too_wide = []
+    for who in ("", "acme", "hooli", "operator"):
+        small = {"viewport": {"width": 360, "height": 740}}
+        async with reader(browser, server.url, keys.get(who, ""), **small) as page:
+            for place in _of(who):
+                await page.goto(place.path.format(**keys))
+                if await page.evaluate("document.documentElement.scrollWidth") > 360:
+                    too_wide.append(place.name)
+    assert too_wide == []
+
+
+async def test_by_keyboard_alone(browser: Browser, server: DaemonProcess, keys: dict[str, str]) -> None:
+    async with reader(browser, server.url) as page:
+        await page.goto("/ui/signin")
+        await page.keyboard.type(keys["acme"])  # the field has the focus from the start
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile("/ui/t/acme$"))
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        await _tab_to(page, "thumbnail", "a[href='/ui/t/acme/type/thumbnail']")
+        await expect(page.locator("#pulse")).to_have_text("live")
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile("/type/thumbnail$"))
+        await _tab_to(page, "Pause", "button")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("status")).to_contain_text("Paused")
+        await _tab_to(page, "Resume", "button")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("status")).to_contain_text("Resumed")
+        await _tab_to(page, "Edit handler", "a")
+        await page.keyboard.press("Enter")
+        await _tab_to(page, "", "#body")
+        await page.keyboard.press("Control+End")
+        await page.keyboard.type("\nif 1:\n# indented by itself")
+        await expect(page.get_by_label("Code")).to_have_value(re.compile(r"if 1:\n    # indented"))
+        await page.keyboard.press("Tab")  # Tab leaves the editor, as it leaves any field
+        await expect(page.get_by_label("Code")).not_to_be_focused()
+        await page.keyboard.press("Shift+Tab")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator("#tried, #problem")).to_be_visible()
+
+
+async def test_without_scripts_everything_essential_works(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("plain", "python", "return payload")
+    added = await tenant.client.add_jobs("plain", ["hello"])
+    job_id = next(iter(added.ids or ()))
+    await tenant.client.get_job(job_id, wait_s=30)
+    async with reader(browser, server.url, tenant.key, java_script_enabled=False) as page:
+        await expect(page.locator("#board")).to_contain_text("plain")
+        await expect(page.get_by_role("link", name="Refresh")).to_be_visible()
+        await page.get_by_placeholder("Filter types").fill("nothing like it")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page.get_by_text("No type fits")).to_be_visible()
+        await page.goto(f"{tenant.home}/job/{job_id}")
+        await expect(page.locator("#result")).to_have_text('"hello"')
+        await page.get_by_role("button", name="Run again").click()
+        await expect(page.get_by_role("status")).to_contain_text("queued again")
+        await page.goto(f"{tenant.home}/type/plain/edit")
+        await page.get_by_label("Code").fill("return payload * 2")
+        await page.get_by_role("button", name="Try it").click()
+        await expect(page.get_by_label("Result of the try")).to_have_text('"hellohello"')
+        await page.get_by_role("button", name="Save as version 2").click()
+        await page.get_by_role("button", name="Pause").click()
+        await expect(page.locator(".head .tag.warn")).to_have_text("paused")
+        await page.get_by_role("button", name="colours").click()
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_role("status")).to_contain_text("signed out")
+        await page.goto(tenant.home)
+        await expect(page).to_have_title(re.compile("Sign in"))
+
+
+async def test_where_events_do_not_come_through_the_page_asks_now_and_then(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.route(re.compile(r"/live(\?.*)?$"), _refuse)
+        await page.clock.install()
+        await page.goto(tenant.home)
+        await expect(page.locator("#pulse")).to_have_text("refreshed every 10 s")
+        await tenant.client.put_handler("asked", "python", "return {}")
+        for _ in range(3):  # what was just registered may be a second away
+            await page.clock.run_for(10_500)
+        await expect(page.locator("#board")).to_contain_text("asked")
+
+
+async def test_times_are_in_the_readers_zone_and_utc_is_in_the_title(
+    browser: Browser, server: DaemonProcess, keys: dict[str, str]
+) -> None:
+    async with reader(browser, server.url, keys["acme"]) as page:
+        await page.goto(f"/ui/t/acme/job/{keys['failed']}")
+        moment = page.locator("time[data-at]").first
+        local, utc = await moment.inner_text(), await moment.get_attribute("title") or ""
+        assert utc.endswith("UTC")
+        minutes = [int(text[:2]) * 60 + int(text[3:5]) for text in (local[-8:], utc[11:16])]
+        assert (minutes[0] - minutes[1]) % (24 * 60) == 330, "Kolkata is five and a half hours ahead"
+
+
+async def _refuse(route: Route) -> None:
+    await route.fulfill(status=503, body="no")
+
+
+def _of(who: str) -> list[Place]:
+    return [place for place in PLACES if place.who == who]
+
+
+async def _violations(page: Page, *only: str) -> list[str]:
+    rules = list(only) or ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+    options = {"resultTypes": ["violations"], "runOnly": rules}
+    answer = await page.evaluate(f"axe.run(document, {json.dumps(options)})")
+    return [
+        f"{it['id']} ({it['impact']}): {[node['html'][:120] for node in it['nodes'][:3]]}"
+        for it in answer["violations"]
+        if it["impact"] in {"serious", "critical"}
+    ]
+
+
+async def _tab_to(page: Page, text: str, selector: str) -> None:
+    """Press Tab until something is focused that fits; fails when it cannot be reached."""
+    for _ in range(80):
+        await page.keyboard.press("Tab")
+        focused = page.locator(f"{selector}:focus")
+        if await focused.count() and text in (await focused.first.inner_text()):
+            return
+    pytest.fail(f"{text or selector} cannot be reached by Tab")

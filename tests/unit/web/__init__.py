@@ -1,0 +1,1 @@
+"""The web layer's pure parts."""

@@ -1,0 +1,58 @@
+"""Tenants' bytes as text that does nothing."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functory.web.pages.inert import MAX_LINE_CHARS, MAX_LINES, has_turning, line, show
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"plain", "plain"),
+        ("naïve 日本".encode(), "naïve 日本"),
+        (b"a\r\nb\tc", "a\nb\tc"),
+        (b"\x1b[1;31mred\x1b[0m", "red"),
+        (b"\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
+        (b"\x1b(Bx\x1bPq#0\x1b\\y", "xy"),
+        (b"a\x00b\x08c\x7f", "a␀b␈c␡"),
+        ("a\u202eb\u2066c\u200f".encode(), "a⟨U+202E⟩b⟨U+2066⟩c⟨U+200F⟩"),
+        ("a\x85b\u2028c".encode(), "a⟨U+0085⟩b⟨U+2028⟩c"),
+    ],
+)
+def test_what_could_do_something_is_left_out_or_spelled(data: bytes, text: str) -> None:
+    assert show(data).text == text
+
+
+def test_what_is_no_text_is_shown_in_hex() -> None:
+    shown = show(b"\xff\x00<script>abcdefgh")
+    assert shown.is_hex
+    assert shown.text.splitlines()[0] == "000000  ff 00 3c 73 63 72 69 70 74 3e 61 62 63 64 65 66  ..<script>abcdef"
+
+
+def test_long_lines_many_lines_and_many_bytes_are_cut_and_said_so() -> None:
+    shown = show(b"x" * (MAX_LINE_CHARS + 5))
+    assert shown.text.endswith("… 5 more characters")
+    shown = show(b"\n" * (MAX_LINES + 7))
+    assert shown.text.endswith("… 8 more lines")
+    for size in range(65_530, 65_545):
+        shown = show("é".encode() * size)
+        assert not shown.is_hex, "a cut through a character does not make it binary"
+        assert shown.is_cut
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "replace")))
+def test_whatever_comes_nothing_is_left_that_acts(data: bytes) -> None:
+    text = show(data).text
+    assert not has_turning(text)
+    acting = [char for char in text if unicodedata.category(char) == "Cc" and char not in "\n\t"]
+    assert acting == []
+
+
+@given(st.text(max_size=500))
+def test_a_line_is_one_line(text: str) -> None:
+    assert "\n" not in line(text)
+    assert len(line(text, 50)) <= 50 or has_turning(text)

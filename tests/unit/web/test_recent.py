@@ -1,0 +1,61 @@
+"""Reading the last hour again costs the newest minutes, and shows what reading all of it would show."""
+
+from pathlib import Path
+
+from functory.web.pages.charts import first_minute_ms
+from functory.web.pages.recent import Recent
+from store.base import Code
+from tests.support.web import Site, open_site
+
+
+async def test_what_is_kept_is_what_would_be_read_and_old_minutes_are_read_once(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        recent = Recent(site.service)
+        asked: list[int] = []
+        read = site.store.get_type_counts
+
+        async def spied(tenant: str, jobtypes: list[str], **window: int) -> object:
+            asked.append(window["since_ms"])
+            return await read(tenant, jobtypes, **window)
+
+        site.store.get_type_counts = spied  # type: ignore[method-assign,assignment]  # to see what is asked
+        for minute in range(70):
+            site.clock.advance(60)
+            await site.add("a", "b")
+            await site.run(1, Code.OK)
+            await site.run(1, Code.FAILED)
+            hour = (await recent.hours("acme", ["acme-thumb"]))["acme-thumb"]
+            now_ms = site.clock.now_ms()
+            window = {"width_ms": 60_000, "since_ms": first_minute_ms(now_ms), "until_ms": now_ms + 1}
+            assert hour.ended == (await read("acme", ["acme-thumb"], **window))["acme-thumb"], minute
+            assert (hour.total.ok, hour.total.failed) == (min(minute + 1, 60),) * 2
+        newest = site.clock.now_ms() - asked[-1]
+        assert newest < 5 * 60_000, "not the whole hour again"
+
+
+async def test_a_snapshot_is_shared_for_a_second_and_forgotten_on_a_change(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        recent = Recent(site.service)
+        await site.add("x")
+        await site.intake.flush()
+        first = await recent.snapshot("acme")
+        assert await recent.snapshot("acme") is first
+        recent.forget("acme")
+        second = await recent.snapshot("acme")
+        assert second is not first
+        site.clock.advance(1)
+        assert await recent.snapshot("acme") is not second
+
+
+async def test_a_type_with_a_handler_and_no_jobs_is_there_in_its_place(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        await _three(site)
+        seen = await Recent(site.service).snapshot("acme")
+        assert list(seen.counters) == ["acme-a", "acme-b", "acme-c"]
+
+
+async def _three(site: Site) -> None:
+    await site.add("x", path="/acme/job/a/add")
+    await site.add("x", path="/acme/job/c/add")
+    await site.call("PUT", "/acme/handler/b?lang=sh", data=b"cat")
+    await site.intake.flush()

@@ -1,0 +1,145 @@
+"""Live pages by themselves: the work is per address and not per reader, and stops when nobody looks."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from functory.errors import Missing, NotReadyYet
+from functory.web.pages.live import LiveHub
+from store.errors import StoreUnavailable
+
+
+class Stage:
+    """An address whose page the test makes: each turn takes the next text, or raises the next error."""
+
+    def __init__(self) -> None:
+        self.texts: asyncio.Queue[str | Exception] = asyncio.Queue()
+        self.made = 0
+        self.is_welcome = True
+        self.url = ""
+
+    async def make(self) -> str:
+        text = await self.texts.get()
+        self.made += 1
+        if isinstance(text, Exception):
+            raise text
+        return text
+
+
+@asynccontextmanager
+async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSession]]:
+    stage = Stage()
+
+    async def welcome() -> bool:
+        return stage.is_welcome
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await hub.stream(request, stage.make, welcome)
+        except NotReadyYet:
+            return web.Response(status=503)
+
+    app = web.Application()
+    app.router.add_get("/live", answer)
+    runner = web.AppRunner(app, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    stage.url = f"http://127.0.0.1:{runner.addresses[0][1]}/live"
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield stage, session
+            await hub.close()
+    finally:
+        await runner.cleanup()
+
+
+async def heard(answer: aiohttp.ClientResponse) -> str:
+    """The next event's text; empty when the stream has ended."""
+    async with asyncio.timeout(30):
+        while line := await answer.content.readline():
+            if line.startswith(b"data: "):
+                text: str = json.loads(line[6:])
+                return text
+    return ""
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 (the hub has no event for it, and needs none)
+            await asyncio.sleep(0)
+
+
+async def test_a_page_is_made_once_however_many_look_and_sent_only_when_it_changed() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        readers = [await session.get(stage.url) for _ in range(5)]
+        for text in ("one", "one", "one", "two <b>\n"):
+            stage.texts.put_nowait(text)
+        assert [await heard(it) for it in readers] == ["one"] * 5
+        assert [await heard(it) for it in readers] == ["two <b>\n"] * 5
+        assert stage.made == 4
+        late = await session.get(stage.url)
+        assert await heard(late) == "two <b>\n", "who comes later sees at once what the others see"
+
+
+async def test_what_cannot_be_made_now_is_tried_again() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait(StoreUnavailable("away"))
+        stage.texts.put_nowait("back")
+        assert await heard(reader) == "back"
+
+
+async def test_a_page_that_is_gone_ends_the_stream() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait(Missing("purged"))
+        assert await heard(reader) == ""
+
+
+async def test_a_reader_who_is_not_welcome_any_more_is_let_go() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait("one")
+        assert await heard(reader) == "one"
+        stage.is_welcome = False
+        stage.texts.put_nowait("secret")
+        assert await heard(reader) == ""
+
+
+async def test_nothing_is_made_when_nobody_looks() -> None:
+    hub = LiveHub(0.0)
+    async with staged(hub) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait("one")
+        assert await heard(reader) == "one"
+        stage.is_welcome = False
+        stage.texts.put_nowait("two")
+        await heard(reader)
+        stage.texts.put_nowait("three")
+        await until(lambda: not hub._feeds)
+        stage.texts.put_nowait("four")
+        assert stage.texts.qsize() >= 1
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+async def test_there_are_only_so_many_streams(limit: int) -> None:
+    async with staged(LiveHub(0.0, max_streams=limit)) as (stage, session):
+        answers = [await session.get(stage.url) for _ in range(limit + 1)]
+        assert [it.status for it in answers] == [200] * limit + [503]
+
+
+async def test_closing_ends_every_stream() -> None:
+    hub = LiveHub(60.0)
+    async with staged(hub) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait("one")
+        assert await heard(reader) == "one"
+        await hub.close()
+        assert await heard(reader) == ""
+        assert (await session.get(stage.url)).status == 503
