@@ -48,6 +48,7 @@ async def _records(store: Store) -> None:
         await store.append_audit(AuditEvent(T0 + number, "op", f"did {number}", tenant, '{"é": "\\u0000"}'))
     await store.put_once(TENANT, "a|b", b"value", expires_ms=T0 + 99, now_ms=T0)
     await store.put_once("other", "key", b"\x00" * 900, expires_ms=T0 + 99, now_ms=T0)
+    await store.put_note("who|is|in", b"note", expires_ms=T0 + 10**9)
     await store.set_rate_domain(RateDomain(TENANT, "api|ü", 2.5, 10), now_ms=T0)
     await store.set_rate_domain(RateDomain("other", "api", 1.0, 1), now_ms=T0)
     for body in (b"one", b"two", b"three"):

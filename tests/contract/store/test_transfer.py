@@ -91,6 +91,7 @@ async def test_every_verb_answers_as_before(stores: tuple[Store, Store]) -> None
             assert await ask(target) == await ask(source)
     assert await target.get_waiting_jobtypes(now_ms=later) == await source.get_waiting_jobtypes(now_ms=later)
     assert (await target.list_audit()).events == (await source.list_audit()).events
+    assert await target.get_note("who|is|in", now_ms=later) == b"note"
     assert await target.get_journal_position("zz") == await source.get_journal_position("zz")
     assert await target.get_index_state(TENANT, "acme-indexed") == await source.get_index_state(TENANT, "acme-indexed")
     for job_id in await read_all(source, TENANT, later):
