@@ -8,8 +8,9 @@
 | `observer.log` | the handler itself, where it is not in a sandbox | a line for each execution, by whoever |
 
 Every file is only ever appended to, a line or more in one write. The adversary marks the begin and the end of each
-fault in all of them, so that every line has its place among the faults: an *epoch*, 2n-1 while fault n lasts and 2n
-between it and the next. No clock is compared with another, which matters in a storm that steps them.
+fault in the daemons' and the observer's, so that every line there has its place among the faults: an *epoch*, 2n-1
+while fault n lasts and 2n between it and the next. No clock is compared with another, which matters in a storm that
+steps them.
 
 Lines of the clients: `S request count` (to be sent; its payloads are `request.0`, `request.1`, ...), `A request id ...`
 (acknowledged), `N request reason` (no good answer: its jobs may have been taken or not), `T request count` (torn: never

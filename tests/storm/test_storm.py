@@ -21,6 +21,7 @@ from tests.support.needs import missing
 SEED = int(os.environ.get("FUNCTORY_STORM_SEED", "20261115"))
 FAULTS = int(os.environ.get("FUNCTORY_STORM_FAULTS", "20"))
 JOBS = int(os.environ.get("FUNCTORY_STORM_JOBS", "20000"))
+KEPT = Path(__file__).parents[2] / ".cache" / "storm"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 60 * FAULTS)]
 
@@ -37,21 +38,29 @@ def server(form: Form) -> Iterator[MongoServer | None]:
     found.close()
 
 
+@pytest.fixture
+def folder(form: Form) -> Path:
+    """Not among pytest's own, of which it keeps only the latest: after a failure the records are what counts."""
+    path = KEPT / f"{form.name}-{SEED}"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
 @pytest.mark.parametrize("form", [pytest.param(form, id=form.name) for form in FORMS])
-async def test_storm(
-    form: Form, server: MongoServer | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_storm(form: Form, server: MongoServer | None, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faults = make_plan(SEED, FAULTS)[form.name]
+    records = folder / "records"
     try:
-        result = await run_storm(form, faults, round(JOBS * form.share), SEED, tmp_path, server)
+        result = await run_storm(form, faults, round(JOBS * form.share), SEED, folder, server)
     except BaseException as error:
-        error.add_note(f"FUNCTORY_STORM_SEED={SEED} replays it. The records are in {tmp_path / 'records'}.")
+        error.add_note(f"FUNCTORY_STORM_SEED={SEED} replays it. The records are in {records}.")
         raise
     with capsys.disabled():
         print(summary(result, SEED))  # noqa: T201  # the figures are what a storm is run for
     is_good = result.verdict.is_good and result.counted and is_back_in_time(result)
-    assert is_good, await asyncio.to_thread(complaint, result, SEED, tmp_path / "records")
-    await asyncio.to_thread(shutil.rmtree, tmp_path)  # hundreds of megabytes, and of use only after a failure
+    assert is_good, await asyncio.to_thread(complaint, result, SEED, records)
+    await asyncio.to_thread(shutil.rmtree, folder)  # hundreds of megabytes, and of use only after a failure
     if result.left_out:
         missing(
             "the right to mount a tmpfs, or a store's server of our own", "run the tests as root, with `make mongo`"
