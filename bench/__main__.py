@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ["journal", "store", "scheduler", "sandbox", "runner", "http", "pages"]
+BENCHES = ["journal", "store", "scheduler", "sandbox", "runner", "http"]
 
 
 def main() -> int:
