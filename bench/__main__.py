@@ -1,17 +1,63 @@
-"""`python -m bench`: every bench in turn, each in a process of its own, so that none measures another's leavings."""
+"""`python -m bench [NAME ...]`: the benches in turn, each in a process of its own, so that none measures another.
 
+Tables as they come, all of them in bench/results/latest.json, and the budgets at the end. Sizes are chosen so that all
+of it takes less than ten minutes on two cores; a bench on its own (`python -m bench.store`) does more by default.
+"""
+
+import argparse
+import json
 import subprocess
 import sys
+import time
+from typing import Final
 
-BENCHES = ["journal", "store", "scheduler", "sandbox", "runner", "http"]
+from bench.budgets import print_budgets
+from bench.report import RESULTS, print_table, save
+
+BENCHES: Final = {
+    "http": ["--seconds", "2"],
+    "endtoend": ["--all"],
+    "latency": [],
+    "fairness": [],
+    "growth": [],
+    "runner": ["--seconds", "0.3", "--contexts", "50"],
+    "sandbox": ["--rounds", "10", "--contexts", "50"],
+    "journal": ["--lines", "300000"],
+    "store": ["--rounds", "2", "--waiting", "10000", "1000000", "--types", "1"],
+    "scheduler": ["--types", "10000"],
+    "scaling": [],
+}
 
 
 def main() -> int:
-    for name in BENCHES:
-        done = subprocess.run([sys.executable, "-m", f"bench.{name}", *sys.argv[1:]], check=False)
-        if done.returncode != 0:
-            return done.returncode
-    return 0
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; all of them if left out")
+    names = parser.parse_args().names or list(BENCHES)
+    if unknown := set(names) - BENCHES.keys():
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    failed = [name for name in names if not run(name)]
+    print_budgets()
+    print(f"\nAll figures: {RESULTS}")
+    if failed:
+        print(f"Failed: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
 
 
-sys.exit(main())
+def run(name: str) -> bool:
+    """One bench; its tables are shown and kept. A bench that fails does not take the others with it."""
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", f"bench.{name}", "--json", *BENCHES[name]], stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode != 0:
+        return False
+    result = json.loads(done.stdout)
+    for title, rows in result["tables"].items():
+        print_table(name, title, rows)
+    save([result])
+    print(f"\n({name}: {time.monotonic() - began_s:.0f} s)", flush=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

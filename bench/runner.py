@@ -38,7 +38,7 @@ NOTHING = {
     "wasm": Handler("wasm", WASM.decode()),
 }
 BARS = {("python", 500): 100_000, ("node", 500): 50_000}
-COLD_BARS_MS = {"python": 15, "node": 150, "wasm": 5}
+COLD_BARS_MS = {"python": 15, "node": 120, "wasm": 2}
 
 
 class Job(NamedTuple):

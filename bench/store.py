@@ -1,14 +1,15 @@
 """The store beside its limit (the same SQL without our layer), and how its cost grows with the backlog.
 
-python -m bench.store [--json] [--rounds N] [--waiting N ...] [--types N ...]
+python -m bench.store [--json] [--rounds N] [--batches N ...] [--waiting N ...] [--types N ...]
 
-On a shared machine a single round is worth little: ours and the limit take turns, and the best of each
-counts. Ten million waiting jobs take minutes and gigabytes, so they are asked for: `--waiting 10000
-10000000`.
+On a shared machine a single round is worth little: ours and the limit take turns, the best of each counts, and
+processor time is told beside the clock. Ten million waiting jobs take minutes and gigabytes, so they are asked
+for: `--waiting 10000 10000000`.
 """
 
 import argparse
 import asyncio
+import contextlib
 import resource
 import tempfile
 import time
@@ -32,10 +33,11 @@ R = TypeVar("R")
 CLAIM: Final = 10  # jobs of one claim in the growth table: every type has as many even in the smallest backlog
 WARM: Final = 10
 MEASURED: Final = 61
+BULK_BATCHES: Final = 40
 
 
-class Rates(NamedTuple):
-    """Jobs a second."""
+class Costs(NamedTuple):
+    """What one job costs, in microseconds: of the clock, or of all processors."""
 
     add: float
     claim: float
@@ -43,8 +45,33 @@ class Rates(NamedTuple):
 
     @property
     def through(self) -> float:
-        """Jobs a second that go through all three, one after the other."""
-        return 1 / (1 / self.add + 1 / self.claim + 1 / self.release)
+        """All three, one after the other."""
+        return self.add + self.claim + self.release
+
+
+class Round(NamedTuple):
+    wall: Costs
+    cpu: Costs
+
+
+class Stopwatch:
+    """Laps of wall clock and processor time, of all threads."""
+
+    def __init__(self, jobs: int) -> None:
+        self._per_job = 1e6 / jobs
+        self._last = (time.perf_counter(), time.process_time())
+        self._laps: list[tuple[float, float]] = []
+
+    def start(self) -> None:
+        self._last = (time.perf_counter(), time.process_time())
+
+    def lap(self) -> None:
+        now = (time.perf_counter(), time.process_time())
+        self._laps.append(((now[0] - self._last[0]) * self._per_job, (now[1] - self._last[1]) * self._per_job))
+
+    def round(self) -> Round:
+        wall, cpu = zip(*self._laps, strict=True)
+        return Round(Costs(*wall), Costs(*cpu))
 
 
 def make_jobs(count: int) -> list[NewJob]:
@@ -54,12 +81,6 @@ def make_jobs(count: int) -> list[NewJob]:
         NewJob(f"20261114T235959{n // 1000:03d}Z-a7-{n:06x}", "bench-a", data, NOW_MS - 100_000 + n, NOW_MS)
         for n in range(count)
     ]
-
-
-async def timed(work: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
-    began = time.perf_counter()
-    result = await work()
-    return time.perf_counter() - began, result
 
 
 async def by_callers(work: Callable[[T], Awaitable[R]], batches: list[T], callers: int) -> list[R]:
@@ -75,9 +96,9 @@ async def by_callers(work: Callable[[T], Awaitable[R]], batches: list[T], caller
     return results
 
 
-async def our_round(url: str, batches: list[list[NewJob]], callers: int) -> Rates:
+async def our_round(url: str, batches: list[list[NewJob]], callers: int) -> Round:
     size = len(batches[0])
-    count = size * len(batches)
+    watch = Stopwatch(size * len(batches))
     async with open_store(url) as store:
 
         async def add(batch: list[NewJob]) -> None:
@@ -90,45 +111,93 @@ async def our_round(url: str, batches: list[list[NewJob]], callers: int) -> Rate
             report = await store.release_jobs(OWNER, batch, now_ms=NOW_MS)
             assert report.applied == size
 
-        add_s, _ = await timed(lambda: by_callers(add, batches, callers))
-        claim_s, claimed = await timed(lambda: by_callers(claim, batches, callers))
+        watch.start()
+        await by_callers(add, batches, callers)
+        watch.lap()
+        watch.start()
+        claimed = await by_callers(claim, batches, callers)
+        watch.lap()
         ended = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
         releases = [[Archive(job.id, job.token, ended) for job in batch] for batch in claimed]
-        release_s, _ = await timed(lambda: by_callers(release, releases, callers))
-    return Rates(count / add_s, count / claim_s, count / release_s)
+        watch.start()
+        await by_callers(release, releases, callers)
+        watch.lap()
+    return watch.round()
 
 
-def limit_round(path: Path, batches: list[list[NewJob]]) -> Rates:
+def limit_round(path: Path, batches: list[list[NewJob]]) -> Round:
     size = len(batches[0])
-    count = size * len(batches)
-    limit = Limit(path)
-    add_s = limit.add(batches)
-    claim_s, claimed = limit.claim(len(batches), size)
-    release_s = limit.release(claimed)
-    limit.close()
-    return Rates(count / add_s, count / claim_s, count / release_s)
+    watch = Stopwatch(size * len(batches))
+    with contextlib.closing(Limit(path)) as limit:
+        watch.start()
+        limit.add(batches)
+        watch.lap()
+        watch.start()
+        claimed = limit.claim(len(batches), size)
+        watch.lap()
+        watch.start()
+        limit.release(claimed)
+        watch.lap()
+        assert limit.archived() == size * len(batches)
+    return watch.round()
 
 
-def best(rounds: list[Rates]) -> Rates:
-    return Rates(*(max(values) for values in zip(*rounds, strict=True)))
+def best(rounds: list[Costs]) -> Costs:
+    return Costs(*(min(values) for values in zip(*rounds, strict=True)))
 
 
-def throughput(size: int, callers: int, rounds: int) -> dict[str, Any]:
+def throughput(size: int, callers: int, rounds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A row for the clock and one for the processors."""
     count = 100 * callers if size == 1 else 40_000 // size
     jobs = make_jobs(count * size)
     batches = [jobs[n : n + size] for n in range(0, len(jobs), size)]
-    ours: list[Rates] = []
-    limits: list[Rates] = []
+    ours: list[Round] = []
+    limits: list[Round] = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             ours.append(asyncio.run(our_round(f"sqlite://{folder}/ours.db", batches, callers)))
             limits.append(limit_round(Path(folder) / "limit.db", batches[: len(batches) // callers]))
-    our, limit = best(ours), best(limits)
-    row: dict[str, Any] = {"batch": size, "callers": callers}
-    for name in (*Rates._fields, "through"):
-        row[f"{name}/s"] = getattr(our, name)
-        row[f"{name} of limit"] = getattr(our, name) / getattr(limit, name)
-    return row
+    load = {"batch": size, "callers": callers}
+    wall, cpu = dict[str, Any](load), dict[str, Any](load)
+    our, limit = (Round(best([r.wall for r in of]), best([r.cpu for r in of])) for of in (ours, limits))
+    for name in (*Costs._fields, "through"):
+        wall[f"{name}/s"] = 1e6 / getattr(our.wall, name)
+        wall[f"{name} of limit"] = getattr(limit.wall, name) / getattr(our.wall, name)
+        cpu[f"{name}, µs"] = getattr(our.cpu, name)
+        cpu[f"{name} of limit"] = getattr(limit.cpu, name) / getattr(our.cpu, name)
+    return wall, cpu
+
+
+async def waits_beside_bulk(url: str, callers: int) -> list[float]:
+    """Milliseconds of claims of one job of a quiet type, while others add in batches as ingest does."""
+    batch = 2000
+    jobs = make_jobs(BULK_BATCHES * batch)
+    batches = [jobs[n : n + batch] for n in range(0, len(jobs), batch)]
+    quiet = [job._replace(id=f"q{job.id}", jobtype="quiet-a") for job in jobs[:2000]]
+    waits: list[float] = []
+    async with open_store(url) as store:
+        await store.add_jobs(quiet, now_ms=NOW_MS)
+
+        async def add(each: list[NewJob]) -> None:
+            await store.add_jobs(each, now_ms=NOW_MS)
+
+        async def claim() -> None:
+            while len(waits) < len(quiet):
+                began = time.perf_counter()
+                await store.get_waiting_jobs("quiet-a", 1, owner=OWNER, lease_ms=60_000, now_ms=NOW_MS)
+                waits.append((time.perf_counter() - began) * 1000)
+
+        claiming = asyncio.create_task(claim())
+        await by_callers(add, batches, callers)
+        claiming.cancel()
+    return waits
+
+
+def beside_bulk(callers: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        waits = asyncio.run(waits_beside_bulk(f"sqlite://{folder}/bulk.db", callers))
+    row: dict[str, Any] = {"adding at once": callers, "claims": len(waits)}
+    return row | {f"p{share}, ms": quantile(waits, share / 100) for share in (50, 95, 99)}
 
 
 async def growth_point(folder: str, waiting: int, types: int) -> dict[str, Any]:
@@ -173,12 +242,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
     parser.add_argument("--waiting", type=int, nargs="*", default=[10_000, 1_000_000], help="backlogs to compare")
     parser.add_argument("--types", type=int, nargs="+", default=[1, 1000], help="jobtypes that they are spread over")
+    sizes = sorted({size for size, _ in LOADS})
+    parser.add_argument("--batches", type=int, nargs="+", default=sizes, choices=sizes, help="jobs in a batch")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of throughput; the best counts")
     arguments = parse_arguments(parser, None)
     report = Report("store", as_json=arguments.json)
     if arguments.rounds:
-        rows = [throughput(size, callers, arguments.rounds) for size, callers in LOADS]
-        report.table("SQLite, 100-byte payloads, synchronous=FULL: jobs/s, and share of the same SQL alone", rows)
+        loads = [load for load in LOADS if load[0] in arguments.batches]
+        measured = [throughput(size, callers, arguments.rounds) for size, callers in loads]
+        title = "SQLite, 100-byte payloads, synchronous=FULL"
+        report.table(f"{title}: jobs/s, and share of the same SQL alone", [wall for wall, _ in measured])
+        report.table(f"{title}: processor time of a job, and the same of the limit", [cpu for _, cpu in measured])
+        rows = [beside_bulk(callers) for callers in (1, 4)]
+        report.table("SQLite, a claim of one job while others add batches of 2,000", rows)
     rows = [growth(waiting, types) for types in arguments.types for waiting in sorted(arguments.waiting)]
     report.table("SQLite, cost by backlog", rows)
     report.finish()

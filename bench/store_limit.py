@@ -1,22 +1,20 @@
 """The limit for the SQLite store: its own SQL statements, straight on APSW, without our layer.
 
-Same file format, same indexes, same settings, one transaction per batch, counters once per batch. What is
-missing is what the layer adds: checks, tokens compared, values made, histograms, threads and the event
-loop.
+Same file format, same indexes, same settings, the same bulk statements, one transaction per batch, counters
+once per batch. What is missing is what the layer adds: checks, tokens compared, values made, histograms, threads
+and the event loop.
 """
 
-import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from store.base import NewJob
-from store.sqlite.add import INSERT
+from store.sqlite.add import INSERT_PLAIN
+from store.sqlite.bulk import job_ids, numbers
 from store.sqlite.claim import LOCK, QUEUED
-from store.sqlite.connection import connect_writer
-from store.sqlite.endings import ARCHIVE
-from store.sqlite.release import OWNED
+from store.sqlite.connection import connect_writer, fetch
+from store.sqlite.lone import ARCHIVE
+from store.sqlite.release import HELD
 from store.sqlite.schema import migrate
 
 LANE = (
@@ -31,12 +29,12 @@ FILL = """
 WITH RECURSIVE numbers (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1 - 1)
 INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data)
 SELECT printf('20261114T235959%03dZ-a7-%08x', n / 1000 % 1000, n), n % ?2 + 1, n % ?2 + 1, 0,
-       ?3 - 1000000000 + n / 100, ?3, 100, zeroblob(100)
+       ?3 - ?1 / 100 - 1 + n / 100, ?3, 100, zeroblob(100)
 FROM numbers
 """
 
 
-def fill(path: Path, waiting: int, types: int) -> None:
+def fill(path: Path, waiting: int, types: int, now_ms: int = NOW_MS) -> None:
     """A backlog as add_jobs would leave it, without its price: ten million jobs in a minute and not in four."""
     conn = connect_writer(path)
     conn.execute("PRAGMA synchronous = OFF")
@@ -44,7 +42,7 @@ def fill(path: Path, waiting: int, types: int) -> None:
     for number in range(types):
         conn.execute("INSERT INTO types (tenant, jobtype) VALUES ('bench', ?)", (f"bench-t{number}",))
         conn.execute("INSERT INTO lanes (type, domain, priority) VALUES (?, '', 500)", (number + 1,))
-    conn.execute(FILL, (waiting, types, NOW_MS))
+    conn.execute(FILL, (waiting, types, now_ms))
     for number in range(types):
         count = waiting // types + (number < waiting % types)
         conn.execute("UPDATE lanes SET waiting = ?1, stored = ?1 WHERE lane = ?2", (count, number + 1))
@@ -54,7 +52,7 @@ def fill(path: Path, waiting: int, types: int) -> None:
 
 
 class Limit:
-    """Add, claim and release in batches; each answers the seconds that it took."""
+    """Add, claim and release in batches."""
 
     def __init__(self, path: Path) -> None:
         self._conn = connect_writer(path)
@@ -65,48 +63,41 @@ class Limit:
     def close(self) -> None:
         self._conn.close()
 
-    def add(self, batches: list[list[NewJob]]) -> float:
+    def archived(self) -> int:
+        return int(self._conn.execute("SELECT count(*) FROM jobs WHERE state = 5").get)
+
+    def add(self, batches: list[list[NewJob]]) -> None:
         conn = self._conn
-        began = time.perf_counter()
         for batch in batches:
             conn.execute("BEGIN IMMEDIATE")
-            conn.executemany(
-                INSERT,
-                [(j.id, 1, 1, 0, j.dt_ms, j.create_ms, len(j.data), j.data, None, None, None) for j in batch],
-            )
+            ids, _, payloads, due, created, *_ = zip(*batch, strict=True)
+            ones = [1] * len(batch)
+            sizes_bytes = list(map(len, payloads))
+            INSERT_PLAIN.run(conn, [ids, ones, ones, [0] * len(batch), due, created, sizes_bytes, payloads])
             conn.execute(LANE, (len(batch), 0, 0, len(batch)))
             conn.execute(TYPE, (0, 100 * len(batch)))
             conn.execute("COMMIT")
-        return time.perf_counter() - began
 
-    def claim(self, batches: int, size: int) -> tuple[float, list[list[tuple[Any, ...]]]]:
+    def claim(self, batches: int, size: int) -> list[list[tuple[Any, ...]]]:
         conn = self._conn
         claimed = []
-        began = time.perf_counter()
         for _ in range(batches):
             conn.execute("BEGIN IMMEDIATE")
-            rows = conn.execute(QUEUED, (1, NOW_MS, size)).fetchall()
-            conn.executemany(LOCK, [("a7", NOW_MS + 60_000, NOW_MS, row[2]) for row in rows])
+            rows = fetch(conn, QUEUED, (1, NOW_MS, size))
+            conn.execute(LOCK, ("a7", NOW_MS + 60_000, NOW_MS, numbers([row[2] for row in rows])))
             conn.execute(LANE, (-len(rows), 0, len(rows), 0))
             conn.execute("COMMIT")
             claimed.append(rows)
-        return time.perf_counter() - began, claimed
+        return claimed
 
-    def release(self, claimed: list[list[tuple[Any, ...]]]) -> float:
+    def release(self, claimed: list[list[tuple[Any, ...]]]) -> None:
         conn = self._conn
-        began = time.perf_counter()
         for batch in claimed:
             conn.execute("BEGIN IMMEDIATE")
-            rows = conn.execute(OWNED, (json.dumps([row[1] for row in batch]), "a7")).fetchall()
-            conn.executemany(ARCHIVE, list(self._ended(rows)))
+            rows = conn.execute(HELD, (job_ids([row[1] for row in batch]), "a7")).fetchall()
+            count = len(rows)
+            columns: list[list[Any]] = [[row[2] for row in rows], [NOW_MS] * count, [150] * count, [b"ok"] * count]
+            ARCHIVE.run(conn, columns, (0, 200, NOW_MS, 1, "L3"))
             conn.execute(LANE, (0, 0, -len(rows), 0))
             conn.execute(TYPE, (len(rows), 2 * len(rows)))
             conn.execute("COMMIT")
-        taken_s = time.perf_counter() - began
-        assert conn.execute("SELECT count(*) FROM jobs WHERE state = 5").get == sum(map(len, claimed))
-        return taken_s
-
-    @staticmethod
-    def _ended(rows: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        for row in rows:
-            yield (row[0], 0, 200, NOW_MS, 150, NOW_MS, 1, "L3", None, None, b"ok", 2, None, 0)

@@ -22,7 +22,7 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorCollection
 from pymongo import UpdateMany, UpdateOne
 
 from bench.report import Report, parse_arguments
-from bench.store import Rates, make_jobs
+from bench.store import Costs, make_jobs
 from bench.store_limit import NOW_MS
 from store.base import Archive, Code, Job, NewJob, Outcome, Store
 from store.mongo.documents import job_document
@@ -127,13 +127,13 @@ async def throughput(server: MongoServer, size: int, turns: int) -> dict[str, An
     await bare.create_indexes(list(JOB_INDEXES))
     async with open_store(base) as store:
         sides = (Ours(store), Limit(bare))
-        seconds = [await in_turns(sides, verb, batches) for verb in Rates._fields]
+        seconds = [await in_turns(sides, verb, batches) for verb in Costs._fields]
     client.close()
-    our, limit = (Rates(*(size / pair[which] for pair in seconds)) for which in (0, 1))
+    our, limit = (Costs(*(1e6 * pair[which] / size for pair in seconds)) for which in (0, 1))
     row: dict[str, Any] = {"batch": size}
-    for name in (*Rates._fields, "through"):
-        row[f"{name}/s"] = getattr(our, name)
-        row[f"{name} of limit"] = getattr(our, name) / getattr(limit, name)
+    for name in (*Costs._fields, "through"):
+        row[f"{name}/s"] = 1e6 / getattr(our, name)
+        row[f"{name} of limit"] = getattr(limit, name) / getattr(our, name)
     return row
 
 

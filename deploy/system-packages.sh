@@ -11,6 +11,9 @@ packages='
 bwrap      bubblewrap  sandbox of the runners
 node       nodejs      handlers in node
 php        php-cli     handlers in php
+promtool   prometheus  tests of the alert rules, and of what a daemon shows to Prometheus
+nginx      nginx-light tests behind a proxy
+ip         iproute2    tests of daemons in networks that break
 chromium   chromium    tests of the pages
 '
 missing=$(echo "$packages" | while read -r command package purpose; do
@@ -21,6 +24,12 @@ done)
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "system: installing $missing"
+    # Tools for tests must not become services of this machine: while they are installed, Debian's policy is to start none.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy
+        trap 'rm -f $policy' EXIT
+    fi
     # shellcheck disable=SC2086  # a list of package names
     if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null; then
         exit 0

@@ -12,7 +12,7 @@ with its code, message and status; a connection that fails is ServerUnreachable.
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -177,6 +177,14 @@ class Client:
     async def list_daemons(self) -> admin.DaemonList:
         return await self._call("GET", "/admin/daemons", admin.DaemonList)
 
+    async def health(self, *, is_live_enough: bool = False) -> admin.HealthAnswer:
+        """Whether the daemon takes jobs, or, if that is enough, whether it is alive. Needs no key."""
+        answer = await self._send("GET", "/healthz" if is_live_enough else "/readyz", {}, None, None)
+        try:
+            return msgspec.json.decode(answer.body, type=admin.HealthAnswer)
+        except msgspec.MsgspecError:
+            raise _problem(answer) from None
+
     async def openapi(self) -> dict[str, Any]:
         return await self._call("GET", "/openapi.json", dict[str, Any])
 
@@ -200,6 +208,14 @@ class Client:
     async def _fetch(
         self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
     ) -> bytes:
+        answer = await self._send(method, path, query, body, data)
+        if answer.status >= 400:
+            raise _problem(answer)
+        return answer.body
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
+    ) -> "_Answer":
         content = data if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         parameters = {name: str(value) for name, value in query.items() if value is not None}
@@ -207,21 +223,25 @@ class Client:
             async with self._session.request(
                 method, self._url + path, params=parameters, data=content, headers=headers
             ) as response:
-                text = await response.read()
+                return _Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
             raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
-        if response.status >= 400:
-            raise _problem(response.status, text, response.headers.get("Retry-After"))
-        return text
 
 
-def _problem(status: int, text: bytes, retry_after: str | None) -> ClientError:
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    retry_after: str | None
+
+
+def _problem(answer: _Answer) -> ClientError:
+    status, body, retry_after = answer
     retry_after_s = float(retry_after) if retry_after and retry_after.isdecimal() else None
     try:
-        error = msgspec.json.decode(text, type=ErrorAnswer).error
+        error = msgspec.json.decode(body, type=ErrorAnswer).error
     except msgspec.MsgspecError:
         message = f"the server answered {status} with something else than its own JSON"
         return ClientError(status, "unreadable", message, {}, retry_after_s)

@@ -1,9 +1,12 @@
-"""The settings of a daemon: one table of what there is, read once, from three places of growing strength.
+"""The settings of a daemon: one table of what there is, read once, from four places of growing strength.
 
-`functory.toml`, then the environment (`FUNCTORY_LEASE=30s`), then flags (`--lease 30s`). Every duration and size
-carries its unit. Whatever is wrong is said at once, with the place that it came from; nothing is read again later.
+`functory.toml`, then credentials of the service manager (the file `functory.store` in `$CREDENTIALS_DIRECTORY`), then
+the environment (`FUNCTORY_LEASE=30s`, or `FUNCTORY_STORE_FILE=/run/secrets/store` for a value in a file), then flags
+(`--lease 30s`). Every duration and size carries its unit. Whatever is wrong is said at once, with the place that it
+came from; nothing is read again later.
 """
 
+import ipaddress
 import os
 import re
 import tomllib
@@ -16,6 +19,9 @@ from functory.errors import InvalidConfig
 from functory.logs import Style
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
+FILE_SUFFIX: Final = "_FILE"
+CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
+CREDENTIAL_PREFIX: Final = "functory."
 DEFAULT_FILE: Final = Path("functory.toml")
 
 _DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -44,6 +50,17 @@ def switch(text: str) -> bool:
     if text.lower() not in _YES:
         raise ValueError(f"{text!r} is neither true nor false")
     return _YES[text.lower()]
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """`10.0.0.7, 192.168.0.0/16, ::1`"""
+    try:
+        return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise ValueError(f"{error}: expected addresses or networks such as 127.0.0.1, 10.0.0.0/8") from None
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -88,6 +105,11 @@ class Settings:
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
     share_port: bool = _setting("false", switch, "let other daemons listen on the same port")
+    trusted_proxies: tuple[Network, ...] = _setting(
+        "", networks, "addresses or networks whose X-Forwarded headers are believed"
+    )
+    status_port: int = _setting("0", count, "port for health and metrics alone, without a key; 0: none")
+    status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
 
     slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
     policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")
@@ -159,7 +181,12 @@ def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = No
     environ = os.environ if environ is None else environ
     known = setting_fields()
     sources = {name: Source(str(each.metadata["default"]), "default") for name, each in known.items()}
-    for given in (_from_file(file, known), _from_environment(environ, known), _from_flags(flags)):
+    for given in (
+        _from_file(file, known),
+        _from_credentials(environ, known),
+        _from_environment(environ, known),
+        _from_flags(flags),
+    ):
         sources |= given
     values = {}
     for name, (text, place) in sources.items():
@@ -192,12 +219,37 @@ def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Sour
 
 
 def _from_environment(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:
-    names = {ENVIRONMENT_PREFIX + name.upper(): name for name in known}
-    return {
-        name: Source(environ[variable], f"environment {variable}")
-        for variable, name in names.items()
-        if variable in environ
-    }
+    found = {}
+    for name in known:
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        file_variable = variable + FILE_SUFFIX
+        if variable in environ and file_variable in environ:
+            raise InvalidConfig(f"{name}: {variable} and {file_variable} are both set: keep one of them")
+        if variable in environ:
+            found[name] = Source(environ[variable], f"environment {variable}")
+        elif file_variable in environ:
+            path = Path(environ[file_variable])
+            found[name] = Source(_value_in(path, f"{name} (environment {file_variable})"), str(path))
+    return found
+
+
+def _from_credentials(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:
+    """What systemd's LoadCredential= and its like hand over: one file per secret, for this service alone to read.
+
+    An empty one counts as none: a unit can name a credential that the operator need not have.
+    """
+    if not environ.get(CREDENTIALS_VARIABLE):
+        return {}
+    paths = {name: Path(environ[CREDENTIALS_VARIABLE], CREDENTIAL_PREFIX + name) for name in known}
+    texts = {name: _value_in(path, name) for name, path in paths.items() if path.exists()}
+    return {name: Source(text, f"credential {paths[name].name}") for name, text in texts.items() if text}
+
+
+def _value_in(path: Path, what: str) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"{what}: {path} cannot be read: {error}") from None
 
 
 def _from_flags(flags: Mapping[str, str]) -> dict[str, Source]:

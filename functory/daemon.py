@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import functory
+from functory.backlog import Backlog
+from functory.backup.layout import require_whole
 from functory.config import Settings
 from functory.endings import Waiters
 from functory.errors import DaemonFailed
@@ -26,6 +28,7 @@ from functory.ingest import Ingest
 from functory.isolation import Isolation, choose_isolation
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
+from functory.progress import Progress
 from functory.seams import Health
 from functory.tenantbook import TenantBook
 from functory.upkeep import Upkeep
@@ -43,6 +46,8 @@ from store.url import open_store
 log = logging.getLogger("functory.daemon")
 
 _SYSID_LEASES = 4
+_STALLED_S = 150.0
+"""A loop that is in one step for longer makes the daemon not live: over twice what a call to the store may take."""
 
 
 class Daemon:
@@ -56,6 +61,7 @@ class Daemon:
         self._is_stopping = False
         self._is_paused = False
         self._started_s = self.clock.monotonic_s()
+        self._progress = Progress(self.clock.monotonic_s)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 
@@ -71,6 +77,7 @@ class Daemon:
     async def _open(self) -> None:
         settings = self.settings
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(require_whole, settings.data_dir)
         self.store = await self._stack.enter_async_context(open_store(settings.store_url))
         await self._take_sysid(self.store)
         reader = await asyncio.to_thread(_identity, settings.journal_dir)
@@ -97,6 +104,7 @@ class Daemon:
         self._stack.push_async_callback(self._runner.close)
         self._wire(reader)
         await self._refresh_tenants()
+        await self._upkeep.measure_disk()
         await self._upkeep.renew_sysid()  # so that the others see from the start what this one is
 
     def _wire(self, reader: str) -> None:
@@ -105,7 +113,16 @@ class Daemon:
         self.endings = Waiters(settings.poll_s)
         self.tenants = TenantBook(store)
         self._policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
-        self._outbox = Outbox(store, journal, clock, owner=self.sysid, on_released=self._on_released, joblog=joblog)
+        self._backlog = Backlog(journal, store, clock, on_added=self.wake, progress=self._progress, joblog=joblog)
+        self._outbox = Outbox(
+            store,
+            self._backlog,
+            clock,
+            owner=self.sysid,
+            on_released=self._on_released,
+            progress=self._progress,
+            joblog=joblog,
+        )
         self.execute = Execute(
             store,
             self._runner,
@@ -122,15 +139,18 @@ class Daemon:
                 max_attempts=settings.max_attempts,
                 window_s=settings.retry_window_s,
             ),
+            progress=self._progress,
             joblog=joblog,
         )
         self.intake = Ingest(
             journal,
             store,
             clock,
+            backlog=self._backlog,
             reader=reader,
             rejects=settings.data_dir / "rejected.jsonl",
             on_added=self.execute.wake,
+            progress=self._progress,
             joblog=joblog,
         )
         self.bench = Workbench(self._runner, self.tenants.of, self._isolation.refusal)
@@ -138,6 +158,7 @@ class Daemon:
             store,
             self.execute,
             self._runner,
+            journal,
             clock,
             sysid=self.sysid,
             refresh_tenants=self._refresh_tenants,
@@ -149,6 +170,7 @@ class Daemon:
             stuck_s=settings.stuck_s,
             keep_done_s=settings.keep_done_s,
             keep_waiting_s=settings.keep_waiting_s,
+            progress=self._progress,
         )
 
     async def _take_sysid(self, store: Store) -> None:
@@ -170,6 +192,7 @@ class Daemon:
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Until `quit`. Raises DaemonFailed when a part ended that must not. `before_stop` ends the intake."""
         self._start_loop("ingest", self.intake.run())
+        self._start_loop("backlog", self._backlog.run())
         self._start_loop("outbox", self._outbox.run())
         self._start_loop("upkeep", self._upkeep.run())
         if self.settings.role != "api" and not self._isolation.refusal:
@@ -226,7 +249,7 @@ class Daemon:
 
     def _on_released(self, endings: Sequence[Ending]) -> None:
         self.execute.released(endings)
-        self.endings.announce([ending.job.id for ending in endings if isinstance(ending.release, Archive)])
+        self.endings.announce(ending.job.id for ending in endings if isinstance(ending.release, Archive))
         self.execute.wake()
 
     # What the web asks (functory.seams.Control)
@@ -260,36 +283,55 @@ class Daemon:
         self.execute.wake()
 
     def health(self) -> Health:
+        stalled = self.stalled(_STALLED_S)
         problems = {
+            "stalled": f"no progress in {', '.join(stalled)}" if stalled else "",
             "journal": self.journal.stats().trouble,
-            "store": self.intake.trouble,
+            "store": self._store_trouble,
             "isolation": self._isolation.refusal,
             "stuck": f"no claim for {', '.join(self._upkeep.stuck[:10])}" if self._upkeep.stuck else "",
             "stopping": "the daemon is stopping" if self._is_stopping else "",
         }
         problems = {name: text for name, text in problems.items() if text}
         return Health(
-            is_live=True,
+            is_live=not stalled,
             is_ready=not problems.keys() & {"journal", "stopping"},
             isolation=self._isolation.level.name,
             problems=problems,
         )
 
+    def stalled(self, longer_than_s: float) -> list[str]:
+        """The loops that are in one step for longer than that."""
+        journal = ["journal"] if self.journal.stats().writing_s > longer_than_s else []
+        return journal + self._progress.stalled(longer_than_s)
+
+    @property
+    def _store_trouble(self) -> str:
+        return self.intake.trouble or self._upkeep.trouble
+
     def gauges(self) -> dict[str, float]:
         stats = self.journal.stats()
+        now_ms = self.clock.now_ms()
         return {
             "uptime_seconds": self.clock.monotonic_s() - self._started_s,
             "slots": self.settings.slot_count,
             "slots_free": self.execute.free_slots,
             "jobs_claimed_total": self.execute.claimed,
-            "leases_held": len(self.execute.leases()),
+            "leases_held": self.execute.leases_held,
             "leases_expired_total": self._upkeep.expired_leases,
             "leases_lost_total": self._upkeep.lost_leases,
             "outcomes_stale_total": self._outbox.stale,
             "jobtypes_stuck": len(self._upkeep.stuck),
             "journal_is_writable": 0 if stats.trouble else 1,
-            "store_is_available": 0 if self.intake.trouble else 1,
+            "journal_lag_seconds": self.intake.lag_ms(now_ms) / 1000,
+            "journal_disk_free_bytes": self._upkeep.journal_free_bytes,
+            "journal_min_free_bytes": self.settings.journal_min_free_bytes,
+            "store_is_available": 0 if self._store_trouble else 1,
             "isolation_level": int(self._isolation.level),
+            "isolation_minimum": int(self._isolation.wanted),
+            "sysid_remaining_seconds": (self._upkeep.sysid_until_ms - now_ms) / 1000,
+            "sysid_lease_seconds": _SYSID_LEASES * self.settings.lease_s,
+            "longest_step_seconds": max(self._progress.longest_s(), stats.writing_s),
             "paused": int(self._is_paused),
             **{f"runner_{name}": value for name, value in self._runner.gauges().items()},
         }

@@ -15,6 +15,10 @@ FunctoryError
 ├── QuotaExceeded           the tenant has stored as much as it may
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
+├── InvalidBackup           a backup is damaged, unfinished, or not one that this version can read
+├── NotEmpty                what should be filled holds something already; nothing of it was touched
+├── StillRunning            a daemon uses what must be at rest; nothing was changed
+├── TransferFailed          what arrived in the other store is not what was sent
 ├── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
 ├── ServerUnreachable       a client found no server at the address, or it did not answer
 └── ClientError             a client got an answer that is an error
@@ -93,6 +97,22 @@ class NotReadyYet(FunctoryError):
 
 class InvalidConfig(FunctoryError):
     code = "invalid_config"
+
+
+class InvalidBackup(FunctoryError):
+    code = "invalid_backup"
+
+
+class NotEmpty(FunctoryError):
+    code = "not_empty"
+
+
+class StillRunning(FunctoryError):
+    code = "still_running"
+
+
+class TransferFailed(FunctoryError):
+    code = "transfer_failed"
 
 
 class DaemonFailed(FunctoryError):

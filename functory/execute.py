@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from functory.joblog import JobLog, Started
+from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of, retry_policy
+from functory.progress import Progress
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
 from handlers.errors import HandlerError
@@ -32,6 +33,9 @@ log = logging.getLogger("functory.execute")
 _LOOK_AGAIN_S: Final = 0.1
 """After a claim that found nothing although something waits: its rate domain has no token, or others were quicker."""
 
+_LOOK_PART: Final = 3
+"""Under load a look at what waits is followed by so many times its length without one."""
+
 
 class Execute:
     def __init__(
@@ -47,6 +51,7 @@ class Execute:
         lease_s: float,
         poll_s: float,
         retry: RetryPolicy,
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -59,6 +64,7 @@ class Execute:
         self._lease_ms = round(lease_s * 1000)
         self._poll_s = poll_s
         self._retry = retry
+        self._progress = progress
         self._joblog = joblog
         self._handlers = HandlerCache(store)
         self._versions: dict[str, int] = {}
@@ -70,6 +76,7 @@ class Execute:
         self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
         """What runs: the type, and since when."""
         self._leases: dict[str, int] = {}
+        self._next_look_s = 0.0
         self._woken = asyncio.Event()
         self._is_stopping = False
         self.is_paused = False
@@ -85,6 +92,10 @@ class Execute:
     def leases(self) -> list[Lease]:
         """Everything claimed and not yet released."""
         return [Lease(job_id, token) for job_id, token in self._leases.items()]
+
+    @property
+    def leases_held(self) -> int:
+        return len(self._leases)
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has written these."""
@@ -145,16 +156,30 @@ class Execute:
             await asyncio.wait(list(self._slots))
 
     async def _fill_slots(self) -> None:
+        """While there is known work the store is not looked at all the time: with many types that would be the work."""
         if not self._may_start():
             return
-        await self._outbox.room()
-        await self._look()
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_look_s and self._start_known():
+            asyncio.get_running_loop().call_later(self._next_look_s - now_s, self.wake)
+            return
+        with self._progress.step("execute"):
+            await self._look()
+        ended_s = self._clock.monotonic_s()
+        self._next_look_s = ended_s + _LOOK_PART * (ended_s - now_s)
+        self._start_known()
+
+    def _start_known(self) -> bool:
+        """Fill the slots with what waited at the last look; False when there was nothing for them."""
+        has_started = False
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
             task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
             self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
             task.add_done_callback(self._slot_done)
+            has_started = True
+        return has_started
 
     def _may_start(self) -> bool:
         return not self._is_stopping and not self.is_paused and self.free_slots > 0
@@ -186,9 +211,10 @@ class Execute:
             handler = await self._handlers.get(jobtype, version)
             if handler is not None:
                 now_ms = self._clock.now_ms()
-                jobs = await self._store.get_waiting_jobs(
-                    jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
-                )
+                with self._progress.step("execute"):
+                    jobs = await self._store.get_waiting_jobs(
+                        jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                    )
                 self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
@@ -198,15 +224,19 @@ class Execute:
             # Stored by another version of this program, which knew more: the jobs wait for a daemon that can.
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
-            self._policy.jobs_stopped(jobtype, len(jobs), self._clock.monotonic_s() - began_s)
-            if not jobs:
-                self._rest(jobtype)
+            took_s = self._clock.monotonic_s() - began_s
+            try:
+                await self._outbox.room(jobtype.partition("-")[0])
+            finally:
+                self._policy.jobs_stopped(jobtype, len(jobs), took_s)
+                if not jobs:
+                    self._rest(jobtype)
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)
         self._leases.update({job.id: job.token for job in jobs})
         if self._joblog is not None:
-            self._joblog.started([Started(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
+            self._joblog.started([(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))

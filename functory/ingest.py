@@ -16,18 +16,25 @@ from pathlib import Path
 
 import aiofiles
 
-from functory.jobattributes import to_new_job
-from functory.joblog import Entered, JobLog
-from journal import Clock, Journal, Position, Record, Reservation
+from functory.backlog import Backlog
+from functory.jobattributes import PLAIN, JobOptions, to_new_job, to_new_jobs
+from functory.joblog import JobLog
+from functory.progress import Progress
+from journal import Clock, Journal, Position, Record, Reservation, parse_id
 from store.base import JournalPosition, Store
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.ingest")
 
-_BATCH_LINES = 2000
+_BATCH_LINES = 500
+"""A step holds up everybody who wants the store or the event loop, so it is not as long as would be fastest."""
+_FEW_LINES = 100
+_GATHER_S = 0.002
+"""After so few lines with more behind them: wait a moment, so that jobs that come one by one share a transaction."""
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 1.0
+"""Between two tries of a store that is away: also how long it may be back before anybody notices."""
 
 
 class Ingest:
@@ -39,22 +46,34 @@ class Ingest:
         store: Store,
         clock: Clock,
         *,
+        backlog: Backlog,
         reader: str,
         rejects: Path,
         on_added: Callable[[], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
+        self._backlog = backlog
         self._journal = journal
         self._store = store
         self._clock = clock
         self._reader = reader
         self._rejects = rejects
         self._on_added = on_added
+        self._progress = progress
         self._joblog = joblog
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self.trouble = ""
         """Why the store does not take lines now; empty when it does."""
+        self._oldest_ms: int | None = None
+        """When the oldest line was written that was read last and is not known to be in the store."""
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest line that is not in the store."""
+        if self._oldest_ms is None or self._journal.read_point >= self._journal.write_point:
+            return 0
+        return max(0, now_ms - self._oldest_ms)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -63,10 +82,12 @@ class Ingest:
             await self._journal.readable()
             reservation = await self._journal.read_reserve(_BATCH_LINES, _RESERVATION_S)
             if reservation is None:
+                self._backlog.all_read()
                 self._settle()
                 continue
             try:
-                await self._move(reservation)
+                with self._progress.step("ingest"):
+                    await self._move(reservation)
             except StoreUnavailable as error:
                 await self._journal.read_cancel(reservation)
                 self._fail(error)
@@ -79,9 +100,17 @@ class Ingest:
                 pause_s = _FIRST_PAUSE_S
                 self._recovered()
                 self._settle()
+                if reservation.span.lines < _FEW_LINES and self._journal.read_point < self._journal.write_point:
+                    await asyncio.sleep(_GATHER_S)
 
-    async def flush(self) -> None:
-        """Wait until every line that was acknowledged before this call is in the store."""
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        return await self._backlog.write(jobtype, lines, options)
+
+    async def flush(self, tenant: str = "") -> None:
+        if tenant:
+            await self._backlog.landed(tenant)
+            if not self._backlog.waits(tenant):
+                return
         target = self._journal.write_point
         if self._journal.read_point >= target:
             return
@@ -93,23 +122,25 @@ class Ingest:
 
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
+        new = self._backlog.still_to_add(records)
+        self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
         end = reservation.span.end
         position = JournalPosition(self._reader, str(end.segment), end.offset, end.line)
         try:
-            await self._store.add_jobs(
-                [to_new_job(record, now_ms) for record in records], now_ms=now_ms, position=position
-            )
+            await self._store.add_jobs(to_new_jobs(new, now_ms), now_ms=now_ms, position=position)
         except ValueError:  # InvalidValue of the store among them
-            await self._add_one_by_one(records, now_ms, position)
+            await self._add_one_by_one(new, now_ms, position)
         await self._journal.rsync(reservation)
+        self._backlog.read(records)
         if self._joblog is not None:
-            self._joblog.entered([Entered(r.id, r.jobtype, len(r.payload)) for r in records], now_ms)
+            self._joblog.entered([(r.id, r.jobtype, len(r.payload)) for r in new], now_ms)
         self._on_added()
 
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:
         """Some line of the batch is not acceptable: find it, keep it aside, let the others through."""
         for record in records:
+            self._progress.beat("ingest")
             try:
                 await self._store.add_jobs([to_new_job(record, now_ms)], now_ms=now_ms)
             except ValueError as error:

@@ -19,6 +19,8 @@ _CONTAINER_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 class Isolation(NamedTuple):
     launcher: Launcher
+    wanted: Level
+    """The minimum that was asked for."""
     refusal: str = ""
     """Why tenants' code is not run here; empty when it is."""
 
@@ -32,14 +34,14 @@ async def choose_isolation(settings: Settings) -> Isolation:
     wanted = Level[await asyncio.to_thread(minimum, settings.min_isolation)]
     if wanted == Level.L0:
         log.warning("isolation.off", extra={"because": "all_tenants_trusted and min_isolation=L0"})
-        return Isolation(PlainLauncher())
+        return Isolation(PlainLauncher(), wanted)
     try:
         launcher, report = await proven_launcher(wanted)
     except IsolationError as error:
         log.error("isolation.too_low", extra={"reason": str(error)})  # noqa: TRY400 (the reason is all there is)
-        return Isolation(_NoLauncher(str(error)), str(error))
+        return Isolation(_NoLauncher(str(error)), wanted, str(error))
     log.info("isolation.reached", extra={"level": report.level.name, "minimum": wanted.name})
-    return Isolation(launcher)
+    return Isolation(launcher, wanted)
 
 
 def minimum(setting: str) -> str:

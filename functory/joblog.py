@@ -4,33 +4,30 @@ Written in whole batches and past the logging machinery, which costs more than t
 and codes come from fixed alphabets and need no quoting.
 """
 
-import json
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final
 
 from functory.logs import Style, format_time
 
+Entered = tuple[str, str, int]  # id, jobtype, size_bytes
+Started = tuple[str, str, int, int]  # id, jobtype, attempt, waited_ms
+Stopped = tuple[str, str, int, str, int, int]  # id, jobtype, attempt, code, exitcode, duration_ms
 
-class Entered(NamedTuple):
-    id: str
-    jobtype: str
-    size_bytes: int
-
-
-class Started(NamedTuple):
-    id: str
-    jobtype: str
-    attempt: int
-    waited_ms: int
-
-
-class Stopped(NamedTuple):
-    id: str
-    jobtype: str
-    attempt: int
-    code: str
-    exitcode: int
-    duration_ms: int
+_LINES: Final[dict[Style, dict[str, str]]] = {
+    "text": {
+        "entered": "{time} INFO job.entered id=%s jobtype=%s size_bytes=%d\n",
+        "started": "{time} INFO job.started id=%s jobtype=%s attempt=%d waited_ms=%d\n",
+        "stopped": "{time} INFO job.stopped id=%s jobtype=%s attempt=%d code=%s exitcode=%d duration_ms=%d\n",
+    },
+    "json": {
+        "entered": '{"time": "{time}", "level": "INFO", "event": "job.entered", "id": "%s", "jobtype": "%s",'
+        ' "size_bytes": %d}\n',
+        "started": '{"time": "{time}", "level": "INFO", "event": "job.started", "id": "%s", "jobtype": "%s",'
+        ' "attempt": %d, "waited_ms": %d}\n',
+        "stopped": '{"time": "{time}", "level": "INFO", "event": "job.stopped", "id": "%s", "jobtype": "%s",'
+        ' "attempt": %d, "code": "%s", "exitcode": %d, "duration_ms": %d}\n',
+    },
+}
 
 
 class JobLog:
@@ -38,27 +35,18 @@ class JobLog:
 
     def __init__(self, write: Callable[[str], object], style: Style = "text") -> None:
         self._write = write
-        self._style = style
+        self._lines = _LINES[style]
 
     def entered(self, jobs: Iterable[Entered], now_ms: int) -> None:
-        self._log("job.entered", jobs, now_ms)
+        self._log("entered", jobs, now_ms)
 
     def started(self, jobs: Iterable[Started], now_ms: int) -> None:
-        self._log("job.started", jobs, now_ms)
+        self._log("started", jobs, now_ms)
 
     def stopped(self, jobs: Iterable[Stopped], now_ms: int) -> None:
-        self._log("job.stopped", jobs, now_ms)
+        self._log("stopped", jobs, now_ms)
 
     def _log(self, event: str, jobs: Iterable[Entered | Started | Stopped], now_ms: int) -> None:
-        moment = format_time(now_ms)
-        if self._style == "json":
-            head = {"time": moment, "level": "INFO", "event": event}
-            lines = [json.dumps({**head, **job._asdict()}) for job in jobs]
-        else:
-            lines = [
-                f"{moment} INFO {event}"
-                + "".join(f" {name}={value}" for name, value in zip(job._fields, job, strict=True))
-                for job in jobs
-            ]
-        if lines:
-            self._write("\n".join(lines) + "\n")
+        line = self._lines[event].replace("{time}", format_time(now_ms))
+        if text := "".join([line % job for job in jobs]):
+            self._write(text)

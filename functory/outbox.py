@@ -1,4 +1,7 @@
-"""Outcomes on their way to the store: from all slots together, in whole batches, in the order in which jobs stopped.
+"""Outcomes on their way to the store: in whole batches, each tenant's in the order in which its jobs stopped.
+
+Every tenant has a lane of its own, and the store puts what comes from several into one transaction: a tenant whose jobs
+stop by the thousand does not make the others wait for their outcomes.
 
 Ensures: the jobs that a job asked for are durable in the journal before its outcome is recorded, so a crash in between
 runs it again rather than losing them. While the store cannot be reached outcomes are kept and tried again; what has
@@ -7,22 +10,26 @@ lost its lease by then is reported by the store and counted, and changes nothing
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from functory.backlog import Backlog
 from functory.joblog import JobLog, Stopped
-from journal import Clock, Journal, JournalUnavailable
+from functory.progress import Progress
+from journal import Clock, JournalUnavailable
 from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Job, Rearm, Release, Retry, Store, Unget
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.outbox")
 
-_BATCH = 5000
+_BATCH = 500
+_MOST_OF_ONE = 500
+"""Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S = 0.2
-_MOST_WAITING = 20_000
 _PIECE_LINES = 1000
 _PIECE_BYTES = 8 << 20
 _T = TypeVar("_T")
@@ -40,70 +47,96 @@ class Outbox:
     def __init__(
         self,
         store: Store,
-        journal: Journal,
+        backlog: Backlog,
         clock: Clock,
         *,
         owner: str,
         on_released: Callable[[Sequence[Ending]], None],
+        progress: Progress,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
-        self._journal = journal
+        self._backlog = backlog
         self._clock = clock
         self._owner = owner
         self._on_released = on_released
+        self._progress = progress
         self._joblog = joblog
-        self._endings: list[Ending] = []
-        self._news = asyncio.Event()
-        self._emptied = asyncio.Event()
-        self._emptied.set()
+        self._lanes: dict[str, deque[Ending]] = {}
+        """What waits, by tenant."""
+        self._deliveries: asyncio.TaskGroup | None = None
+        """One for each lane, while this runs."""
+        self._delivered = asyncio.Event()
         self.stale = 0
         """Outcomes that came too late: somebody else has the job."""
 
     def put(self, endings: Sequence[Ending]) -> None:
-        if endings:
-            self._endings += endings
-            self._emptied.clear()
-            self._news.set()
+        """Of jobs of one type."""
+        if not endings:
+            return
+        tenant = endings[0].job.jobtype.partition("-")[0]
+        lane = self._lanes.get(tenant)
+        if lane is not None:
+            lane.extend(endings)
+            return
+        self._lanes[tenant] = deque(endings)
+        if self._deliveries is not None:
+            self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
 
-    async def room(self) -> None:
-        """Wait while too much is on its way, so that a slow store slows the slots down and memory stays bounded."""
-        while len(self._endings) > _MOST_WAITING:
-            await self._emptied.wait()
+    async def room(self, tenant: str) -> None:
+        """Wait while too much of a tenant is on its way: a slow store slows its slots down, memory stays bounded."""
+        while len(self._lanes.get(tenant, ())) > _MOST_OF_ONE:
+            await self._delivered.wait()
 
     async def empty(self) -> None:
         """Wait until everything that was put in is recorded."""
-        await self._emptied.wait()
+        while self._lanes:
+            await self._delivered.wait()
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._endings:
-                batch = self._endings[:_BATCH]
-                await self._deliver(batch)
-                del self._endings[: len(batch)]
-                self._on_released(batch)
-            self._emptied.set()
+        async with asyncio.TaskGroup() as self._deliveries:
+            for tenant in self._lanes:
+                self._deliveries.create_task(self._deliver_all(tenant))
+            await asyncio.Event().wait()
+
+    async def _deliver_all(self, tenant: str) -> None:
+        """Empty a lane. What is being recorded stays in it until it is."""
+        lane = self._lanes[tenant]
+        while lane:
+            batch = _first(lane, _BATCH)
+            await self._deliver(batch)
+            for _ in batch:
+                lane.popleft()
+            self._on_released(batch)
+            if not lane:
+                del self._lanes[tenant]
+            delivered, self._delivered = self._delivered, asyncio.Event()
+            delivered.set()
 
     async def _deliver(self, batch: Sequence[Ending]) -> None:
         for jobtype, payloads in _wanted_lines(batch):
-            await self._until_it_works(partial(self._journal.write, jobtype, payloads))
+            await self._until_it_works(partial(self._backlog.write, jobtype, payloads))
         releases = [ending.release for ending in batch]
         report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now()))
         if report.stale:
             self.stale += len(report.stale)
             log.warning("outbox.stale", extra={"jobs": len(report.stale), "first": report.stale[0]})
         if self._joblog is not None:
-            lines = [_log_line(ending.job, ending.release) for ending in batch if not isinstance(ending.release, Unget)]
+            stale = set(report.stale)  # an id is in a batch once
+            lines = [
+                _log_line(ending.job, ending.release)
+                for ending in batch
+                if not isinstance(ending.release, Unget) and ending.job.id not in stale
+            ]
             self._joblog.stopped(lines, self._now())
 
     async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
         has_failed = False
         while True:
             try:
-                return await call()
+                with self._progress.step("outbox"):
+                    return await call()
             except (StoreUnavailable, JournalUnavailable) as error:
                 if not has_failed:
                     log.warning("outbox.waiting", extra={"reason": str(error)})
@@ -112,6 +145,19 @@ class Outbox:
 
     def _now(self) -> int:
         return self._clock.now_ms()
+
+
+def _first(lane: deque[Ending], count: int) -> list[Ending]:
+    """So many, up to the first job that is among them already: a daemon that lost a lease and claimed the job again may
+    end both deliveries at the same moment, and the store takes an id once in a call.
+    """
+    endings = list(islice(lane, count))
+    seen: set[str] = set()
+    for number, ending in enumerate(endings):
+        if ending.job.id in seen:
+            return endings[:number]
+        seen.add(ending.job.id)
+    return endings
 
 
 def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
@@ -135,4 +181,4 @@ def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
 
 def _log_line(job: Job, release: Archive | Retry | Rearm) -> Stopped:
     outcome = release.outcome
-    return Stopped(job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000)
+    return job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000

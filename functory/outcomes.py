@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from handlers.model import Handler
+from runner.launch import Level
 from runner.outcome import Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
@@ -15,14 +16,17 @@ from store.names import MAX_LOG_BYTES
 
 _ABANDONED_EXITCODE: Final = 504
 _MESSAGE_CHARS: Final = 200
+_CODES: Final = {code.value: code for code in Code}
+_LEVELS: Final = {level: level.name for level in Level}
+"""Both as tables: a look into an enumeration costs as much as all else here, and this is passed by every job."""
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
 def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now_ms: int, roll: float) -> Release:
     """`roll` in [0, 1) is the jitter of a retry."""
-    code = Code(stopped.code)
-    duration_us = round(stopped.duration_ms * 1000)
+    code = _CODES[stopped.code]
+    duration_us = int(stopped.duration_ms * 1000)
     message = "" if code in (Code.OK, Code.RETRY) else last_line(stopped.result)
     outcome = Outcome(
         code,
@@ -32,7 +36,7 @@ def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now
         stopped.result,
         stopped.log[-MAX_LOG_BYTES:],
         version,
-        stopped.level.name,
+        _LEVELS[stopped.level],
         fingerprint(stopped.exitcode, message) if message else "",
         message,
     )

@@ -1,60 +1,119 @@
 """Several daemons on one machine, sharing the port: a parent that starts them, passes signals on, and replaces those
-that die. Each has a journal of its own; they share the store."""
+that die or stand still. Each has a journal of its own; they share the store.
+
+To the service manager the parent is the service: it says that all are ready when they all are, and speaks for them
+from then on. Its children report to it as they would to the manager (functory/notified.py), so one that stands still is
+replaced alone, and the others go on.
+"""
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
+
+from functory.notified import ChildReports, listen_to_child
+from functory.notify import Notifier
+from functory.watchdog import keep_watch
 
 log = logging.getLogger("functory.processes")
 
 _RESTART_PAUSE_S: Final = 1.0
 
 
-def own_arguments(index: int) -> list[str]:
+def own_arguments(index: int, status_port: int = 0) -> list[str]:
     """What makes one daemon of several different from the others; the last word on a command line counts."""
-    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}"]
+    status = ["--status-port", str(status_port + index)] if status_port else []
+    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}", *status]
 
 
-async def run_processes(count: int, arguments: Sequence[str]) -> int:
+async def run_processes(count: int, arguments: Sequence[str], status_port: int, notifier: Notifier) -> int:
     """Run `functory serve` so many times until asked to stop; 0 when all ended well."""
+    family = _Family(arguments, status_port, notifier.watchdog_s)
+    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    children: dict[int, asyncio.subprocess.Process] = {}
 
     def pass_on() -> None:
+        if not stop.is_set():
+            notifier.stopping()
         stop.set()
-        for child in children.values():
+        family.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, pass_on)
+    speaking = asyncio.create_task(_speak(notifier, family, count))
+    try:
+        statuses = await asyncio.gather(*[family.keep_running(index, stop) for index in range(count)])
+    finally:
+        speaking.cancel()
+        with suppress(asyncio.CancelledError):
+            await speaking
+    return max(abs(status) for status in statuses)
+
+
+async def _speak(notifier: Notifier, family: "_Family", count: int) -> None:
+    await family.all_ready(count)
+    notifier.ready("running")
+    await keep_watch(notifier, lambda _: [], lambda: {} if len(family.children) == count else {"a daemon died": ""})
+
+
+class _Family:
+    def __init__(self, arguments: Sequence[str], status_port: int, watchdog_s: float | None) -> None:
+        self._arguments = arguments
+        self._status_port = status_port
+        self._watchdog_s = watchdog_s
+        self._ready: set[int] = set()
+        self._news = asyncio.Condition()
+        self.children: dict[int, asyncio.subprocess.Process] = {}
+
+    def terminate(self) -> None:
+        for child in self.children.values():
             with suppress(ProcessLookupError):
                 child.terminate()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, pass_on)
+    async def all_ready(self, count: int) -> None:
+        """Once each has been."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self._ready) == count)
 
-    async def keep_running(index: int) -> int:
+    async def keep_running(self, index: int, stop: asyncio.Event) -> int:
+        """One daemon, and after it the next one, until `stop`; how the one that was running then ended."""
         while True:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "functory",
-                "serve",
-                *arguments,
-                *own_arguments(index),
-            )
-            children[index] = child
+            async with listen_to_child(time.monotonic) as reports:
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "functory",
+                    "serve",
+                    *self._arguments,
+                    *own_arguments(index, self._status_port),
+                    env={**os.environ, **reports.environment(self._watchdog_s)},
+                )
+                self.children[index] = child
+                if stop.is_set():
+                    child.terminate()
+                listening = asyncio.create_task(self._listen(index, child, reports))
+                status = await child.wait()
+                listening.cancel()
+                del self.children[index]
             if stop.is_set():
-                child.terminate()
-            status = await child.wait()
-            del children[index]
-            if stop.is_set():
-                return status
+                return 0 if status == -signal.SIGTERM else status  # it had not come far enough to end in order
             log.error("processes.died", extra={"index": index, "status": status})
-            await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=_RESTART_PAUSE_S)
-            if stop.is_set():
-                return status
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RESTART_PAUSE_S):
+                    await stop.wait()
+                    return 0
 
-    statuses = await asyncio.gather(*[keep_running(index) for index in range(count)])
-    return max(abs(status) for status in statuses)
+    async def _listen(self, index: int, child: asyncio.subprocess.Process, reports: ChildReports) -> None:
+        await reports.ready.wait()
+        async with self._news:
+            self._ready.add(index)
+            self._news.notify_all()
+        if self._watchdog_s is not None:
+            await reports.silence(self._watchdog_s)
+            log.error("processes.stalled", extra={"index": index, "silent_s": self._watchdog_s})
+            child.kill()

@@ -7,6 +7,7 @@ these. The daemon implements them, the tests bring small ones of their own.
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from functory.jobattributes import PLAIN, JobOptions
 from handlers.model import Handler
 from runner.outcome import Stopped
 
@@ -14,8 +15,11 @@ from runner.outcome import Stopped
 class Intake(Protocol):
     """From the journal to the store."""
 
-    async def flush(self) -> None:
-        """Wait until every line that this daemon has acknowledged so far is in the store.
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        """Jobs of one type, durable in the journal when it returns their ids. Raises what `Journal.write` raises."""
+
+    async def flush(self, tenant: str = "") -> None:
+        """Wait until every line that this daemon has acknowledged so far is in the store: of all, or of one tenant.
 
         Raises StoreUnavailable when the store cannot take them now.
         """

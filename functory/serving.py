@@ -4,13 +4,17 @@ import asyncio
 import logging
 import os
 import socket
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from functory.config import Settings
 from functory.daemon import Daemon
+from functory.notify import Notifier
 from functory.operations.keys import ensure_operator_key
 from functory.operations.service import Service
-from functory.web.app import make_app
+from functory.watchdog import keep_watch
+from functory.web.app import make_app, make_status_app
 from functory.web.listen import Listener
 from functory.web.settings import WebSettings
 
@@ -20,8 +24,9 @@ OPERATOR_KEY_FILE = "operator.key"
 
 
 class Server:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
         self._settings = settings
+        self._notifier = notifier or Notifier()
         self._daemon = Daemon(settings)
         self._key_note = ""
 
@@ -39,9 +44,18 @@ class Server:
                 now_ms=self._daemon.clock.now_ms,
             )
             await self._keep_operator_key(service)
-            settings = self._settings
-            app = make_app(service, WebSettings(host=settings.host, port=settings.port, public_url=settings.public_url))
+            web = WebSettings(
+                host=self._settings.host,
+                port=self._settings.port,
+                trusted_proxies=self._settings.trusted_proxies,
+                public_url=self._settings.public_url,
+            )
+            app = make_app(service, web)
             self._listener = Listener(app, sockets=self._sockets())
+            status = replace(web, host=self._settings.status_host, port=self._settings.status_port)
+            self._status_listener = Listener(make_status_app(app, status))
+            if self._settings.status_port:
+                await self._status_listener.start()
             if self._settings.role != "run":
                 await self._listener.start()
                 log.info("daemon.listening", extra={"host": self._settings.host, "port": self._listener.port})
@@ -51,7 +65,22 @@ class Server:
 
     async def run(self) -> None:
         """Until `quit`, or until a part of the daemon fails."""
-        await self._daemon.run(before_stop=self._listener.stop)
+        self._notifier.ready("running")
+        watch = asyncio.create_task(
+            keep_watch(self._notifier, self._daemon.stalled, lambda: self._daemon.health().problems), name="watchdog"
+        )
+        try:
+            await self._daemon.run(before_stop=self._end_intake)
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+            await self._status_listener.stop()
+
+    async def _end_intake(self) -> None:
+        """Probes are answered to the end."""
+        self._notifier.stopping()
+        await self._listener.stop()
 
     def quit(self) -> None:
         self._daemon.quit()

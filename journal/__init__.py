@@ -9,6 +9,7 @@ A line on its way, and the file that owns each step:
     read      lines.py     reads them, over the frames (segment.py, format.py) of one segment after another
     rsync     cursor.py    keeps the read position; read up segments are removed
     restart   recovery.py  cuts a torn end, sets damage aside, and says so
+    copy      copying.py   a backup of it, by anyone, while it is in use
 """
 
 from journal.clock import Clock, SystemClock

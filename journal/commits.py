@@ -27,6 +27,7 @@ class GroupCommit:
         executor: Executor,
         max_group_bytes: int,
         on_settled: Callable[[Segment | JournalError], None],
+        monotonic_s: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._executor = executor
@@ -37,16 +38,27 @@ class GroupCommit:
         self._lock = Lock()
         self._is_writing = False
         self._last: asyncio.Future[None] | None = None
+        self._monotonic_s = monotonic_s
+        self._unsettled = 0
+        self._moved_s = 0.0
 
     def add(self, batch: Batch) -> "asyncio.Future[None]":
         """A future that is done when the batch is durable, or fails with the reason why it is not."""
         done = self._last = self._loop.create_future()
+        if not self._unsettled:
+            self._moved_s = self._monotonic_s()
+        self._unsettled += 1
         with self._lock:
             self._waiting.append((batch, done))
             start, self._is_writing = not self._is_writing, True
         if start:
             self._executor.submit(self._write_groups)
         return done
+
+    @property
+    def writing_s(self) -> float:
+        """How long the group under way has been, 0 when there is none."""
+        return self._monotonic_s() - self._moved_s if self._unsettled else 0.0
 
     async def drain(self) -> None:
         """Wait until every batch added so far is settled; failures belong to those who added them."""
@@ -73,6 +85,8 @@ class GroupCommit:
         return group
 
     def _settle(self, group: list[_Waiting], verdict: Segment | BaseException) -> None:
+        self._unsettled -= len(group)
+        self._moved_s = self._monotonic_s()
         if isinstance(verdict, (Segment, JournalError)):
             self._on_settled(verdict)
         for _, done in group:

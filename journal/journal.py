@@ -45,6 +45,8 @@ class JournalStats(NamedTuple):
     damages: int
     trouble: str
     """Why the last write failed; empty when writing works."""
+    writing_s: float
+    """How long the write under way has taken so far; 0 when there is none."""
 
 
 class Journal:
@@ -98,8 +100,16 @@ class Journal:
             self._write_executor.shutdown(wait=False)
             self._read_executor.shutdown(wait=False)
             raise
-        self._commits = GroupCommit(self._writer, self._write_executor, self._options.max_group_bytes, self._on_settled)
+        self._commits = GroupCommit(
+            self._writer,
+            self._write_executor,
+            self._options.max_group_bytes,
+            self._on_settled,
+            self._clock.monotonic_s,
+        )
         self._is_open = True
+        if self._backlog_bytes():
+            self._news.set()  # lines that an earlier life left are as good as new ones
 
     def _open_files(self) -> None:
         self._disk.lock()
@@ -269,7 +279,13 @@ class Journal:
             lines_read=self._lines_read,
             damages=self._damages,
             trouble=self._trouble,
+            writing_s=self._commits.writing_s,
         )
+
+    async def free_bytes(self) -> int:
+        """Of the disk that it is on. Raises JournalUnavailable."""
+        self._require_open()
+        return await self._on_read_thread(self._disk.free_bytes)
 
     @property
     def read_point(self) -> Position:
@@ -304,11 +320,14 @@ class Journal:
             log.warning("journal.reservation_lapsed", extra={"lines": reservation.span.lines})
 
     def _backlog_bytes(self) -> int:
-        """Of the segments that are still there, less what is read up in the first."""
+        """Of the segments from the read point on. It may lie past the end of what is there: in a copy that was taken
+        before the store's, or where a crash left segments that the store had read up."""
         point = self._ledger.read_point
-        first = self._segments.get(point.segment)
-        read = min(point.offset, first.end) - FIRST_FRAME if first and point.offset else 0
-        return sum(segment.end - FIRST_FRAME for segment in self._segments.values()) - max(read, 0)
+        return sum(
+            max(segment.end - max(FIRST_FRAME, point.offset if number == point.segment else 0), 0)
+            for number, segment in self._segments.items()
+            if number >= point.segment
+        )
 
     def _read_up(self) -> list[int]:
         """The segments whose every line is done with and that will not grow."""

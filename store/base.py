@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from store.protocol.activity import Activity
+from store.protocol.care import StoreCare
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobDesk
@@ -30,6 +31,8 @@ from store.protocol.notes import NoteBoard
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
 from store.protocol.tenants import TenantRegister
+from store.protocol.transfer import StoreTransfer
+from store.values.care import StoreVersion
 from store.values.histogram import Histogram
 from store.values.jobs import (
     FINAL_CODES,
@@ -108,6 +111,7 @@ __all__ = [
     "RenewReport",
     "Retry",
     "Store",
+    "StoreVersion",
     "Tenant",
     "TypeCounters",
     "Unget",
@@ -117,7 +121,19 @@ __all__ = [
 ]
 
 
-class Store(JobQueue, JobDesk, HandlerShelf, Scoreboard, Activity, DaemonRegister, TenantRegister, NoteBoard, abc.ABC):
+class Store(
+    JobQueue,
+    JobDesk,
+    HandlerShelf,
+    Scoreboard,
+    Activity,
+    DaemonRegister,
+    TenantRegister,
+    NoteBoard,
+    StoreCare,
+    StoreTransfer,
+    abc.ABC,
+):
     """All roles of the store on one database, and its life: `async with open_store(url) as store: ...`."""
 
     @abc.abstractmethod

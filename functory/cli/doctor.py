@@ -50,7 +50,10 @@ def _as_json(report: Report) -> dict[str, object]:
     return {
         "level": report.level.name,
         "offered": report.offered.name,
-        "layers": {s.layer.name.lower(): {"available": s.available, "detail": s.detail} for s in report.layers},
+        "layers": {
+            s.layer.name.lower(): {"available": s.available, "detail": s.detail, "remedy": s.remedy}
+            for s in report.layers
+        },
         "attacks": [
             {"attack": v.attack, "language": v.language, "stopped": v.stopped, "detail": v.detail}
             for v in report.verdicts

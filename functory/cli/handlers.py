@@ -6,7 +6,7 @@ from pathlib import Path
 
 from functory.cli.answers import moment
 from functory.cli.commands import Commands
-from functory.cli.invoke import read_handler
+from functory.cli.handlerfile import read_handler
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
 from functory.client import Client

@@ -2,31 +2,19 @@
 
 import argparse
 import asyncio
-import base64
 import sys
 from pathlib import Path
-from typing import Final
 
 from functory.cli.answers import print_stopped
 from functory.cli.commands import Commands
+from functory.cli.handlerfile import read_handler
 from functory.config import Settings
-from functory.errors import InvalidInput
 from functory.isolation import choose_isolation
 from functory.tenantbook import Allowance
 from functory.workbench import Workbench
 from handlers.model import Handler
-from handlers.validation import parse_handler
 from runner.outcome import Stopped
 from runner.runner import Runner
-
-LANGUAGE_OF_SUFFIX: Final = {
-    ".py": "python",
-    ".js": "node",
-    ".mjs": "node",
-    ".sh": "sh",
-    ".php": "php",
-    ".wasm": "wasm",
-}
 
 
 def add_commands(commands: Commands) -> None:
@@ -59,14 +47,3 @@ async def invoke(handler: Handler, payload: bytes) -> Stopped:
         return await bench.invoke("local-handler", handler, payload)
     finally:
         await runner.close()
-
-
-def read_handler(file: Path, lang: str | None, **fields: object) -> Handler:
-    """A handler whose body is the file."""
-    lang = lang or LANGUAGE_OF_SUFFIX.get(file.suffix)
-    if lang is None:
-        known = ", ".join(LANGUAGE_OF_SUFFIX)
-        raise InvalidInput(f"{file}: the suffix does not tell the language (known: {known}); say --lang")
-    content = file.read_bytes()
-    body = base64.b64encode(content).decode() if lang == "wasm" else content.decode()
-    return parse_handler({"lang": lang, "body": body, **fields})

@@ -4,41 +4,42 @@
 1   done, and what was looked for is bad: damage found, a job failed, isolation too low
 2   the command line or the input is wrong
 3 and up   it could not be done; `functory.statuses` says which number means what
+
+A command is imported when it is asked for: the parser of `functory job get` knows nothing of daemons.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
+from typing import Final
 
 import functory
-from functory.cli import (
-    completion,
-    demo,
-    doctor,
-    handlers,
-    invoke,
-    jobs,
-    journal,
-    scoreboard,
-    serve,
-    settings,
-    tenants,
-)
-from functory.client import ClientError, ServerUnreachable
-from functory.errors import FunctoryError
-from functory.statuses import exit_code_of, exit_code_of_status
-from handlers.errors import HandlerError
-from journal import JournalError
-from runner.errors import RunnerError
-from store.errors import StoreError
 
-_NO_FILE = 8
-_GROUPS = (serve, demo, tenants, handlers, jobs, scoreboard, invoke, doctor, settings, journal, completion)
+GROUPS: Final = {
+    "serve": ("serve",),
+    "health": ("health",),
+    "demo": ("demo",),
+    "tenants": ("tenant", "key"),
+    "handlers": ("handler",),
+    "jobs": ("job", "results"),
+    "scoreboard": ("scoreboard",),
+    "invoke": ("invoke",),
+    "doctor": ("doctor",),
+    "settings": ("config",),
+    "journal": ("journal",),
+    "backup": ("backup", "restore"),
+    "migrate": ("migrate",),
+    "store": ("store",),
+    "completion": ("completion", "openapi"),
+}
+"""The modules of this package that have commands, and which, in the order in which they are listed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = make_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = make_parser(groups_for(given)).parse_args(given)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
         return run(arguments)
@@ -48,26 +49,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except (FunctoryError, HandlerError, JournalError, RunnerError, StoreError, OSError) as error:
+    except Exception as error:
+        from functory.cli.failures import exit_code_of_failure  # noqa: PLC0415 (it knows the errors of all packages)
+
+        status = exit_code_of_failure(error)
+        if status is None:
+            raise
         print(f"functory: {error}", file=sys.stderr)
-        return _exit_code(error)
+        return status
 
 
-def _exit_code(error: Exception) -> int:
-    """What a server answered counts as if it had happened here."""
-    if isinstance(error, OSError):
-        return _NO_FILE
-    if isinstance(error, ClientError):
-        return exit_code_of_status(error.status)
-    return exit_code_of_status(503) if isinstance(error, ServerUnreachable) else exit_code_of(error)
+def groups_for(argv: Sequence[str]) -> Collection[str]:
+    """Those that the arguments can be of: the one that has the command, or all, so that help lists everything."""
+    if argv and argv[0] == "--version":
+        return ()
+    word = argv[0] if argv else ""
+    return [name for name, commands in GROUPS.items() if word in commands] or GROUPS
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(groups: Collection[str] = GROUPS.keys()) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="functory", description="Multi-tenant function runner on a durable job queue."
     )
     parser.add_argument("--version", action="version", version=f"functory {functory.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in _GROUPS:
-        group.add_commands(commands)
+    for name in groups:
+        import_module(f"functory.cli.{name}").add_commands(commands)
     return parser

@@ -16,11 +16,14 @@ def add_commands(commands: Commands) -> None:
     parser.set_defaults(run=run_config)
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """One flag for each setting. Values are read with the rest of the configuration, so that errors are alike."""
+def add_settings(parser: argparse.ArgumentParser, *only: str) -> None:
+    """One flag for each setting, or for those named: a command shows what it heeds. Values are read with the rest of
+    the configuration, so that errors are alike."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: functory.toml, if there)")
     group = parser.add_argument_group("settings")
     for name, each in setting_fields().items():
+        if only and name not in only:
+            continue
         default = each.metadata["default"] or "none"
         group.add_argument(
             f"--{name.replace('_', '-')}",
@@ -31,7 +34,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace) -> Config:
-    given = {name: getattr(arguments, f"setting_{name}") for name in setting_fields()}
+    given = {name: getattr(arguments, f"setting_{name}", None) for name in setting_fields()}
     return load_config({name: text for name, text in given.items() if text is not None}, file=arguments.config)
 
 

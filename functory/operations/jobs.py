@@ -115,7 +115,7 @@ async def _flush_for(service: Service, tenant: str, job_id: str, sysid: str) -> 
     if service.accepted.find(tenant, job_id) is None and service.journal.stats().backlog_bytes == 0:
         return False
     async with asyncio.timeout(service.settings.flush_timeout_s):
-        await service.intake.flush()
+        await service.intake.flush(tenant)
     return True
 
 

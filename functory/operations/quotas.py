@@ -5,15 +5,10 @@ quota by what other daemons take within `usage_life_s`. When the store is away, 
 goes on into the journal, whose own limit then holds.
 """
 
-from typing import TYPE_CHECKING
-
 from functory.errors import QuotaExceeded
 from functory.wire.admin import TenantLimits
-from store.base import Usage
+from store.base import Store, Usage
 from store.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from functory.operations.service import Service
 
 _NOTHING = Usage(0, 0, 0)
 _RETRY_AFTER_S = 30.0
@@ -31,27 +26,30 @@ class _Seen:
 
 
 class Quotas:
-    def __init__(self, max_tenants: int = 10_000) -> None:
+    def __init__(self, *, usage_life_s: float = 1.0, max_tenants: int = 10_000) -> None:
+        """`usage_life_s`: how old the usage may be that quotas are held against."""
+        self._usage_life_ms = usage_life_s * 1000
         self._max_tenants = max_tenants
         self._seen: dict[str, _Seen] = {}
 
-    async def take(self, service: "Service", tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int) -> None:
+    async def take(
+        self, store: Store, tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int, now_ms: int
+    ) -> None:
         """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
         if limits.max_jobs is None and limits.max_bytes is None:
             return
-        seen = await self._look(service, tenant)
+        seen = await self._look(store, tenant, now_ms)
         _check("jobs", seen.jobs + jobs, limits.max_jobs)
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
         seen.size_bytes += size_bytes
 
-    async def _look(self, service: "Service", tenant: str) -> _Seen:
-        now_ms = service.now_ms()
+    async def _look(self, store: Store, tenant: str, now_ms: int) -> _Seen:
         seen = self._seen.get(tenant)
-        if seen is not None and abs(now_ms - seen.asked_ms) < service.settings.usage_life_s * 1000:
+        if seen is not None and abs(now_ms - seen.asked_ms) < self._usage_life_ms:
             return seen
         try:
-            usage = await service.store.get_usage(tenant)
+            usage = await store.get_usage(tenant)
         except StoreUnavailable:
             return seen or _Seen(now_ms, _NOTHING)
         if tenant not in self._seen and len(self._seen) >= self._max_tenants:

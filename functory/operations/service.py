@@ -17,8 +17,6 @@ class OperationSettings:
     """For how long a repeated request with the same idempotency key is recognised."""
     flush_timeout_s: float = 2.0
     """How long a look at a job waits for the journal's lines to reach the store."""
-    usage_life_s: float = 1.0
-    """How old the usage may be that quotas are held against."""
     max_option_sets: int = 1000
     """Different sets of options in one body: each is a batch of the journal."""
     default_limits: TenantLimits = field(default_factory=TenantLimits)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from functory.errors import IdempotencyMismatch, InvalidInput
-from functory.jobattributes import PLAIN, JobOptions, new_job, to_attributes
+from functory.jobattributes import PLAIN, JobOptions, new_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import NewJob
@@ -43,8 +43,8 @@ async def submit_lines(
     if options is not PLAIN:
         check_options(options)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
-        await service.quotas.take(service, who.tenant, who.limits, jobs=len(lines), size_bytes=sum(map(len, lines)))
-    ids = await service.journal.write(jobtype, lines, to_attributes(options))
+        await _take_quota(service, who, len(lines), sum(map(len, lines)))
+    ids = await service.intake.write(jobtype, lines, options)
     service.accepted.note(ids, jobtype, options)
     return ids
 
@@ -127,13 +127,18 @@ def check_submissions(service: Service, jobs: Sequence[Submission]) -> None:
 
 
 async def _count(service: Service, who: Principal, jobs: Sequence[Submission]) -> None:
-    size_bytes = sum(len(job.payload) for job in jobs)
-    await service.quotas.take(service, who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
+    await _take_quota(service, who, len(jobs), sum(len(job.payload) for job in jobs))
+
+
+async def _take_quota(service: Service, who: Principal, jobs: int, size_bytes: int) -> None:
+    await service.quotas.take(
+        service.store, who.tenant, who.limits, jobs=jobs, size_bytes=size_bytes, now_ms=service.now_ms()
+    )
 
 
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
     """One after the other in the store, in the order of the body; an error leaves those before it created."""
-    await service.intake.flush()
+    await service.intake.flush(jobtype.partition("-")[0])
     ids = []
     for job, job_id in zip(jobs, service.journal.take_ids(len(jobs)), strict=True):
         report = await service.store.create_job(_new_job(service, jobtype, job, job_id), now_ms=service.now_ms())

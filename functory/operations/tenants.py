@@ -52,7 +52,7 @@ async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport
 
     Lines of it that this daemon has accepted reach the store first, so that they are removed, too.
     """
-    await service.intake.flush()
+    await service.intake.flush(name)
     await audit(service, actor, "tenant.delete", name)
     removed = 0
     for _ in range(_STEPS_PER_CALL):

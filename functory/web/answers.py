@@ -61,7 +61,7 @@ class Described(NamedTuple):
     retry_after_s: int | None
 
 
-def describe_error(error: BaseException, request_id: str) -> Described:
+def describe_error(error: BaseException, request_id: str, client: str) -> Described:
     """For anything that was raised. Faults of ours are logged, with their trace if nobody foresaw them."""
     status = status_of(error)
     code = code_of(error)
@@ -71,7 +71,13 @@ def describe_error(error: BaseException, request_id: str) -> Described:
         log.log(
             logging.WARNING if foreseen else logging.ERROR,
             "request.failed",
-            extra={"request": request_id, "code": code, "reason": message, "kind": type(error).__name__},
+            extra={
+                "request": request_id,
+                "client": client,
+                "code": code,
+                "reason": message,
+                "kind": type(error).__name__,
+            },
             exc_info=None if foreseen else error,
         )
         message = _HIDDEN.get(status, _HIDDEN[500])
@@ -79,9 +85,9 @@ def describe_error(error: BaseException, request_id: str) -> Described:
     return Described(status, code, message, None if wait_s is None else max(1, math.ceil(wait_s)))
 
 
-def error_answer(error: BaseException, request_id: str) -> web.Response:
+def error_answer(error: BaseException, request_id: str, client: str) -> web.Response:
     """The answer for anything that was raised."""
-    status, code, message, retry_after_s = describe_error(error, request_id)
+    status, code, message, retry_after_s = describe_error(error, request_id, client)
     shown = problem(status, code, message, _detail(error))
     if retry_after_s is not None:
         shown.headers["Retry-After"] = str(retry_after_s)

@@ -1,6 +1,7 @@
 """The application: all routes on one service. `listen` (listen.py) puts it on a socket."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -25,6 +26,8 @@ ROUTES: Final[Sequence[Route]] = [
 ]
 """aiohttp tries them in this order: the one that every job passes comes first."""
 
+STATUS_ROUTES: Final = [route for route in meta.routes.all if route.path in ("/healthz", "/readyz", "/metrics")]
+
 WEB: Final = web.AppKey("web", Web)
 ADD_JOBS: Final = web.AppKey("add_jobs", Endpoint)
 """The endpoint that `listen` gives requests to without a look at the other routes."""
@@ -41,14 +44,23 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
         keys=KeyRing(service, life_s=settings.key_life_s, grace_s=settings.key_grace_s),
         buckets=RequestBuckets(),
         counts=counts,
-        edge=Edge(counts),
+        edge=Edge(counts, settings.trusted_proxies),
         openapi=msgspec.json.encode(description),
         docs=build_docs(description),
     )
+    return _routed(state, ROUTES)
+
+
+def make_status_app(app: web.Application, settings: WebSettings) -> web.Application:
+    """Health and metrics of the same service, without a key: for a port that only probes and scrapers reach."""
+    return _routed(replace(app[WEB], settings=replace(settings, is_metrics_public=True)), STATUS_ROUTES)
+
+
+def _routed(state: Web, routes: Sequence[Route]) -> web.Application:
     # Bodies are bounded by read_body, after decompression; aiohttp's own bound would see them before.
     app = web.Application(client_max_size=0)
     app[WEB] = state
-    for route in ROUTES:
+    for route in routes:
         endpoint = Endpoint(state, route)
         app.router.add_route(route.method, route.path, endpoint.__call__)
         if route.call is jobs.add_jobs:

@@ -33,6 +33,8 @@ async def read_body(request: web.Request, settings: WebSettings) -> bytes:
             return await _read(request, encoding, limit)
     except TimeoutError:
         raise RequestTooSlow(f"the body did not arrive within {settings.body_timeout_s:g} s: send it faster") from None
+    except ConnectionError:
+        raise BadRequest("the connection ended before the body did: send all of it") from None
     except web.RequestPayloadError as error:
         raise BadRequest(f"the body cannot be read: {error}") from None
 

@@ -7,16 +7,21 @@ what a request costs least in aiohttp.
 
 import asyncio
 import itertools
+import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
 
+from functory.errors import Forbidden, Unauthorized
 from functory.web.answers import error_answer
+from functory.web.forwarded import Network, client_of
 from functory.web.metrics import RequestCounts
+
+log = logging.getLogger("functory.web")
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
@@ -25,8 +30,9 @@ Params = Mapping[str, str]
 
 
 class Edge:
-    def __init__(self, counts: RequestCounts) -> None:
+    def __init__(self, counts: RequestCounts, trusted: Sequence[Network] = ()) -> None:
         self._counts = counts
+        self._trusted = trusted
         self._start = secrets.token_hex(4)
         self._numbers = itertools.count(1)
 
@@ -42,10 +48,10 @@ class Edge:
         params: Params,
         call: Callable[[web.Request, Params], Awaitable[web.StreamResponse]],
         path: str,
-        trouble: Callable[[Exception, str], web.StreamResponse] = error_answer,
+        trouble: Callable[[Exception, str, str], web.StreamResponse] = error_answer,
     ) -> web.StreamResponse:
         """Call, and answer with what it answers or with the error that it raises. `path` is what is counted, `trouble`
-        makes the answer for an error and a request id."""
+        makes the answer for an error, a request id and a client's address."""
         began_s = time.perf_counter()
         request_id = self.request_id(request.headers.get("X-Request-Id"))
         try:
@@ -53,7 +59,10 @@ class Edge:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
-            answer = trouble(error, request_id)
+            client = client_of(request, self._trusted).address
+            answer = trouble(error, request_id, client)
+            if isinstance(error, Unauthorized | Forbidden):
+                log.info("request.refused", extra={"client": client, "code": error.code, "request": request_id})
         answer.headers["X-Request-Id"] = request_id
         self._counts.count(request.method, path, answer.status, time.perf_counter() - began_s)
         return answer

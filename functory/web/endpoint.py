@@ -6,13 +6,14 @@ that tenant; and only with a query and body of the declared types.
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from functory.errors import BadRequest, InvalidInput, Unauthorized
+from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -20,9 +21,11 @@ from functory.web.answers import json_answer
 from functory.web.body import read_body
 from functory.web.buckets import RequestBuckets
 from functory.web.edge import Edge, Params
+from functory.web.forwarded import client_of
 from functory.web.metrics import RequestCounts
 from functory.web.routes import Route
 from functory.web.settings import WebSettings
+from functory.web.turns import Turns
 from functory.wire.admin import TenantLimits
 
 _TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
@@ -42,6 +45,7 @@ class Web:
     edge: Edge
     openapi: bytes
     docs: bytes
+    turns: Turns = field(default_factory=Turns)
 
 
 class Call:
@@ -84,6 +88,7 @@ class Endpoint:
         self._web = web_
         self._route = route
         self._is_of_tenant = route.is_of_tenant
+        self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
         self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
@@ -98,6 +103,8 @@ class Endpoint:
     async def _answer(self, request: web.Request, params: Params) -> web.StreamResponse:
         route = self._route
         call = Call(self._web, request, params, await self._admit(request, params))
+        if self._may_be_audited:
+            CLIENT.set(client_of(request, self._web.settings.trusted_proxies).address)
         given: dict[str, Any] = {}
         if route.query is not None:
             given["query"] = self._query(request)

@@ -37,6 +37,7 @@ _ACK_TIMEOUT_S = 30.0
 async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     """Answers when the jobs are durable. The plain case comes first and does as little as it can."""
     type_name, body = call.type_name, await call.read_body()
+    await call.web.turns.take(len(body))
     kind = call.request.headers.get("Content-Type", "")
     is_lines = not kind.startswith(("application/json", "application/x-ndjson", "application/jsonl"))
     if is_lines and query.idempotency_key is None and not query.unique and not query.parent:
@@ -95,7 +96,7 @@ def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
 async def _until_stored(call: Call, ids: list[str]) -> None:
     try:
         async with asyncio.timeout(_ACK_TIMEOUT_S):
-            await call.service.intake.flush()
+            await call.service.intake.flush(call.tenant)
     except (StoreUnavailable, TimeoutError) as error:
         raise NotReadyYet(
             "the jobs are accepted and durable in the journal, but not in the store yet: do not send them again",

@@ -57,7 +57,8 @@ class Listener:
         loop = asyncio.get_running_loop()
         manager = runner.server
         assert manager is not None
-        manager.request_handler = _FastLane(self._app[ADD_JOBS], manager.request_handler)
+        if ADD_JOBS in self._app:
+            manager.request_handler = _FastLane(self._app[ADD_JOBS], manager.request_handler)
 
         def make_protocol() -> asyncio.Protocol:
             if len(manager.connections) >= settings.max_connections:

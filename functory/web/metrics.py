@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from journal import JournalStats
-from store.base import TypeCounters
+from store.base import TypeCounters, WaitingType
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -38,8 +38,14 @@ class RequestCounts:
 
 
 def render(
-    requests: RequestCounts, gauges: Mapping[str, float], journal: JournalStats, counters: Iterable[TypeCounters]
+    requests: RequestCounts,
+    gauges: Mapping[str, float],
+    journal: JournalStats,
+    counters: Iterable[TypeCounters],
+    waiting: Iterable[WaitingType],
+    now_ms: int,
 ) -> str:
+    """`counters` and `waiting` are of the whole store, the same on every daemon: take their maximum, not their sum."""
     lines = [*requests.lines()]
     for name, value in sorted(gauges.items()):
         lines += _metric(name, "counter" if name.endswith("_total") else "gauge", [({}, value)])
@@ -49,13 +55,21 @@ def render(
         lines += _metric(f"journal_{name}_total", "counter", [({}, getattr(journal, name))])
     now, ended = [], []
     for row in counters:
-        tenant, _, type_name = row.jobtype.partition("-")
-        labels = {"tenant": tenant, "type": type_name}
+        labels = _labels(row.jobtype)
         now += [({**labels, "state": state}, getattr(row, state)) for state in _NOW]
         ended += [({**labels, "code": code}, getattr(row, code)) for code in _ENDINGS]
     lines += _metric("jobs", "gauge", now)
     lines += _metric("job_endings_total", "counter", ended)
+    runnable = [(_labels(each.jobtype), each) for each in waiting if each.handler_version]
+    lines += _metric("runnable_jobs", "gauge", [(labels, each.waiting) for labels, each in runnable])
+    ages = [(labels, max(0, now_ms - each.oldest_due_ms) / 1000) for labels, each in runnable]
+    lines += _metric("runnable_oldest_seconds", "gauge", ages)
     return "\n".join(lines) + "\n"
+
+
+def _labels(jobtype: str) -> dict[str, str]:
+    tenant, _, type_name = jobtype.partition("-")
+    return {"tenant": tenant, "type": type_name}
 
 
 def _metric(name: str, kind: str, samples: Iterable[tuple[Mapping[str, object], float]]) -> Iterator[str]:

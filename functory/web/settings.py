@@ -1,6 +1,7 @@
 """What the operator may set about HTTP. Values only; every size and time with its unit."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 
 MIB = 1 << 20
 
@@ -48,3 +49,6 @@ class WebSettings:
 
     is_metrics_public: bool = False
     """Whether `/metrics` needs no key. It names tenants and types."""
+
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Whose word on the client's address and scheme is taken (functory/web/forwarded.py)."""

@@ -8,7 +8,8 @@ One reply is written per job, at once: what was written survives a crash of the 
 exactly which job was running. The small write costs less than a microsecond; asking the daemon to wait for a
 full buffer would cost truth.
 
-`sh.py` and `wasm.py` load this file as a module and give `serve` another engine.
+`sh.py` and `wasm.py` load this file as a module and give `ready` another engine. Each of the three has a
+`prepare`: whoever runs the file in a warm interpreter calls it before the environment and the tenant are known.
 """
 
 from __future__ import annotations
@@ -503,8 +504,11 @@ class Channel:
         self.write(REPLY.pack(size, STOPPED, 0, code, index, duration_us) + detail + result + log + lines)
 
 
-def serve(engine: Any) -> None:
-    """Answer requests until the daemon closes the pipe."""
+def ready(engine: Any) -> Callable[[], None]:
+    """Say hello. What is returned answers requests until the daemon closes the pipe.
+
+    Two steps, because all of this can be done before anybody knows for which tenant.
+    """
     channel = Channel()
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
@@ -516,8 +520,12 @@ def serve(engine: Any) -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, on_term)
-    slots: dict[int, Slot] = {}
     channel.reply(HELLO, index=PROTOCOL)
+    return lambda: serve(engine, channel, log)
+
+
+def serve(engine: Any, channel: Channel, log: Log) -> None:
+    slots: dict[int, Slot] = {}
     while (request := channel.read()) is not None:
         kind, number, body = request
         if kind == BATCH:
@@ -632,5 +640,9 @@ def run_jobs(
     return True
 
 
+def prepare() -> Callable[[], None]:
+    return ready(Python())
+
+
 if __name__ == "__main__":
-    serve(Python())
+    prepare()()

@@ -53,7 +53,7 @@ class Sh:
     log: python.Log
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="sh-")
+        self.folder = ""
         self.files = 0
         self.pid = 0
         self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
@@ -80,6 +80,8 @@ class Sh:
         return b""
 
     def save(self, text: str) -> str:
+        if not self.folder:  # not before: where it goes is known with the environment
+            self.folder = tempfile.mkdtemp(prefix="sh-")
         self.files += 1
         path = os.path.join(self.folder, str(self.files))
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -198,5 +200,9 @@ def refused(field: str, message: str) -> python.Refused:
     return python.Refused(field, found[2].strip(), int(found[1]))
 
 
+def prepare() -> Callable[[], None]:
+    return python.ready(Sh())
+
+
 if __name__ == "__main__":
-    python.serve(Sh())
+    prepare()()

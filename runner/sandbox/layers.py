@@ -123,15 +123,24 @@ def _detect_namespaces() -> LayerState:
     except (OSError, subprocess.TimeoutExpired) as error:
         return LayerState(Layer.NAMESPACES, False, f"bubblewrap does not run: {error}", "see `bwrap --help`")
     if done.returncode != 0:
-        return LayerState(
-            Layer.NAMESPACES,
-            False,
-            f"bubblewrap was refused: {done.stderr.decode(errors='replace').strip()[:300]}",
-            "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, the "
-            "AppArmor profile for bwrap; in a container: --security-opt seccomp=unconfined --cap-add "
-            "SYS_ADMIN, or a runtime that allows them)",
-        )
+        reason = done.stderr.decode(errors="replace").strip()[:300]
+        return LayerState(Layer.NAMESPACES, False, f"bubblewrap was refused: {reason}", _namespaces_remedy(reason))
     return LayerState(Layer.NAMESPACES, True, bwrap)
+
+
+def _namespaces_remedy(reason: str) -> str:
+    """By what bubblewrap said: a container runtime covers parts of /proc, forbids the calls, or the kernel does."""
+    if "mount proc" in reason:
+        return (
+            "uncover /proc, parts of which are hidden: docker with --security-opt systempaths=unconfined, podman with "
+            "--security-opt unmask=ALL, Kubernetes with procMount: Unmasked and hostUsers: false, systemd without "
+            "ProtectKernelTunables= and ProtectKernelLogs="
+        )
+    return (
+        "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, the AppArmor "
+        "profile for bwrap; in a container a seccomp profile that has them (--security-opt "
+        "seccomp=deploy/container/seccomp.json) and apparmor=unconfined"
+    )
 
 
 def _detect_landlock() -> LayerState:

@@ -6,11 +6,13 @@ condition of what was read, and of steps that are repeated when a crash interrup
 
 from store.base import Store
 from store.mongo.activity import Activities
+from store.mongo.care import Care
 from store.mongo.claiming import Claiming
 from store.mongo.core import repeatable
 from store.mongo.daemons import Daemons
 from store.mongo.desk import Desk
 from store.mongo.handlers import Handlers
+from store.mongo.importing import Importing
 from store.mongo.listing import Listing
 from store.mongo.notes import Notes
 from store.mongo.releasing import Releasing
@@ -20,7 +22,21 @@ from store.mongo.tenants import Tenants
 __all__ = ["MongoStore", "store_from_url"]
 
 
-class MongoStore(Claiming, Releasing, Desk, Listing, Scores, Activities, Handlers, Daemons, Tenants, Notes, Store):
+class MongoStore(
+    Claiming,
+    Releasing,
+    Desk,
+    Importing,
+    Listing,
+    Scores,
+    Activities,
+    Handlers,
+    Daemons,
+    Tenants,
+    Notes,
+    Care,
+    Store,
+):
     """The store on a MongoDB database: the one named in the URL, or `functory`."""
 
     @repeatable

@@ -64,13 +64,13 @@ class Adding(Core):
         async with self.ledger.change(effects, now_ms) as change:
             for document in documents:
                 document["ops"] = [change.mark]
-            refused = await self._insert(documents, change.mark)
+            refused = await self.insert_new(documents, change.mark)
             change.applied = [effect for i, effect in enumerate(effects) if i not in refused]
         await self.blobs.remove(documents[i]["blob"] for i in refused)
         await self.close_seqs(jobs, seqs)
         return len(jobs) - len(refused)
 
-    async def _insert(self, documents: list[Document], mark: int) -> set[int]:
+    async def insert_new(self, documents: list[Document], mark: int) -> set[int]:
         """The places of those that were there already."""
         tries = 0
 

@@ -1,11 +1,11 @@
 """Daemons and their sysids, numbered by a series that only grows."""
 
 from store.checks import MAX_TIME_MS, check_range, check_text, check_time
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Document
-from store.mongo.schema import next_number
-from store.names import FORGOTTEN_AFTER_MS, check_owner
+from store.mongo.schema import IMPORT_NOTE, next_number
+from store.names import FORGOTTEN_AFTER_MS, MAX_SYSIDS_SKIPPED, check_owner
 from store.values.records import Daemon
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -15,6 +15,11 @@ class Daemons(Core):
     @once
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         _check_lease(info, lease_ms, now_ms)
+        note = await self.collections.meta.find_one({"_id": IMPORT_NOTE})
+        if note is not None:
+            raise Conflict(
+                f"the store is being filled from {note['source']}: let `functory migrate` finish before a daemon starts"
+            )
         number = await next_number(self.collections, "sysids")
         document = {
             "_id": _base36(number),
@@ -44,6 +49,12 @@ class Daemons(Core):
     @repeatable
     async def release_sysid(self, sysid: str) -> None:
         await self.collections.daemons.delete_one({"_id": check_owner(sysid)})
+
+    @once
+    async def forget_daemons(self, *, skip: int) -> int:
+        check_range("skip", skip, 0, MAX_SYSIDS_SKIPPED)
+        await self.collections.meta.update_one({"_id": "sysids"}, {"$inc": {"n": skip}})
+        return (await self.collections.daemons.delete_many({})).deleted_count
 
     @repeatable
     async def list_daemons(self, *, now_ms: int) -> list[Daemon]:

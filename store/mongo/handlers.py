@@ -77,17 +77,7 @@ class Handlers(Core):
         if version is None:
             version = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)
         found = await self.collections.versions.find_one({"_id": _key(jobtype, version or 0)})
-        if found is None:
-            return None
-        return Handler(
-            jobtype,
-            found["version"],
-            found["created"],
-            found["lang"],
-            bytes(found["data"]),
-            found["author"],
-            found["restored_from"],
-        )
+        return None if found is None else handler_from(found)
 
     async def _put_in_force(self, new: Handler) -> Handler:
         current = await self._handler(new.jobtype, None)
@@ -100,19 +90,7 @@ class Handlers(Core):
         if numbered is None:
             raise Conflict(f"the tenant of {new.jobtype} is being deleted")
         new = new._replace(version=numbered["last"])
-        await self.collections.versions.insert_one(
-            {
-                "_id": _key(new.jobtype, new.version),
-                "type": new.jobtype,
-                "version": new.version,
-                "created": new.created_ms,
-                "lang": new.lang,
-                "data": new.data,
-                "size": len(new.data),
-                "author": new.author,
-                "restored_from": new.restored_from,
-            }
-        )
+        await self.collections.versions.insert_one(handler_document(new))
         await shelf.update_one(
             {"_id": new.jobtype, "current": {"$lt": new.version}}, {"$set": {"current": new.version}}
         )
@@ -129,6 +107,32 @@ class Handlers(Core):
 
 def _key(jobtype: str, version: int) -> str:
     return f"{jobtype}|{version}"
+
+
+def handler_document(handler: Handler) -> Document:
+    return {
+        "_id": _key(handler.jobtype, handler.version),
+        "type": handler.jobtype,
+        "version": handler.version,
+        "created": handler.created_ms,
+        "lang": handler.lang,
+        "data": handler.data,
+        "size": len(handler.data),
+        "author": handler.author,
+        "restored_from": handler.restored_from,
+    }
+
+
+def handler_from(row: Document) -> Handler:
+    return Handler(
+        row["type"],
+        row["version"],
+        row["created"],
+        row["lang"],
+        bytes(row["data"]),
+        row["author"],
+        row["restored_from"],
+    )
 
 
 def _summary(row: Document, current: int) -> HandlerSummary:

@@ -108,9 +108,9 @@ class Ledger:
                 self._doubtful.append(writer)
                 raise
 
-    async def settle_lapsed(self, *, now_ms: int, limit: int) -> None:
+    async def settle_lapsed(self, *, gone_before_ms: int, limit: int) -> None:
         """Count what processes that are gone left in doubt, and make their writers free for others."""
-        lapsed = {"owner": {"$ne": None}, "at": {"$lt": now_ms - LAPSE_MS}}
+        lapsed = {"owner": {"$ne": None}, "at": {"$lt": gone_before_ms}}
         for found in await self._collections.writers.find(lapsed).to_list(limit):
             if found["owner"] != self._owner:
                 await self._finish(found)

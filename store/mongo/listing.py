@@ -48,7 +48,7 @@ class Listing(Core):
         data = await self.blobs.get(kept_data(found))
         kept = kept_result(found)
         result = None if kept is None else await self.blobs.get(kept)
-        children = await self._count_children([found])
+        children = await self.count_children([found])
         return record_from(found, data, result, children.get(found["_id"], (0, 0)), now_ms)
 
     @repeatable
@@ -140,10 +140,10 @@ class Listing(Core):
         return sorted([row["type"] for row in await cursor.to_list(None)])
 
     async def _records(self, rows: Sequence[Document], now_ms: int) -> tuple[JobRecord, ...]:
-        children = await self._count_children(rows)
+        children = await self.count_children(rows)
         return tuple(record_from(row, b"", None, children.get(row["_id"], (0, 0)), now_ms) for row in rows)
 
-    async def _count_children(self, rows: Sequence[Document]) -> dict[str, tuple[int, int]]:
+    async def count_children(self, rows: Sequence[Document]) -> dict[str, tuple[int, int]]:
         """Of those that have any: how many there were, and how many are not terminal."""
         parents = {row["_id"]: row["kids"] for row in rows if row.get("kids")}
         if not parents:

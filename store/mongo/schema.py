@@ -31,6 +31,9 @@ SERIES: Final = ("audit", "sysids", "writers")
 """Numbers that only grow. They begin when the database is made, not by an upsert at their first use: FerretDB
 answers the same first number to two callers then."""
 
+IMPORT_NOTE: Final = "import"
+"""In `meta` while the store is being filled from another: which, and how far that has come."""
+
 QUEUED: Final = "q"
 RUNNING: Final = "r"
 PAUSED: Final = "p"

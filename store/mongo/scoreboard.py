@@ -13,7 +13,7 @@ from store.errors import InvalidValue
 from store.mongo import schema
 from store.mongo.core import Core, once, repeatable
 from store.mongo.driver import Collection, Document, aggregate, upserted
-from store.names import check_jobtype, check_tenant, tenant_of
+from store.names import FORGOTTEN_AFTER_MS, check_jobtype, check_tenant, tenant_of
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import DAY_MS, RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
@@ -21,7 +21,7 @@ from store.values.scoreboard import DAY_MS, RESOLUTIONS, Bucket, FailureGroup, T
 DUE_CAP: Final = 10_000
 FAILURES_KEPT_MS: Final = 60 * DAY_MS
 
-_EVENTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
+EVENTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
 
 
 class Scores(Core):
@@ -70,7 +70,7 @@ class Scores(Core):
                 counts.get("deferred", 0),
                 counts.get("running", 0),
                 counts.get("blocked", 0),
-                *(counts.get(event, 0) for event in _EVENTS),
+                *(counts.get(event, 0) for event in EVENTS),
                 jobtype in paused,
             )
             rows.append(TypeCounters._make(row))
@@ -118,20 +118,7 @@ class Scores(Core):
         elif tenant is not None:
             which["type"] = schema.types_of(check_tenant(tenant))
         rows = await self.collections.counters.find(which, {"seen": 0}).sort([("start", 1), ("type", 1)]).to_list(None)
-        return [
-            Bucket._make(
-                (
-                    row["type"],
-                    row["start"],
-                    row["width"],
-                    *(row.get(event, 0) for event in _EVENTS),
-                    row.get("runner_us", 0),
-                    _histogram(row.get("duration", {})),
-                    _histogram(row.get("wait", {})),
-                )
-            )
-            for row in rows
-        ]
+        return [bucket_from(row) for row in rows]
 
     @repeatable
     async def list_failure_groups(
@@ -144,18 +131,7 @@ class Scores(Core):
             which["type"] = check_jobtype(tenant, jobtype)
         found = self.collections.counters.find(which, {"seen": 0})
         rows = await found.sort([("last", -1), ("type", 1), ("fingerprint", 1)]).limit(limit).to_list(limit)
-        return [
-            FailureGroup(
-                row["type"],
-                row["fingerprint"],
-                row["message"],
-                row["runs"],
-                row["first"],
-                row["last"],
-                row["example"],
-            )
-            for row in rows
-        ]
+        return [failures_from(row) for row in rows]
 
     @repeatable
     async def get_usage(self, tenant: str) -> Usage:
@@ -188,7 +164,7 @@ class Scores(Core):
             (counters, {"k": "f", "last": {"$lt": now_ms - FAILURES_KEPT_MS}}),
             (self.collections.audit, {"at": {"$lt": audit_before_ms}}),
             (self.collections.once, {"expires": {"$lte": now_ms}}),
-            (self.collections.daemons, {"until": {"$lte": now_ms}}),
+            (self.collections.daemons, {"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}}),
         ]
         removed = 0
         for collection, old in in_turn:
@@ -214,3 +190,22 @@ def _waiting(live: dict[str, Document], jobtype: str) -> int:
 
 def _histogram(cells: dict[str, Any]) -> Histogram:
     return Histogram({int(cell): count for cell, count in cells.items()})
+
+
+def bucket_from(row: Document) -> Bucket:
+    return Bucket._make(
+        (
+            row["type"],
+            row["start"],
+            row["width"],
+            *(row.get(event, 0) for event in EVENTS),
+            row.get("runner_us", 0),
+            _histogram(row.get("duration", {})),
+            _histogram(row.get("wait", {})),
+        )
+    )
+
+
+def failures_from(row: Document) -> FailureGroup:
+    fields = ("type", "fingerprint", "message", "runs", "first", "last", "example")
+    return FailureGroup._make(row[field] for field in fields)

@@ -28,27 +28,19 @@ class Tenants(Core):
     @once
     async def create_tenant(self, tenant: Tenant) -> None:
         check_tenant_record(tenant)
-        document = {
-            "_id": tenant.name,
-            "created": tenant.created_ms,
-            "weight": tenant.weight,
-            "limits": tenant.limits,
-            "suspended": tenant.suspended,
-            "deleting": tenant.deleting,
-        }
         try:
-            await self.collections.tenants.insert_one(document)
+            await self.collections.tenants.insert_one(tenant_document(tenant))
         except DuplicateKeyError:
             raise Conflict(f"there is a tenant {tenant.name} already") from None
 
     @repeatable
     async def get_tenant(self, name: str) -> Tenant | None:
         found = await self.collections.tenants.find_one({"_id": check_tenant(name)})
-        return None if found is None else _tenant(found)
+        return None if found is None else tenant_from(found)
 
     @repeatable
     async def list_tenants(self) -> list[Tenant]:
-        return [_tenant(row) for row in await self.collections.tenants.find().sort("_id", 1).to_list(None)]
+        return [tenant_from(row) for row in await self.collections.tenants.find().sort("_id", 1).to_list(None)]
 
     @repeatable
     async def update_tenant(
@@ -80,7 +72,7 @@ class Tenants(Core):
             )
         if found is None:
             raise NotFound(f"there is no tenant {name}")
-        return _tenant(found)
+        return tenant_from(found)
 
     @once
     async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
@@ -122,29 +114,20 @@ class Tenants(Core):
         check_text("label", key.label)
         if key.tenant and await self.collections.tenants.find_one({"_id": check_tenant(key.tenant)}) is None:
             raise NotFound(f"there is no tenant {key.tenant} to give a key to")
-        document = {
-            "_id": key.key_id,
-            "tenant": key.tenant,
-            "hash": key.hash,
-            "scopes": list(key.scopes),
-            "created": key.created_ms,
-            "expires": key.expires_ms,
-            "label": key.label,
-        }
         try:
-            await self.collections.keys.insert_one(document)
+            await self.collections.keys.insert_one(key_document(key))
         except DuplicateKeyError:
             raise Conflict(f"there is a key {key.key_id} already") from None
 
     @repeatable
     async def get_key(self, key_id: str) -> ApiKey | None:
         found = await self.collections.keys.find_one({"_id": key_id})
-        return None if found is None else _key(found)
+        return None if found is None else key_from(found)
 
     @repeatable
     async def list_keys(self, tenant: str) -> list[ApiKey]:
         found = self.collections.keys.find({"tenant": tenant}).sort([("created", 1), ("_id", 1)])
-        return [_key(row) for row in await found.to_list(None)]
+        return [key_from(row) for row in await found.to_list(None)]
 
     @repeatable
     async def set_key_expiry(self, tenant: str, key_id: str, expires_ms: int | None) -> ApiKey:
@@ -155,7 +138,7 @@ class Tenants(Core):
         )
         if found is None:
             raise NotFound(f"there is no key {key_id!r:.80} of that tenant")
-        return _key(found)
+        return key_from(found)
 
     @once
     async def delete_key(self, tenant: str, key_id: str) -> bool:
@@ -166,15 +149,9 @@ class Tenants(Core):
     async def append_audit(self, event: AuditEvent) -> None:
         for what, text in (("actor", event.actor), ("action", event.action), ("detail", event.detail)):
             check_text(what, text)
-        document = {
-            "_id": await schema.next_number(self.collections, "audit"),
-            "at": check_time("at_ms", event.at_ms),
-            "actor": event.actor,
-            "action": event.action,
-            "tenant": event.tenant,
-            "detail": event.detail,
-        }
-        await self.collections.audit.insert_one(document)
+        check_time("at_ms", event.at_ms)
+        number = await schema.next_number(self.collections, "audit")
+        await self.collections.audit.insert_one(audit_document(number, event))
 
     @repeatable
     async def list_audit(self, *, tenant: str | None = None, cursor: str | None = None, limit: int = 100) -> AuditPage:
@@ -185,9 +162,7 @@ class Tenants(Core):
                 raise InvalidValue(f"cursor {cursor!r:.80} is not one of the audit log")
             which["_id"] = {"$lt": int(cursor)}
         rows = await self.collections.audit.find(which).sort("_id", -1).limit(limit + 1).to_list(limit + 1)
-        events = tuple(
-            AuditEvent(row["at"], row["actor"], row["action"], row["tenant"], row["detail"]) for row in rows[:limit]
-        )
+        events = tuple(audit_from(row) for row in rows[:limit])
         return AuditPage(events, str(rows[limit - 1]["_id"]) if len(rows) > limit else None)
 
     @once
@@ -214,11 +189,49 @@ class Tenants(Core):
                 return value
 
 
-def _tenant(row: Document) -> Tenant:
+def tenant_document(tenant: Tenant) -> Document:
+    return {
+        "_id": tenant.name,
+        "created": tenant.created_ms,
+        "weight": tenant.weight,
+        "limits": tenant.limits,
+        "suspended": tenant.suspended,
+        "deleting": tenant.deleting,
+    }
+
+
+def key_document(key: ApiKey) -> Document:
+    return {
+        "_id": key.key_id,
+        "tenant": key.tenant,
+        "hash": key.hash,
+        "scopes": list(key.scopes),
+        "created": key.created_ms,
+        "expires": key.expires_ms,
+        "label": key.label,
+    }
+
+
+def audit_document(number: int, event: AuditEvent) -> Document:
+    return {
+        "_id": number,
+        "at": event.at_ms,
+        "actor": event.actor,
+        "action": event.action,
+        "tenant": event.tenant,
+        "detail": event.detail,
+    }
+
+
+def audit_from(row: Document) -> AuditEvent:
+    return AuditEvent(row["at"], row["actor"], row["action"], row["tenant"], row["detail"])
+
+
+def tenant_from(row: Document) -> Tenant:
     return Tenant(row["_id"], row["created"], row["weight"], row["limits"], row["suspended"], row["deleting"])
 
 
-def _key(row: Document) -> ApiKey:
+def key_from(row: Document) -> ApiKey:
     return ApiKey(
         row["_id"],
         row["tenant"],

@@ -33,7 +33,7 @@ class Upkeep(Creating):
             )
             expired = done.modified_count
         await self._promote_due(now_ms, limit)
-        await self._mend(now_ms, limit)
+        await self.mend(now_ms, limit, gone_before_ms=now_ms - LAPSE_MS)
         return expired
 
     async def _promote_due(self, now_ms: int, limit: int) -> None:
@@ -43,20 +43,21 @@ class Upkeep(Creating):
         effects = [Effect(row["type"], row["_id"], deferred=-1) for row in rows]
         await self.apply_alike(due, {"$unset": {"d": ""}}, effects, now_ms)
 
-    async def _mend(self, now_ms: int, limit: int) -> None:
-        """Finish what crashed processes, or failed calls, had begun."""
+    async def mend(self, now_ms: int, limit: int, *, gone_before_ms: int) -> None:
+        """Finish what crashed processes, or failed calls, had begun. A process that gave no sign since gone_before_ms
+        counts as crashed."""
         await self.ledger.settle()
-        await self.ledger.settle_lapsed(now_ms=now_ms, limit=limit)
+        await self.ledger.settle_lapsed(gone_before_ms=gone_before_ms, limit=limit)
         jobs = self.collections.jobs
         for row in await jobs.find({"todo": {"$exists": True}}, {"_id": 1}).limit(limit).to_list(limit):
             await self.follow(row["_id"], now_ms)
-        old = {"s": schema.HIDDEN, "at": {"$lt": now_ms - LAPSE_MS}}
+        old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
         for row in await jobs.find(old, NEEDED).limit(limit).to_list(limit):
             await self.drop_hidden(row, now_ms)
         rows = await jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}).limit(limit).to_list(limit)
         await self._remove(rows)
         await self.collections.types.update_many(
-            {"open.at": {"$lt": now_ms - LAPSE_MS}}, {"$pull": {"open": {"at": {"$lt": now_ms - LAPSE_MS}}}}
+            {"open.at": {"$lt": gone_before_ms}}, {"$pull": {"open": {"at": {"$lt": gone_before_ms}}}}
         )
 
     @once

@@ -1,2 +1,2 @@
-"""The store's protocol in its eight roles. `store.base.Store` is all of them; see there for what holds for all
+"""The store's protocol in its roles. `store.base.Store` is all of them; see there for what holds for all
 verbs."""

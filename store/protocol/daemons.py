@@ -13,6 +13,7 @@ class DaemonRegister(abc.ABC):
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
         """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number).
 
+        Raises Conflict while the store is being filled from another (see begin_import).
         Records of daemons that lapsed more than FORGOTTEN_AFTER_MS ago are removed on the way.
         """
 
@@ -28,6 +29,16 @@ class DaemonRegister(abc.ABC):
     @abc.abstractmethod
     async def release_sysid(self, sysid: str) -> None:
         """Give it back; releasing what is not held changes nothing. It is not given out again."""
+
+    @abc.abstractmethod
+    async def forget_daemons(self, *, skip: int) -> int:
+        """Remove the records of all daemons, and leave out the next skip sysids. Answers how many there were.
+
+        For a copy of a store that begins a life of its own: the original may go on giving the sysids that follow,
+        and jobs of the two must not get the same ids. Only while no daemon uses the copy: one that did would have
+        to stop at its next renewal. Atomic; not idempotent (repeated, it skips again, which does no harm).
+        Raises InvalidValue: skip not in 0..MAX_SYSIDS_SKIPPED.
+        """
 
     @abc.abstractmethod
     async def list_daemons(self, *, now_ms: int) -> list[Daemon]:

@@ -5,12 +5,17 @@ file system, where WAL does not work. docs/store.md has the layout and how to ad
 
 Read in this order:
   schema.py        tables, indexes, migrations; connection.py settings and errors
-  writer.py        the thread that writes, with group commit; readers.py the threads that read; core.py both
-  catalog.py       integers of types and lanes; tally.py the counts of a transaction; rows.py rows to values
+  writer.py        the thread that writes, with group commit; line.py what waits for it; readers.py the threads
+                   that read; core.py both
+  catalog.py       what the writer remembers; tally.py the counts of a transaction; buckets.py those by time
+  bulk.py          many jobs in one statement; rows.py rows to values
   add.py           a job enters; claim.py it is handed out, within rates.py; release.py the delivery ends
-  endings.py       outcomes and what follows for relatives; moves.py the steps they share; expire.py upkeep
+  lone.py          endings in bulk; endings.py one by one, with what follows for relatives; moves.py the steps
+                   they share; expire.py upkeep
   desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py and activity.py counts
   handlers.py, daemons.py, tenants.py the other records
+  care.py          the file as a whole: version, copy, check
+  exporting.py, importing.py   the content to and from another store; importnote.py how far that has come
   roles/           the verbs: arguments checked, work handed to the writer or a reader
 """
 
@@ -20,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 from store.base import Store
 from store.errors import UnsupportedStore
 from store.sqlite.roles.activity import SqliteActivity
+from store.sqlite.roles.care import SqliteCare
 from store.sqlite.roles.daemons import SqliteDaemons
 from store.sqlite.roles.handlers import SqliteHandlers
 from store.sqlite.roles.jobs import SqliteDesk
@@ -27,6 +33,7 @@ from store.sqlite.roles.notes import SqliteNotes
 from store.sqlite.roles.queue import SqliteQueue
 from store.sqlite.roles.scoreboard import SqliteScoreboard
 from store.sqlite.roles.tenants import SqliteTenants
+from store.sqlite.roles.transfer import SqliteTransfer
 
 __all__ = ["SqliteStore", "store_from_url"]
 
@@ -40,9 +47,14 @@ class SqliteStore(
     SqliteDaemons,
     SqliteTenants,
     SqliteNotes,
+    SqliteCare,
+    SqliteTransfer,
     Store,
 ):
     """All roles on one file."""
+
+    def at(self, path: Path) -> Store:
+        return SqliteStore(path)
 
 
 def store_from_url(url: str) -> Store:

@@ -1,99 +1,108 @@
 """Adding jobs: in bulk from a journal, or one with a unique name or a parent."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from store.errors import Conflict, NotFound
 from store.names import tenant_of
+from store.sqlite.bulk import Bulk, by_key
 from store.sqlite.moves import change_payload, change_priority, put_in_queue
-from store.sqlite.rows import data_key, disposition, write_blob
+from store.sqlite.rows import data_key, disposition, inline, write_blob
 from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
 from store.values.jobs import AddReport, CreateReport, JobState, JournalPosition, NewJob, state_of
 
-INSERT: Final = (
-    "INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data, options, retry_after, repeat)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
-)
+_PLAIN: Final = "id, type, lane, state, due, created, data_bytes, data"
+_SELDOM: Final = "options, retry_after, repeat"
+INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")
+_INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 
 
 def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosition | None) -> AddReport:
+    added = _insert(tx, jobs, now_ms) if jobs else 0
+    if position is not None:
+        tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
+    return AddReport(added, len(jobs) - added)
+
+
+def _insert(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> int:
     newest = tx.conn.execute("SELECT max(n) FROM jobs").get or 0
-    rows = _rows(tx, jobs, now_ms)
+    columns = _columns(tx, jobs, now_ms)
     changes = tx.conn.total_changes()
-    tx.conn.executemany(INSERT, rows)
+    (INSERT_PLAIN if len(columns) == INSERT_PLAIN.width else _INSERT).run(tx.conn, columns)
     added = tx.conn.total_changes() - changes
-    duplicates = len(jobs) - added
-    if duplicates:
-        jobs, rows = _those_added(tx, newest, jobs, rows)
-    _count(tx, rows)
+    if added == 0:
+        return 0
+    if added < len(jobs):
+        jobs = _those_added(tx, newest, jobs)
+        columns = _columns(tx, jobs, now_ms)
+    _, types, lanes, states, _, _, sizes_bytes, *_ = columns
+    for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
+        put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
+        tx.tally.size(number, sum(sizes))
+    if any(job.indexed for job in jobs):
+        _give_seqs(tx, jobs)
+    if max(sizes_bytes) > INLINE_BYTES:
+        _write_big(tx, jobs)
+    return added
+
+
+def _columns(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[Sequence[Any]]:
+    """What is bound to _INSERT, or without its last columns to INSERT_PLAIN."""
+    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, _, _ = zip(
+        *jobs, strict=True
+    )
+    types, lanes = _places(tx, jobtypes, domains, priorities)
+    sizes_bytes = list(map(len, payloads))
+    if max(sizes_bytes) > INLINE_BYTES:
+        payloads = tuple(map(inline, payloads))
+    states = [WAITING if due_ms <= now_ms else DEFERRED for due_ms in due]
+    columns: list[Sequence[Any]] = [ids, types, lanes, states, due, created, sizes_bytes, payloads]
+    if any(options) or any(retry_afters) or any(repeats):
+        columns += [[text or None for text in options], retry_afters, [text or None for text in repeats]]
+    return columns
+
+
+def _places(
+    tx: Tx, jobtypes: Sequence[str], domains: Sequence[str], priorities: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The columns of types and lanes, made where they are new."""
+    places: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for key in dict.fromkeys(zip(jobtypes, domains, priorities, strict=True)):
+        jobtype, domain, priority = key
+        number = tx.catalog.make_type(jobtype)
+        places[key] = (number, tx.catalog.make_lane(number, domain, priority))
+    if len(places) == 1:
+        ((number, lane),) = places.values()
+        return [number] * len(jobtypes), [lane] * len(jobtypes)
+    chosen = [places[key] for key in zip(jobtypes, domains, priorities, strict=True)]
+    return [number for number, _ in chosen], [lane for _, lane in chosen]
+
+
+def _those_added(tx: Tx, newest: int, jobs: Sequence[NewJob]) -> list[NewJob]:
+    """Of a batch with duplicates, what was inserted: rows get numbers above all that were there before."""
+    inserted = {job_id for (job_id,) in tx.conn.execute("SELECT id FROM jobs WHERE n > ?", (newest,))}
+    kept = []
     for job in jobs:
-        if job.indexed:
-            _give_seq(tx, job)
+        if job.id in inserted:
+            inserted.remove(job.id)  # a second one with this id in the batch is a duplicate
+            kept.append(job)
+    return kept
+
+
+def _write_big(tx: Tx, jobs: Sequence[NewJob]) -> None:
+    for job in jobs:
         if len(job.data) > INLINE_BYTES:
             n = tx.conn.execute("SELECT n FROM jobs WHERE id = ?", (job.id,)).get
             write_blob(tx.conn, data_key(n), job.data)
-    if position is not None:
-        tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
-    return AddReport(added, duplicates)
 
 
-def _rows(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[tuple[Any, ...]]:
-    places: dict[tuple[str, str, int], tuple[int, int]] = {}
-    rows = []
-    for job_id, jobtype, data, due, created, priority, domain, options, retry_after, _, repeat, _, _ in jobs:
-        place = places.get((jobtype, domain, priority))
-        if place is None:
-            number = tx.catalog.make_type(jobtype)
-            place = (number, tx.catalog.make_lane(number, domain, priority))
-            places[jobtype, domain, priority] = place
-        size_bytes = len(data)
-        rows.append(
-            (
-                job_id,
-                *place,
-                WAITING if due <= now_ms else DEFERRED,
-                due,
-                created,
-                size_bytes,
-                data if size_bytes <= INLINE_BYTES else None,
-                options or None,
-                retry_after,
-                repeat or None,
-            )
-        )
-    return rows
-
-
-def _those_added(
-    tx: Tx, newest: int, jobs: Sequence[NewJob], rows: list[tuple[Any, ...]]
-) -> tuple[list[NewJob], list[tuple[Any, ...]]]:
-    """Of a batch with duplicates, what was inserted: rows get numbers above all that were there before."""
-    inserted = {job_id for (job_id,) in tx.conn.execute("SELECT id FROM jobs WHERE n > ?", (newest,))}
-    kept_jobs, kept_rows = [], []
-    for job, row in zip(jobs, rows, strict=True):
-        if job.id in inserted:
-            inserted.remove(job.id)  # a second one with this id in the batch is a duplicate
-            kept_jobs.append(job)
-            kept_rows.append(row)
-    return kept_jobs, kept_rows
-
-
-def _count(tx: Tx, rows: list[tuple[Any, ...]]) -> None:
-    for (lane, state), count in Counter([(row[2], row[3]) for row in rows]).items():
-        put_in_queue(tx, lane, state, count, stored=count)
-    sizes: Counter[int] = Counter()
-    for row in rows:
-        sizes[row[1]] += row[6]
-    for number, size_bytes in sizes.items():
-        tx.tally.size(number, size_bytes)
-
-
-def _give_seq(tx: Tx, job: NewJob) -> None:
-    number = tx.catalog.make_type(job.jobtype)
-    seq = tx.conn.execute("UPDATE types SET head = head + 1 WHERE type = ? RETURNING head", (number,)).get
-    tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job.id))
+def _give_seqs(tx: Tx, jobs: Sequence[NewJob]) -> None:
+    for job in jobs:
+        if job.indexed:
+            number = tx.catalog.make_type(job.jobtype)
+            seq = tx.conn.execute("UPDATE types SET head = head + 1 WHERE type = ? RETURNING head", (number,)).get
+            tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job.id))
 
 
 def create_job(tx: Tx, job: NewJob, now_ms: int) -> CreateReport:

@@ -1,4 +1,5 @@
-"""The integers that stand for jobtypes and lanes, remembered so that a batch looks each up once at most.
+"""What the writer remembers of the file: the integers of jobtypes and lanes, so that a batch looks each up once at
+most, and the time buckets that it wrote last.
 
 Another process can add a lane or remove an empty one at any time. So what is remembered is thrown away
 whenever `PRAGMA data_version` says that another connection has changed the file, and whenever a transaction
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from store.names import PRIORITIES, tenant_of
+from store.sqlite.buckets import Buckets
 
 
 class Lane(NamedTuple):
@@ -25,8 +27,11 @@ class Catalog:
         self._types: dict[str, int] = {}
         self._lanes: dict[tuple[int, str, int], int] = {}
         self._lanes_of: dict[int, tuple[tuple[Lane, ...], ...]] = {}
+        self.buckets = Buckets()
 
     def clear(self) -> None:
+        """Forget everything."""
+        self.buckets.clear()
         self._types.clear()
         self._lanes.clear()
         self._lanes_of.clear()

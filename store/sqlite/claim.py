@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from store.sqlite.bulk import numbers
 from store.sqlite.catalog import Lane
 from store.sqlite.rates import Rates
 from store.sqlite.rows import data_key, read_blob
@@ -15,7 +16,8 @@ from store.sqlite.writer import Tx
 from store.values.jobs import Job
 
 _COLUMNS: Final = (
-    "due, id, n, state, data_bytes, data, token, attempts, created, retry_after, options, seq, repeat, uniq, parent"
+    "due, id, n, state, data_bytes, data, token + 1, attempts + 1, created,"
+    " retry_after, options, seq, repeat, uniq, parent"
 )
 QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
 _INDEXED: Final = (
@@ -24,7 +26,7 @@ _INDEXED: Final = (
 )
 LOCK: Final = (
     "UPDATE jobs SET state = 2, lock = ?, lease = ?, claimed = ?, token = token + 1, attempts = attempts + 1"
-    " WHERE n = ?"
+    " WHERE n IN (SELECT value FROM carray(?))"
 )
 
 
@@ -58,7 +60,8 @@ def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
     else:
         taken = _by_seq(tx, number, groups, rates, processed, claim)
     rates.write(tx)
-    return [job for lane, rows in taken for job in _lock(tx, lane, rows, claim)]
+    _lock(tx, [row for _, rows in taken for row in rows], claim)
+    return [job for lane, rows in taken for job in _delivered(tx, lane, rows, claim)]
 
 
 class _Room:
@@ -137,43 +140,35 @@ def _by_seq(
     return taken
 
 
-def _lock(tx: Tx, lane: Lane, rows: list[Row], claim: Claim) -> Iterator[Job]:
-    """Lock jobs of one lane, and count them as running."""
-    _, _, owner, lease_ms, now_ms, _, _ = claim
-    updates = []
-    waiting = 0
+def _lock(tx: Tx, rows: list[Row], claim: Claim) -> None:
+    """Lock jobs of any lanes. Those with a lease of their own length are a group for each length."""
+    if any(row[9] for row in rows):
+        leases = {row[9] or claim.lease_ms for row in rows}
+        groups = [(lease, [row[2] for row in rows if (row[9] or claim.lease_ms) == lease]) for lease in leases]
+    else:
+        groups = [(claim.lease_ms, [row[2] for row in rows])]
+    for lease_ms, chosen in groups:
+        if chosen:
+            tx.conn.execute(LOCK, (claim.owner, claim.now_ms + lease_ms, claim.now_ms, numbers(chosen)))
+
+
+def _delivered(tx: Tx, lane: Lane, rows: list[Row], claim: Claim) -> list[Job]:
+    """The jobs of one lane that were locked, counted as running."""
+    waiting = [row[3] for row in rows].count(WAITING)
+    tx.tally.lane(lane.lane, waiting=-waiting, deferred=waiting - len(rows), running=len(rows))
+    jobtype, _, owner, usual_ms, now_ms, _, _ = claim
+    _, domain, priority = lane
+    # `tuple.__new__` is what `Job` itself calls: nothing in the store is made as often.
+    make: Final = tuple.__new__
     jobs = []
     for row in rows:
-        due, job_id, n, state, data_bytes, data, token, attempts, created, retry_after, options, *rest = row
-        seq, repeat, unique, parent = rest
-        lease = now_ms + (retry_after or lease_ms)
-        if data_bytes > INLINE_BYTES:
+        due, job_id, n, _, size, data, token, attempts, created, own_ms, options, seq, repeat, unique, parent = row
+        if size > INLINE_BYTES:
             data = read_blob(tx.conn, data_key(n))
-        waiting += state == WAITING
-        updates.append((owner, lease, now_ms, n))
-        jobs.append(
-            Job._make(
-                (
-                    job_id,
-                    claim.jobtype,
-                    data,
-                    lease,
-                    owner,
-                    token + 1,
-                    attempts + 1,
-                    lane.priority,
-                    due,
-                    created,
-                    lane.domain,
-                    options or "",
-                    retry_after,
-                    seq,
-                    repeat or "",
-                    unique or "",
-                    parent or "",
-                )
-            )
-        )
-    tx.conn.executemany(LOCK, updates)
-    tx.tally.lane(lane.lane, waiting=-waiting, deferred=waiting - len(rows), running=len(rows))
-    return iter(jobs)
+        lease = now_ms + (own_ms or usual_ms)
+        values = (
+            job_id, jobtype, data, lease, owner, token, attempts, priority, due, created, domain,
+            options or "", own_ms, seq, repeat or "", unique or "", parent or "",
+        )  # fmt: skip
+        jobs.append(make(Job, values))
+    return jobs

@@ -4,6 +4,8 @@ import apsw
 
 from store.errors import NotFound
 from store.names import FORGOTTEN_AFTER_MS
+from store.sqlite.connection import fetch
+from store.sqlite.importnote import refuse_half_a_store
 from store.sqlite.writer import Tx
 from store.values.records import Daemon
 
@@ -12,6 +14,7 @@ _COLUMNS = "sysid, reserved, until, info, paused"
 
 
 def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
+    refuse_half_a_store(tx.conn)
     tx.conn.execute("DELETE FROM daemons WHERE until < ?", (now_ms - FORGOTTEN_AFTER_MS,))
     sql = "INSERT INTO daemons (sysid, reserved, until, info) VALUES ('', ?, ?, ?)"
     tx.conn.execute(sql, (now_ms, now_ms + lease_ms, info))
@@ -33,6 +36,24 @@ def renew_sysid(tx: Tx, sysid: str, info: str, lease_ms: int, now_ms: int) -> Da
 
 def release_sysid(tx: Tx, sysid: str) -> None:
     tx.conn.execute("DELETE FROM daemons WHERE sysid = ?", (sysid,))
+
+
+def forget_daemons(tx: Tx, skip: int) -> int:
+    forgotten = fetch(tx.conn, "DELETE FROM daemons RETURNING number")
+    raise_sysids(tx, last_sysid(tx.conn) + skip)
+    return len(forgotten)
+
+
+def last_sysid(conn: apsw.Connection) -> int:
+    """The number of the last sysid given, which SQLite keeps for AUTOINCREMENT; 0 if there was none."""
+    return conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'daemons'").get or 0
+
+
+def raise_sysids(tx: Tx, number: int) -> None:
+    """Give only sysids above this one from now on."""
+    if number > last_sysid(tx.conn):
+        tx.conn.execute("DELETE FROM sqlite_sequence WHERE name = 'daemons'")
+        tx.conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('daemons', ?)", (number,))
 
 
 def list_daemons(conn: apsw.Connection, now_ms: int) -> list[Daemon]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import apsw
 
 from store.errors import Conflict, NotFound
+from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.endings import COLUMNS, Row, cancelled, end_jobs
 from store.sqlite.moves import (
     change_payload,
@@ -18,7 +19,6 @@ from store.sqlite.moves import (
 )
 from store.sqlite.rows import disposition
 from store.sqlite.schema import State
-from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import Code, IndexState, JobState, state_of
 

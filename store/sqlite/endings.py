@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.moves import leave, put_in_queue
 from store.sqlite.rows import result_key, write_blob
 from store.sqlite.schema import INLINE_BYTES, State
-from store.sqlite.tally import CODE_NUMBER
 from store.sqlite.writer import Tx
 from store.values.jobs import Code, Outcome
 

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from store.errors import InvalidValue
+from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.connection import fetch
 from store.sqlite.rows import RECORD, disposition, record_from_row
-from store.sqlite.tally import CODE_NUMBER
 from store.values.jobs import FINAL_CODES, Code, JobFilter, JobPage, JobRecord, JobState, state_of
 
 _END_OF_TIME: Final = 1 << 62

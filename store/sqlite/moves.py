@@ -59,9 +59,8 @@ def change_priority(tx: Tx, n: int, priority: int) -> None:
 
 def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:
     """Forget the kept result of a job that is to run again."""
-    if result_bytes:
-        tx.conn.execute("UPDATE jobs SET result = NULL, result_bytes = 0 WHERE n = ?", (n,))
-        tx.tally.size(number, -result_bytes)
+    tx.conn.execute("UPDATE jobs SET result = NULL, result_bytes = 0 WHERE n = ?", (n,))  # it may be one of 0 bytes
+    tx.tally.size(number, -result_bytes)
     if result_bytes > INLINE_BYTES:
         tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(n),))
 

@@ -4,11 +4,11 @@ The condition is checked with one query for the whole batch, inside the write tr
 by row number.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from store.sqlite.bulk import job_ids, numbers
 from store.sqlite.endings import (
     COLUMNS,
     Ending,
@@ -19,20 +19,31 @@ from store.sqlite.endings import (
     held_children,
     queue_again,
 )
+from store.sqlite.lone import archive_lone
 from store.sqlite.moves import change_payload, leave, put_in_queue, queued_state
-from store.sqlite.schema import State
+from store.sqlite.schema import INLINE_BYTES, State
 from store.sqlite.writer import Tx
 from store.values.jobs import Archive, Code, Lease, Rearm, Release, ReleaseReport, RenewReport, Retry
 
-OWNED: Final = (
-    f"SELECT {COLUMNS} FROM json_each(?) AS e CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
+HELD: Final = (
+    "SELECT j.token, j.parent IS NULL AND j.pending = 0 AND j.code IS NULL, j.n, j.type, j.lane, j.due"
+    " FROM carray(?) AS e LEFT JOIN jobs j ON j.id = e.value AND j.state = 2 AND j.lock = ?"
 )
+"""One row per id, in their order, all NULL where the owner has no such delivery. The second column says that the job
+has no relatives and never ended before."""
+
+_OWNED: Final = (
+    f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
+)
+_RENEW: Final = "UPDATE jobs SET lease = ? WHERE n IN (SELECT value FROM carray(?))"
 
 
 def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, Row]:
     """The current deliveries among those named, by id."""
+    if not leases:
+        return {}
     tokens = {lease.id: lease.token for lease in leases}
-    found = [Row._make(row) for row in tx.conn.execute(OWNED, (json.dumps(list(tokens)), owner))]
+    found = [Row._make(row) for row in tx.conn.execute(_OWNED, (job_ids(list(tokens)), owner))]
     return {row.id: row for row in found if tokens[row.id] == row.token}
 
 
@@ -40,22 +51,44 @@ def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_
     owned = _owned(tx, owner, leases)
     fixed = tuple(row.id for row in owned.values() if row.retry_after_ms is not None)
     renewed = [row.n for row in owned.values() if row.retry_after_ms is None]
-    tx.conn.executemany("UPDATE jobs SET lease = ? WHERE n = ?", [(now_ms + lease_ms, n) for n in renewed])
+    if renewed:
+        tx.conn.execute(_RENEW, (now_ms + lease_ms, numbers(renewed)))
     stale = tuple(lease.id for lease in leases if lease.id not in owned)
     return RenewReport(len(renewed), fixed, stale)
 
 
 def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -> ReleaseReport:
-    owned = _owned(tx, owner, releases)
+    """Most deliveries end for good, with a small result, and concern no other job: those go in bulk. The rest, few
+    as a rule, goes row by row."""
+    if not releases:
+        return ReleaseReport(0, (), ())
+    held = tx.conn.execute(HELD, (job_ids([release[0] for release in releases]), owner)).fetchall()
+    rows: list[tuple[Any, ...]] = []
+    lone: list[Archive] = []
+    others: list[Release] = []
+    stale: list[str] = []
+    for release, row in zip(releases, held, strict=True):
+        if row[0] != release[1]:
+            stale.append(release.id)
+        elif row[1] and type(release) is Archive and len(release[2].result or b"") <= INLINE_BYTES:
+            rows.append(row[2:])
+            lone.append(release)
+        else:
+            others.append(release)
+    archive_lone(tx, rows, lone, now_ms)
+    paused = _release_each(tx, _owned(tx, owner, others), others, now_ms)
+    return ReleaseReport(len(releases) - len(stale), tuple(stale), paused)
+
+
+def _release_each(tx: Tx, owned: dict[str, Row], releases: list[Release], now_ms: int) -> tuple[str, ...]:
+    """Answers the parents that were paused."""
     archived: list[Ending] = []
     blocked: list[Ending] = []
     queued: list[Ending] = []
     places: list[Place] = []
     given_back: list[Row] = []
     for release in releases:
-        row = owned.get(release.id)
-        if row is None:
-            continue
+        row = owned[release.id]
         if isinstance(release, Archive):
             waits_for_children = row.pending and release.outcome.code == Code.OK
             (blocked if waits_for_children else archived).append(Ending(row, release.outcome))
@@ -74,11 +107,7 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     for ending in blocked:
         _block_parent(tx, ending, now_ms)
     end_jobs(tx, archived, now_ms)
-    return ReleaseReport(
-        applied=len(owned),
-        stale=tuple([release.id for release in releases if release.id not in owned]),
-        paused=tuple([ending.row.id for ending in blocked]),
-    )
+    return tuple([ending.row.id for ending in blocked])
 
 
 def _run_again(tx: Tx, endings: list[Ending], places: list[Place], now_ms: int) -> None:

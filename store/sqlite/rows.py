@@ -5,8 +5,8 @@ from typing import Any, Final
 import apsw
 
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from store.sqlite.buckets import CODES
 from store.sqlite.schema import INLINE_BYTES, State
-from store.sqlite.tally import CODES
 from store.values.jobs import Job, JobRecord, Outcome, state_of
 
 RECORD: Final = """

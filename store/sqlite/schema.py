@@ -17,6 +17,7 @@ end,
   short row and not the payload.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -184,15 +185,19 @@ CREATE INDEX once_by_age ON once (expires);
 MIGRATIONS: Final = (_FIRST,)
 
 
-def migrate(conn: apsw.Connection, path: str) -> None:
+def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:
     """Bring a file to the newest schema. Ensures: on return it has exactly MIGRATIONS; safe against a second
     process that does the same, because the number is read again inside the transaction that holds the
-    lock."""
-    if _version(conn, path) == len(MIGRATIONS):
+    lock. keep_copy is called with the schema of an older file, while nobody can write to it and before anything is
+    changed; when it raises, nothing is."""
+    if _usable_version(conn, path) == len(MIGRATIONS):
         return
     conn.execute("BEGIN IMMEDIATE")
     try:
-        for number, script in enumerate(MIGRATIONS[_version(conn, path) :], _version(conn, path) + 1):
+        version = _usable_version(conn, path)
+        if 0 < version < len(MIGRATIONS):
+            keep_copy(version)
+        for number, script in enumerate(MIGRATIONS[version:], version + 1):
             conn.execute(script)
             conn.execute(f"PRAGMA user_version = {number}")
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -202,15 +207,21 @@ def migrate(conn: apsw.Connection, path: str) -> None:
         raise
 
 
-def _version(conn: apsw.Connection, path: str) -> int:
+def read_version(conn: apsw.Connection, path: str) -> int:
+    """How many migrations the file has had, be it more than this code knows. Raises UnsupportedStore."""
     version = int(conn.execute("PRAGMA user_version").get)
     owner = int(conn.execute("PRAGMA application_id").get)
     tables = int(conn.execute("SELECT count(*) FROM sqlite_schema").get)
     if owner != APPLICATION_ID and (owner or version or tables):
         raise UnsupportedStore(f"{path} is a database of another program; name a file of its own for the store")
+    return version
+
+
+def _usable_version(conn: apsw.Connection, path: str) -> int:
+    version = read_version(conn, path)
     if version > len(MIGRATIONS):
         raise SchemaTooNew(
-            f"{path} has schema {version} and this version knows {len(MIGRATIONS)}: "
-            "run the newer version of Functory, or restore a backup made before it"
+            f"{path} has schema {version} and this version of Functory knows {len(MIGRATIONS)}: run the newer version,"
+            f" or go back to the copy that it kept, {path}.schema-{len(MIGRATIONS)} or so (docs/backup.md)"
         )
     return version

@@ -6,6 +6,7 @@ from typing import Final
 
 import apsw
 
+from store.names import FORGOTTEN_AFTER_MS
 from store.sqlite.connection import fetch
 from store.sqlite.writer import Tx
 from store.values.histogram import Histogram
@@ -118,7 +119,7 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         ("failures", "last < ?", "type, fingerprint", (now_ms - FAILURES_KEPT_MS,)),
         ("audit", "at < ?", "n", (audit_before_ms,)),
         ("once", "expires <= ?", "tenant, key", (now_ms,)),
-        ("daemons", "until <= ?", "number", (now_ms,)),
+        ("daemons", "until < ?", "number", (now_ms - FORGOTTEN_AFTER_MS,)),
     ]
     for table, condition, key, values in in_turn:
         found = f"SELECT {key} FROM {table} WHERE {condition} LIMIT ?"
@@ -126,4 +127,6 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         changes = tx.conn.total_changes()
         tx.conn.execute(sql, (*values, limit - removed))
         removed += tx.conn.total_changes() - changes
+    if removed:
+        tx.catalog.clear()  # a bucket that is remembered may be among them
     return removed

@@ -5,17 +5,14 @@ the price of one row per lane and type in the transaction, not one per job.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
+from operator import add
 from typing import Final
 
 import apsw
 
-from store.values.histogram import Histogram
+from store.sqlite.buckets import CODE_NUMBER, CODES, Buckets, Runs
 from store.values.jobs import Code, Outcome
-from store.values.scoreboard import RESOLUTIONS
-
-CODES: Final = (Code.OK, Code.FAILED, Code.RETRY, Code.ERROR, Code.ABANDONED, Code.CANCELLED)
-"""In the order of the columns, and their numbers in `jobs.code`."""
-CODE_NUMBER: Final = {code: number for number, code in enumerate(CODES)}
 
 MAX_FAILURE_GROUPS: Final = 1000
 OTHER_FAILURES: Final = "other"
@@ -24,31 +21,13 @@ _BLOCKED: Final = len(CODES)
 _BYTES: Final = _BLOCKED + 1
 
 
-class _Runs:
-    """What ended of one type in one minute."""
-
-    __slots__ = ("codes", "duration", "runner_us", "wait")
-
-    def __init__(self) -> None:
-        self.codes = [0] * len(CODES)
-        self.runner_us = 0
-        self.duration = Histogram()
-        self.wait = Histogram()
-
-    def add(self, other: "_Runs") -> None:
-        self.codes = [a + b for a, b in zip(self.codes, other.codes, strict=True)]
-        self.runner_us += other.runner_us
-        self.duration.merge(other.duration)
-        self.wait.merge(other.wait)
-
-
 class Tally:
     """Lane counts are [waiting, deferred, running, stored]; type counts are the codes, blocked, bytes."""
 
     def __init__(self) -> None:
         self.lanes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
         self.types: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (_BYTES + 1))
-        self.runs: defaultdict[tuple[int, int], _Runs] = defaultdict(_Runs)
+        self.runs: defaultdict[tuple[int, int], Runs] = defaultdict(Runs)
         self.failures: dict[tuple[int, str], tuple[int, str, int, int, str]] = {}
 
     def lane(self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0) -> None:
@@ -69,7 +48,7 @@ class Tally:
         self.types[number][index] += count
         self.runs[number, now_ms].codes[index] += count
 
-    def ran(self, number: int, durations_us: list[int], waits_us: list[int], now_ms: int) -> None:
+    def ran(self, number: int, durations_us: Sequence[int], waits_us: Sequence[int], now_ms: int) -> None:
         if not durations_us:
             return
         runs = self.runs[number, now_ms]
@@ -84,20 +63,23 @@ class Tally:
         self.failures[key] = (count + 1, outcome.message, first, now_ms, job_id)
 
     def absorb(self, other: "Tally") -> None:
-        """Take over the counts of one operation of the transaction."""
-        for lane, counts in other.lanes.items():
-            self.lanes[lane] = [a + b for a, b in zip(self.lanes[lane], counts, strict=True)]
-        for number, counts in other.types.items():
-            self.types[number] = [a + b for a, b in zip(self.types[number], counts, strict=True)]
+        """Take over the counts of one operation of the transaction, and the lists that hold them."""
+        for mine, its in ((self.lanes, other.lanes), (self.types, other.types)):
+            for number, counts in its.items():
+                before = mine.get(number)
+                mine[number] = counts if before is None else list(map(add, before, counts))
         for when, runs in other.runs.items():
-            self.runs[when].add(runs)
+            if when in self.runs:
+                self.runs[when].add(runs)
+            else:
+                self.runs[when] = runs
         for key, group in other.failures.items():
             older = self.failures.get(key)
             if older is not None:
                 group = (older[0] + group[0], group[1], older[2], *group[3:])  # noqa: PLW2901 - the merged group
             self.failures[key] = group
 
-    def write(self, conn: apsw.Connection) -> bool:
+    def write(self, conn: apsw.Connection, buckets: Buckets) -> bool:
         """Write all counts. Answers whether lanes were removed because their last job is gone."""
         conn.executemany(
             "UPDATE lanes SET waiting = waiting + ?, deferred = deferred + ?, running = running + ?,"
@@ -110,35 +92,13 @@ class Tally:
             " size_bytes = size_bytes + ? WHERE type = ?",
             [(*counts, number) for number, counts in self.types.items() if any(counts)],
         )
-        self._write_buckets(conn)
+        buckets.add(conn, self.runs)
         for (number, fingerprint), group in self.failures.items():
             _write_failures(conn, number, fingerprint, group)
         emptied = [(lane,) for lane, counts in self.lanes.items() if counts[3] < 0]
         changes = conn.total_changes()
         conn.executemany("DELETE FROM lanes WHERE lane = ? AND stored = 0", emptied)
         return conn.total_changes() != changes
-
-    def _write_buckets(self, conn: apsw.Connection) -> None:
-        buckets: defaultdict[tuple[int, int, int], _Runs] = defaultdict(_Runs)
-        for (number, now_ms), runs in self.runs.items():
-            for width in RESOLUTIONS:
-                buckets[width, now_ms - now_ms % width, number].add(runs)
-        for key, runs in buckets.items():
-            old = conn.execute(
-                "SELECT runner, duration, wait, ok, failed, retry, error, abandoned, cancelled FROM buckets"
-                " WHERE width = ? AND start = ? AND type = ?",
-                key,
-            ).get
-            if old is not None:
-                runs.runner_us += old[0]
-                runs.duration.merge(Histogram.decode(old[1]))
-                runs.wait.merge(Histogram.decode(old[2]))
-                runs.codes = [a + b for a, b in zip(runs.codes, old[3:], strict=True)]
-            conn.execute(
-                "INSERT OR REPLACE INTO buckets (width, start, type, runner, duration, wait, ok, failed,"
-                " retry, error, abandoned, cancelled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*key, runs.runner_us, runs.duration.encode(), runs.wait.encode(), *runs.codes),
-            )
 
 
 def _write_failures(

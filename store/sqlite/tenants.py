@@ -11,8 +11,8 @@ from store.sqlite.moves import delete_rows
 from store.sqlite.writer import Tx
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
 
-_TENANT = "name, created, weight, limits, suspended, deleting"
-_KEY = "key_id, tenant, hash, scopes, created, expires, label"
+TENANT = "name, created, weight, limits, suspended, deleting"
+KEY = "key_id, tenant, hash, scopes, created, expires, label"
 
 
 def create_tenant(tx: Tx, tenant: Tenant) -> None:
@@ -22,26 +22,26 @@ def create_tenant(tx: Tx, tenant: Tenant) -> None:
 
 
 def get_tenant(conn: apsw.Connection, name: str) -> Tenant | None:
-    row = conn.execute(f"SELECT {_TENANT} FROM tenants WHERE name = ?", (name,)).get
-    return None if row is None else _tenant(row)
+    row = conn.execute(f"SELECT {TENANT} FROM tenants WHERE name = ?", (name,)).get
+    return None if row is None else tenant_from(row)
 
 
 def list_tenants(conn: apsw.Connection) -> list[Tenant]:
-    return [_tenant(row) for row in conn.execute(f"SELECT {_TENANT} FROM tenants ORDER BY name")]
+    return [tenant_from(row) for row in conn.execute(f"SELECT {TENANT} FROM tenants ORDER BY name")]
 
 
 def update_tenant(tx: Tx, name: str, weight: int | None, limits: str | None, suspended: bool | None) -> Tenant:
     row = tx.conn.execute(
         "UPDATE tenants SET weight = coalesce(?, weight), limits = coalesce(?, limits),"
-        f" suspended = coalesce(?, suspended) OR deleting WHERE name = ? RETURNING {_TENANT}",
+        f" suspended = coalesce(?, suspended) OR deleting WHERE name = ? RETURNING {TENANT}",
         (weight, limits, suspended, name),
     ).get
     if row is None:
         raise NotFound(f"there is no tenant {name}")
-    return _tenant(row)
+    return tenant_from(row)
 
 
-def _tenant(row: tuple[Any, ...]) -> Tenant:
+def tenant_from(row: tuple[Any, ...]) -> Tenant:
     return Tenant._make((*row[:4], bool(row[4]), bool(row[5])))
 
 
@@ -97,21 +97,21 @@ def add_key(tx: Tx, key: ApiKey) -> None:
 
 
 def get_key(conn: apsw.Connection, key_id: str) -> ApiKey | None:
-    row = conn.execute(f"SELECT {_KEY} FROM keys WHERE key_id = ?", (key_id,)).get
-    return None if row is None else _key(row)
+    row = conn.execute(f"SELECT {KEY} FROM keys WHERE key_id = ?", (key_id,)).get
+    return None if row is None else key_from(row)
 
 
 def list_keys(conn: apsw.Connection, tenant: str) -> list[ApiKey]:
-    sql = f"SELECT {_KEY} FROM keys WHERE tenant = ? ORDER BY created, key_id"
-    return [_key(row) for row in conn.execute(sql, (tenant,))]
+    sql = f"SELECT {KEY} FROM keys WHERE tenant = ? ORDER BY created, key_id"
+    return [key_from(row) for row in conn.execute(sql, (tenant,))]
 
 
 def set_key_expiry(tx: Tx, tenant: str, key_id: str, expires_ms: int | None) -> ApiKey:
-    sql = f"UPDATE keys SET expires = ? WHERE key_id = ? AND tenant = ? RETURNING {_KEY}"
+    sql = f"UPDATE keys SET expires = ? WHERE key_id = ? AND tenant = ? RETURNING {KEY}"
     row = tx.conn.execute(sql, (expires_ms, key_id, tenant)).get
     if row is None:
         raise NotFound(f"there is no key {key_id} of that tenant")
-    return _key(row)
+    return key_from(row)
 
 
 def delete_key(tx: Tx, tenant: str, key_id: str) -> bool:
@@ -119,7 +119,7 @@ def delete_key(tx: Tx, tenant: str, key_id: str) -> bool:
     return tx.conn.execute(sql, (key_id, tenant)).get is not None
 
 
-def _key(row: tuple[Any, ...]) -> ApiKey:
+def key_from(row: tuple[Any, ...]) -> ApiKey:
     return ApiKey._make((*row[:3], tuple(json.loads(row[3])), *row[4:]))
 
 

@@ -1,6 +1,6 @@
 """The one writing connection, on a thread of its own, with group commit.
 
-The thread takes all operations that are queued, runs each in a savepoint of one transaction, commits once,
+The thread takes all operations that wait (line.py), runs each in a savepoint of one transaction, commits once,
 and only then tells the callers: many small writes share one sync, and nobody hears of a write that is not
 durable. An operation that fails undoes its own savepoint and nobody else's; a failed commit fails all of
 them. Never runs two transactions at once, never leaves one open between groups.
@@ -8,7 +8,6 @@ them. Never runs two transactions at once, never leaves one open between groups.
 
 import asyncio
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -18,14 +17,18 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from store.errors import StoreClosed
+from store.sqlite.care import keep_copy
 from store.sqlite.catalog import Catalog
 from store.sqlite.connection import as_store_error, check_library, connect_writer
+from store.sqlite.line import Line
 from store.sqlite.schema import migrate
 from store.sqlite.tally import Tally
 
 MAX_GROUP: Final = 256
 MAX_GROUP_S: Final = 0.02
 """A group takes no further operation after this long, so that no caller waits for an endless one."""
+MAX_BULK_GROUP_S: Final = 0.004
+"""And after this long none that may take long itself: it would keep all others of the group from their answer."""
 
 T = TypeVar("T")
 
@@ -44,6 +47,10 @@ class _Operation(NamedTuple):
     future: "asyncio.Future[Any]"
 
 
+class _Stop:
+    """Behind the last operation: the thread is to end."""
+
+
 class _Ended(NamedTuple):
     future: "asyncio.Future[Any]"
     result: Any
@@ -55,7 +62,7 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: queue.SimpleQueue[_Operation | None] = queue.SimpleQueue()
+        self._line: Line[_Operation | _Stop] = Line()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -70,18 +77,19 @@ class Writer:
         """Finish what was accepted, close the file, end the thread. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._queue.put(None)
+            self._line.put(_Stop(), bulk=True)
             await asyncio.to_thread(thread.join)
 
-    async def call(self, work: Callable[[Tx], T]) -> T:
-        """Run work in a write transaction; return its result when that is committed.
+    async def call(self, work: Callable[[Tx], T], *, bulk: bool = False) -> T:
+        """Run work in a write transaction; return its result when that is committed. bulk: it may take long, and lets
+        others pass.
 
         A caller that is cancelled stops waiting; the operation is committed, or fails, without it.
         """
         if self._thread is None or self._loop is None:
             raise StoreClosed(f"the store {self._path} is not open")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Operation(work, future))
+        self._line.put(_Operation(work, future), bulk=bulk)
         return await future
 
     def _open(self) -> apsw.Connection:
@@ -91,7 +99,7 @@ class Writer:
         except apsw.Error as error:
             raise as_store_error(error, self._path) from error
         try:
-            migrate(conn, str(self._path))
+            migrate(conn, str(self._path), lambda version: keep_copy(self._path, version))
         except apsw.Error as error:
             conn.close()
             raise as_store_error(error, self._path) from error
@@ -102,36 +110,35 @@ class Writer:
 
     def _run(self, conn: apsw.Connection) -> None:
         catalog = Catalog(conn)
-        stopping = False
-        while not stopping:
-            first = self._queue.get()
-            if first is None:
-                break
-            ended, stopping = self._run_group(conn, catalog, first)
+        first = self._line.take()
+        while isinstance(first, _Operation):
+            ended, stop = self._run_group(conn, catalog, first)
             self._tell(ended)
+            first = stop or self._line.take()
         conn.close()
 
-    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
+    def _run_group(
+        self, conn: apsw.Connection, catalog: Catalog, first: _Operation
+    ) -> tuple[list[_Ended], "_Stop | None"]:
         """One transaction. Ensures: afterwards none is open, and every operation taken has an end."""
         taken = [first]
         ended: list[_Ended] = []
-        stopping = False
+        stop: _Stop | None = None
         try:
             conn.execute("BEGIN IMMEDIATE")
             catalog.revalidate()
             counts = Tally()
-            deadline = time.monotonic() + MAX_GROUP_S
-            following: _Operation | None = first
-            while following is not None:
+            began_s = time.monotonic()
+            ended.append(self._run_one(conn, catalog, counts, first))
+            while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
+                following = self._line.take_now(short_only=taken_s > MAX_BULK_GROUP_S)
+                if isinstance(following, _Stop):
+                    stop = following
+                if not isinstance(following, _Operation):
+                    break
+                taken.append(following)
                 ended.append(self._run_one(conn, catalog, counts, following))
-                following = None
-                if len(taken) < MAX_GROUP and time.monotonic() < deadline:
-                    with contextlib.suppress(queue.Empty):
-                        following = self._queue.get_nowait()
-                        stopping = following is None
-                if following is not None:
-                    taken.append(following)
-            if counts.write(conn):
+            if counts.write(conn, catalog.buckets):
                 catalog.clear()
             conn.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, every caller of the group must hear of it
@@ -141,7 +148,7 @@ class Writer:
                 with contextlib.suppress(apsw.Error):
                     conn.execute("ROLLBACK")
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
-        return ended, stopping
+        return ended, stop
 
     def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
         tally = Tally()

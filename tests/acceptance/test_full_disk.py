@@ -1,7 +1,6 @@
 """A data directory whose disk is full: refused with a clear error, nothing lost, and on again when there is room."""
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from functory.client import Client, ClientError
 from tests.support.daemon_process import daemon, make_key
 from tests.support.needs import missing
 from tests.support.polling import until
+from tests.support.small_disk import SmallDisk
 
 pytestmark = pytest.mark.slow
 
@@ -19,26 +19,21 @@ SETTINGS = {"journal_segment": "256KiB", "journal_min_free": "1MiB", "slots": "2
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of a few megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "functory-test", str(disk)]
-    mounted = subprocess.run(command, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        missing("the right to mount a tmpfs", f"run the tests as root ({mounted.stderr.strip()})")
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path / "disk", DISK_BYTES)
+    if trouble := disk.mount():
+        missing("the right to mount a tmpfs", f"run the tests as root ({trouble})")
     yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    disk.unmount()
 
 
-async def test_a_full_disk_is_said_and_survived(small_disk: Path) -> None:
-    ballast = small_disk / "ballast"
-    async with daemon(small_disk / "data", SETTINGS) as server:
+async def test_a_full_disk_is_said_and_survived(small_disk: SmallDisk) -> None:
+    async with daemon(small_disk.path / "data", SETTINGS) as server:
         key = await make_key(server, "acme")
         async with Client(server.url, key, "acme") as acme:
             await acme.put_handler("x", "python", "return payload[:20]")
             ids = (await acme.add_jobs("x", [f"before {n}" for n in range(200)])).ids or []
-            await asyncio.to_thread(fill, ballast)
+            await asyncio.to_thread(small_disk.fill)
             refused, more = await post_until_refused(acme)
             ids += more
             assert refused.status == 507
@@ -46,22 +41,11 @@ async def test_a_full_disk_is_said_and_survived(small_disk: Path) -> None:
             assert "disk" in str(refused)
             assert server.status is None
 
-            await asyncio.to_thread(ballast.unlink)
+            await asyncio.to_thread(small_disk.free)
             ids += await until(lambda: accepted(acme))
             jobs = [await acme.get_job(id_, wait_s=60) for id_ in ids]
             assert {job.code for job in jobs} == {"ok"}
         assert await server.stop() == 0
-
-
-def fill(path: Path) -> None:
-    """To the last byte."""
-    with path.open("wb", buffering=0) as file:
-        step = 1 << 16
-        while step:
-            try:
-                file.write(b"x" * step)
-            except OSError:
-                step //= 2
 
 
 async def post_until_refused(client: Client) -> tuple[ClientError, list[str]]:

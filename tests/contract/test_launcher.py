@@ -136,6 +136,21 @@ async def test_python_runs_as_if_it_had_been_executed(launcher: Launcher, tmp_pa
     assert (await child.wait()).status == 5
 
 
+async def test_a_python_program_may_prepare_before_it_has_an_environment(launcher: Launcher, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    source = """
+        import os, sys
+        def prepare():
+            os.write(4, repr((sys.argv[1:], sys.modules["__main__"].__file__ == __file__)).encode())
+            return lambda: os.write(4, repr((__name__, os.environ["COLOUR"])).encode())
+        if __name__ == "__main__":
+            prepare()()
+    """
+    await asyncio.to_thread(program.write_text, textwrap.dedent(source))
+    child = await launcher.launch(forked(program, "a", env={"COLOUR": "blue"}))
+    assert (await finish(child))[0] == b"(['a'], True)('__main__', 'blue')"
+
+
 async def test_an_uncaught_exception_is_log_text_and_status_1(launcher: Launcher, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     await asyncio.to_thread(program.write_text, "raise KeyError('lost')\n")

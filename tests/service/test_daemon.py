@@ -35,7 +35,7 @@ async def test_one_daemon_takes_in_and_another_runs(tmp_path: Path) -> None:
 
 async def test_no_metric_is_rendered_twice(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
-        text = render(RequestCounts(), daemon.gauges(), daemon.journal.stats(), [])
+        text = render(RequestCounts(), daemon.gauges(), daemon.journal.stats(), [], [], 0)
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
     assert "functory_journal_backlog_bytes" in names

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functory import ingest
 from functory.daemon import Daemon
 from store.base import Code
 from store.errors import InvalidValue, StoreUnavailable
@@ -43,6 +44,33 @@ async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatc
         records = [await ended(daemon, id_) for id_ in ids]
         assert "store" not in daemon.health().problems
     assert [record.job.attempts for record in records] == [1, 1, 1]
+
+
+async def test_a_store_that_is_back_is_noticed_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it was away: that is part of serving again within five."""
+    pauses: list[float] = []
+
+    class Hasty:
+        """asyncio without its patience."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+        async def sleep(self, seconds: float) -> None:
+            pauses.append(seconds)
+            await asyncio.sleep(0)
+
+    back = asyncio.Event()
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return None")
+        fail_until(daemon, monkeypatch, "add_jobs", back)
+        monkeypatch.setattr(ingest, "asyncio", Hasty())
+        (id_,) = await daemon.journal.write("acme-x", ["a"])
+        await until(lambda: _count(pauses[20:]))
+        back.set()
+        await ended(daemon, id_)
+    assert pauses[0] < pauses[1], "a short absence is over sooner"
+    assert max(pauses) <= 1
 
 
 async def test_outcomes_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,5 +111,5 @@ async def test_a_line_that_the_store_refuses_is_set_aside(tmp_path: Path, monkey
     assert good not in rejected
 
 
-async def _count(failures: list[int]) -> int:
+async def _count(failures: list[Any]) -> int:
     return len(failures)

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -145,18 +145,28 @@ class DaemonProcess:
             self._said.notify_all()
 
 
+def serve_command(data_dir: Path, settings: Mapping[str, str]) -> list[str]:
+    """`serve` with its flags: quick ones and no sandbox unless the settings say otherwise."""
+    given = {"data_dir": str(data_dir), "port": "0", **UNCONFINED, **QUICK, **settings}
+    return ["serve", *(part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value))]
+
+
 @asynccontextmanager
 async def daemon(
-    data_dir: Path, settings: Mapping[str, str] | None = None, **more: str
+    data_dir: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    **more: str,
 ) -> AsyncIterator[DaemonProcess]:
     """A daemon that listens. Settings are named as in `functory.toml`; quick ones and no sandbox are the defaults."""
-    given = {"data_dir": str(data_dir), "port": "0", **UNCONFINED, **QUICK, **(settings or {}), **more}
-    flags = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "functory", "serve", *flags,
+        *prefix, sys.executable, "-m", "functory", *serve_command(data_dir, {**(settings or {}), **more}),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env=clean_environ() | {"TMPDIR": str(data_dir.parent)},  # what a killed one leaves is removed with the test's
+        # What a killed one leaves is removed with the test's.
+        env=clean_environ() | {"TMPDIR": str(data_dir.parent)} | dict(environ or {}),
         cwd=data_dir.parent,
     )  # fmt: skip
     running = DaemonProcess(process, data_dir)

@@ -33,15 +33,26 @@ class _Stat(NamedTuple):
 
 def descendants(pid: int) -> set[Process]:
     """Everything that it started, and what that started."""
+    return {stat.process for stat in _below(pid)}
+
+
+def leaves(pid: int) -> set[Process]:
+    """Those of its descendants that have started nothing themselves."""
+    found = _below(pid)
+    parents = {stat.parent for stat in found}
+    return {stat.process for stat in found if stat.process.pid not in parents}
+
+
+def _below(pid: int) -> set[_Stat]:
     everyone = [
         stat for entry in Path("/proc").iterdir() if entry.name.isdecimal() and (stat := _stat(int(entry.name)))
     ]
-    found: set[Process] = set()
+    found: set[_Stat] = set()
     parents = {pid}
     while parents:
-        children = {stat.process for stat in everyone if stat.parent in parents} - found
+        children = {stat for stat in everyone if stat.parent in parents} - found
         found |= children
-        parents = {child.pid for child in children}
+        parents = {child.process.pid for child in children}
     return found
 
 

@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import Callable
 
-from functory.jobattributes import to_new_jobs
+from functory.jobattributes import PLAIN, JobOptions, to_attributes, to_new_jobs
 from functory.seams import Health
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
@@ -30,7 +30,10 @@ class LineIntake:
         self.flushes = 0
         self.gate: asyncio.Event | None = None
 
-    async def flush(self) -> None:
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        return await self._journal.write(jobtype, lines, to_attributes(options))
+
+    async def flush(self, tenant: str = "") -> None:
         self.flushes += 1
         if self.gate is not None:
             await self.gate.wait()

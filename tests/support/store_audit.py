@@ -24,7 +24,16 @@ async def read_all(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecor
 
 
 async def check_counters(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
-    """Counters, waiting types and usage are what a count of the jobs gives. Answers the jobs."""
+    """Counters, waiting types and usage are what a count of the jobs, which left no logs, gives. Answers the jobs."""
+    jobs = await check_states(store, tenant, now_ms)
+    usage = await store.get_usage(tenant)
+    sizes = sum(record.data_bytes + record.result_bytes for record in jobs.values())
+    assert (usage.jobs, usage.size_bytes) == (len(jobs), sizes)
+    return jobs
+
+
+async def check_states(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
+    """Counters and waiting types are what a count of the jobs gives. Answers the jobs."""
     jobs = await read_all(store, tenant, now_ms)
     states = Counter((record.job.jobtype, record.state) for record in jobs.values())
     for row in await store.get_counters(tenant, now_ms=now_ms):
@@ -36,7 +45,4 @@ async def check_counters(store: Store, tenant: str, now_ms: int) -> dict[str, Jo
     for (jobtype, state), count in states.items():
         if state == JobState.WAITING:
             assert listed[jobtype] == count
-    usage = await store.get_usage(tenant)
-    sizes = sum(record.data_bytes + record.result_bytes for record in jobs.values())
-    assert (usage.jobs, usage.size_bytes) == (len(jobs), sizes)
     return jobs

@@ -10,6 +10,7 @@ from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
 from functory.web.edge import Params
 from functory.web.endpoint import NOBODY, Web, check_type_name
+from functory.web.forwarded import client_of
 from functory.web.pages.assets import Assets, load_assets
 from functory.web.pages.fence import Fence, Place
 from functory.web.pages.live import LiveHub
@@ -105,6 +106,11 @@ class PageCall:
             if value is None:
                 query.pop(name, None)
         return self.path + (f"?{urlencode(query)}" if query else "")
+
+    @property
+    def client(self) -> str:
+        """The address of the browser, also behind a proxy that we trust."""
+        return client_of(self.request, self.desk.web.settings.trusted_proxies).address
 
     @property
     def cookie_name(self) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote
 from aiohttp import web
 
 from functory.errors import BadRequest, Forbidden, FunctoryError, InvalidInput, Missing, Unauthorized
+from functory.operations.audit import CLIENT
 from functory.operations.keyring import limits_of
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.answers import describe_error
@@ -73,6 +74,7 @@ class _Visit:
                 raise
             return redirect(f"/ui/signin?next={quote(request.path_qs, safe='')}")
         if self._route.method == "POST":
+            CLIENT.set(call.client)
             await _take_form(call)
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
@@ -97,9 +99,9 @@ class _Visit:
 
         return await self._desk.hub.stream(request, call.who.key_id, make, is_welcome)
 
-    def trouble(self, error: Exception, request_id: str) -> web.StreamResponse:
+    def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
-        problem = describe_error(error, request_id)
+        problem = describe_error(error, request_id, client)
         values: dict[str, Any] = {"status": problem.status, "code": problem.code, "message": problem.message}
         if self._call is None:
             text = self._desk.assets.render("bare_trouble.html", values)

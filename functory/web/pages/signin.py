@@ -85,12 +85,11 @@ async def _authenticate(call: PageCall) -> Principal:
     given = call.form.get("token", "")
     if not expected or not hmac.compare_digest(expected.encode(), given.encode()):
         raise Forbidden("the form had expired: send it again")
-    peer = call.request.transport.get_extra_info("peername") if call.request.transport else None
-    call.desk.throttle.take(str(peer[0]) if isinstance(peer, tuple) else "", time.monotonic())
+    call.desk.throttle.take(call.client, time.monotonic())
     try:
         principal = await call.desk.web.keys.authenticate(call.form.get("key", "").strip())
     except Unauthorized:
-        log.info("session.refused")
+        log.info("session.refused", extra={"client": call.client})
         raise Unauthorized(
             "this key is not known, has expired or was revoked: check it, or ask for a new one"
         ) from None

@@ -182,29 +182,37 @@ def _become_program(order: Order, code: types.CodeType | None, report: socket.so
     except OSError as error:
         _fail(report, order.argv[0], error)
         os._exit(127)
+    program = None if code is None else _prepare(code, order.argv[2:])
     env = read_environment(REQUEST_FD)  # a blank context waits here, with every layer in place
     if env is None:
         os._exit(0)
-    if code is None:
+    if program is None:
         try:
             os.execve(order.argv[0], order.argv, env)  # noqa: S606  # the purpose of this process
         except OSError as error:
             os.write(2, f"{order.argv[0]}: {error}\n".encode())
             os._exit(127)
-    return lambda: _run(code, order.argv[2:], env)
-
-
-def _run(code: types.CodeType, argv: Sequence[str], env: dict[str, str]) -> None:
-    """As `python -I file args` would: the file is `__main__`, the environment is the one of the launch."""
     os.environ.clear()
     os.environ.update(env)
+    return program
+
+
+def _prepare(code: types.CodeType, argv: Sequence[str]) -> Program:
+    """What `python -I file args` would do. If the file has a `prepare`, all that needs no tenant is done now."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
         del sys.modules[name]
     main_module = types.ModuleType("__main__")
     main_module.__file__ = argv[0]
     sys.modules["__main__"] = main_module
     sys.argv = list(argv)
-    exec(code, main_module.__dict__)  # noqa: S102  # our own bootstrap, compiled above
+    namespace = main_module.__dict__
+    if "prepare" not in code.co_names:
+        return lambda: exec(code, namespace)  # noqa: S102  # our own program, compiled above
+    namespace["__name__"] = "prepared"  # so that it does not go on by itself
+    exec(code, namespace)  # noqa: S102
+    namespace["__name__"] = "__main__"
+    program: Program = namespace["prepare"]()
+    return program
 
 
 def _fail(report: socket.socket, step: str, error: Exception) -> None:

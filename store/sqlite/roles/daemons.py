@@ -1,7 +1,7 @@
 """The daemons' verbs on SQLite."""
 
 from store.checks import check_range, check_text
-from store.names import check_owner
+from store.names import MAX_SYSIDS_SKIPPED, check_owner
 from store.protocol.daemons import DaemonRegister
 from store.sqlite import daemons
 from store.sqlite.core import SqliteCore
@@ -23,6 +23,10 @@ class SqliteDaemons(SqliteCore, DaemonRegister):
     async def release_sysid(self, sysid: str) -> None:
         check_owner(sysid)
         await self._write(lambda tx: daemons.release_sysid(tx, sysid))
+
+    async def forget_daemons(self, *, skip: int) -> int:
+        check_range("skip", skip, 0, MAX_SYSIDS_SKIPPED)
+        return await self._write(lambda tx: daemons.forget_daemons(tx, skip))
 
     async def list_daemons(self, *, now_ms: int) -> list[Daemon]:
         return await self._read(lambda conn: daemons.list_daemons(conn, now_ms))

@@ -92,12 +92,12 @@ class SqliteDesk(SqliteCore, JobDesk):
         check_tenant(tenant)
         check_batch("replay_jobs", len(job_ids))
         check_time("dt_ms", dt_ms)
-        return await self._write(lambda tx: desk.replay_jobs(tx, tenant, job_ids, dt_ms, now_ms))
+        return await self._write(lambda tx: desk.replay_jobs(tx, tenant, job_ids, dt_ms, now_ms), bulk=True)
 
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         check_tenant(tenant)
         check_batch("delete_jobs", len(job_ids))
-        return await self._write(lambda tx: desk.delete_jobs(tx, tenant, job_ids))
+        return await self._write(lambda tx: desk.delete_jobs(tx, tenant, job_ids), bulk=True)
 
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         check_jobtype(tenant, jobtype)

@@ -1,6 +1,7 @@
 """The queue's verbs on SQLite."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from store.checks import check_claim, check_new_jobs, check_range, check_releases
 from store.names import (
@@ -28,6 +29,9 @@ from store.values.jobs import (
     WaitingType,
 )
 
+FEW: Final = 20
+"""Jobs that are added or released in no more time than a claim takes."""
+
 
 class SqliteQueue(SqliteCore, JobQueue):
     async def add_jobs(
@@ -36,7 +40,7 @@ class SqliteQueue(SqliteCore, JobQueue):
         check_new_jobs(jobs)
         if position is not None:
             check_label("journal reader", position.reader)
-        return await self._write(lambda tx: add.add_jobs(tx, jobs, now_ms, position))
+        return await self._write(lambda tx: add.add_jobs(tx, jobs, now_ms, position), bulk=len(jobs) > FEW)
 
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
         sql = "SELECT reader, segment, offset, line FROM positions WHERE reader = ?"
@@ -72,11 +76,11 @@ class SqliteQueue(SqliteCore, JobQueue):
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         check_owner(owner)
         check_releases(releases)
-        return await self._write(lambda tx: release.release_jobs(tx, owner, releases, now_ms))
+        return await self._write(lambda tx: release.release_jobs(tx, owner, releases, now_ms), bulk=len(releases) > FEW)
 
     async def expire_locks(self, *, now_ms: int, limit: int = 1000) -> int:
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._write(lambda tx: expire.expire_locks(tx, now_ms, limit))
+        return await self._write(lambda tx: expire.expire_locks(tx, now_ms, limit), bulk=True)
 
     async def expire_jobs(
         self,
@@ -94,4 +98,4 @@ class SqliteQueue(SqliteCore, JobQueue):
         old = await self._read(lambda conn: expire.find_old(conn, tenant, *before, limit))
         if not old.archived and not old.waiting:
             return ExpireReport(0, 0, more=False)
-        return await self._write(lambda tx: expire.expire_jobs(tx, old, *before, now_ms))
+        return await self._write(lambda tx: expire.expire_jobs(tx, old, *before, now_ms), bulk=True)

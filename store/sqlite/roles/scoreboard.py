@@ -53,4 +53,4 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
 
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._write(lambda tx: scoreboard.expire_records(tx, now_ms, audit_before_ms, limit))
+        return await self._write(lambda tx: scoreboard.expire_records(tx, now_ms, audit_before_ms, limit), bulk=True)

@@ -47,7 +47,7 @@ class SqliteTenants(SqliteCore, TenantRegister):
     async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
         check_tenant(name)
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._write(lambda tx: tenants.delete_tenant(tx, name, limit))
+        return await self._write(lambda tx: tenants.delete_tenant(tx, name, limit), bulk=True)
 
     async def add_key(self, key: ApiKey) -> None:
         check_label("key id", key.key_id)

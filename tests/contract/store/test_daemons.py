@@ -40,6 +40,7 @@ async def test_a_sysid_lapses_when_it_is_not_renewed(store: Store) -> None:
     renewed = await store.renew_sysid(one.sysid, info="up 60 s", lease_ms=100, now_ms=T0 + 60)
     assert (renewed.until_ms, renewed.info, renewed.reserved_ms) == (T0 + 160, "up 60 s", T0)
     assert await store.list_daemons(now_ms=T0 + 120) == [renewed]
+    await store.expire_records(now_ms=T0 + 120, audit_before_ms=0)
     back = await store.renew_sysid(two.sysid, info="back", lease_ms=100, now_ms=T0 + 120)
     assert await store.list_daemons(now_ms=T0 + 150) == [renewed, back], "nobody else can have got it"
     await store.release_sysid(one.sysid)
@@ -51,6 +52,14 @@ async def test_a_sysid_lapses_when_it_is_not_renewed(store: Store) -> None:
 
 
 async def test_a_daemon_that_never_came_back_is_forgotten(store: Store) -> None:
+    gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
+    await store.expire_records(now_ms=later_ms, audit_before_ms=0)
+    with pytest.raises(NotFound):
+        await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
+
+
+async def test_a_new_daemon_makes_others_forget_those_that_never_came_back(store: Store) -> None:
     gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
     later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
     await store.reserve_sysid(info="", lease_ms=100, now_ms=later_ms)

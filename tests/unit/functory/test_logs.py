@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functory.joblog import Entered, JobLog, Started, Stopped
+from functory.joblog import JobLog
 from functory.logs import configure_logging, format_line
 
 HOSTILE = 'a "b"=c\n2026-11-14T00:00:00Z INFO forged\x1b[31m \u202e\ud800'
@@ -57,9 +57,9 @@ def test_no_value_breaks_the_line_or_reaches_the_terminal() -> None:
 def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
     written: list[str] = []
     jobs = JobLog(written.append)
-    jobs.entered([Entered("id1", "acme-x", 5), Entered("id2", "acme-x", 6)], NOW_MS)
-    jobs.started([Started("id1", "acme-x", 1, 12)], NOW_MS)
-    jobs.stopped([Stopped("id1", "acme-x", 1, "ok", 200, 3)], NOW_MS)
+    jobs.entered([("id1", "acme-x", 5), ("id2", "acme-x", 6)], NOW_MS)
+    jobs.started([("id1", "acme-x", 1, 12)], NOW_MS)
+    jobs.stopped([("id1", "acme-x", 1, "ok", 200, 3)], NOW_MS)
     jobs.stopped([], NOW_MS)
     moment = "2026-11-14T23:59:59.123Z"
     assert written[0].splitlines() == [
@@ -74,7 +74,7 @@ def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
 
 def test_job_lines_in_json() -> None:
     written: list[str] = []
-    JobLog(written.append, "json").stopped([Stopped("id1", "acme-x", 2, "error", 500, 3)], NOW_MS)
+    JobLog(written.append, "json").stopped([("id1", "acme-x", 2, "error", 500, 3)], NOW_MS)
     assert json.loads(written[0]) == {
         "time": "2026-11-14T23:59:59.123Z",
         "level": "INFO",

@@ -293,3 +293,31 @@ async def test_ids_taken_for_elsewhere_are_never_those_of_lines(journal: Journal
     after = await journal.write("a-b", ["z"])
     ids = [*before, *taken, *after]
     assert sorted(set(ids)) == ids
+
+
+@pytest.mark.parametrize(("segments_on", "offset"), [(0, 0), (0, 512), (2, 512)])
+async def test_what_a_store_has_read_is_no_backlog_after_a_restart(
+    journal: Journal, tmp_path: Path, segments_on: int, offset: int
+) -> None:
+    """A crash may leave segments behind, and a copy may end before the position that the store has."""
+    for _ in range(3):
+        await journal.write("acme-x", ["x" * 3000])
+    assert journal.stats().backlog_bytes > 9000
+    end = journal.write_point
+    await journal.close()
+    read_from = Position(end.segment + segments_on, end.offset + offset, 0)
+    async with Journal(tmp_path / "journal", "b8", SMALL, read_from=read_from) as again:
+        assert again.stats().backlog_bytes == 0
+        await again.write("acme-x", ["later"])
+        assert again.stats().backlog_bytes > 0
+        assert payloads(await take(again)) == [b"later"]
+        assert again.stats().backlog_bytes == 0
+
+
+async def test_lines_of_an_earlier_life_are_readable_without_a_new_one(journal: Journal, reopen: Reopen) -> None:
+    await journal.write("acme-x", ["left behind"])
+    await journal.close()
+    async with reopen() as again:
+        async with asyncio.timeout(30):
+            await again.readable()
+        assert payloads(await take(again)) == [b"left behind"]

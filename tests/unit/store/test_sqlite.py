@@ -24,7 +24,7 @@ from store.sqlite.connection import as_store_error, check_library
 from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
 from store.sqlite.writer import Tx
 from store.url import open_store
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs
 from tests.support.store_audit import check_counters
 
 
@@ -227,6 +227,31 @@ async def test_what_another_process_changed_is_not_remembered_wrongly(store: Sql
         await other.add_jobs([new_job(3, domain="e"), new_job(4, priority=0)], now_ms=T0)
         assert len(await claim(store)) == 2
         await check_counters(other, TENANT, T0)
+
+
+async def test_buckets_that_another_process_changed_are_read_again(store: SqliteStore) -> None:
+    async with SqliteStore(store.path) as other:
+        await store.add_jobs(new_jobs(6), now_ms=T0)
+        for turn in (store, other, store, store, other, other):
+            job = await claim_one(turn)
+            await turn.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
+    assert (bucket.ok, bucket.duration.count) == (6, 6)
+
+
+async def test_buckets_are_not_remembered_from_a_transaction_that_failed(store: SqliteStore) -> None:
+    await store.add_jobs(new_jobs(3), now_ms=T0)
+    first, second, third = await claim(store)
+    await store.release_jobs(OWNER, [archive(first)], now_ms=T0)
+    refusing = [False]
+    await store._write(lambda tx: tx.conn.set_commit_hook(lambda: refusing[0]))
+    refusing[0] = True
+    with pytest.raises(apsw.ConstraintError):
+        await store.release_jobs(OWNER, [archive(second)], now_ms=T0)
+    refusing[0] = False
+    await store.release_jobs(OWNER, [archive(third)], now_ms=T0)
+    (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
+    assert (bucket.ok, bucket.duration.count) == (2, 2)
 
 
 async def test_a_lane_goes_with_its_last_job(store: SqliteStore) -> None:

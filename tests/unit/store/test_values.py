@@ -6,7 +6,16 @@ from hypothesis import given
 
 from store.base import Histogram, JobState, state_of
 from store.errors import InvalidValue, StoreError, StoreUnavailable
-from store.names import DONE_LOCK, PAUSED_LOCK, check_jobtype, check_label, check_tenant, tenant_of
+from store.names import (
+    DONE_LOCK,
+    PAUSED_LOCK,
+    are_job_ids,
+    check_jobtype,
+    check_label,
+    check_tenant,
+    is_job_id,
+    tenant_of,
+)
 from store.values.histogram import cell_bounds, cell_of
 from store.values.tokens import next_token_ms, refill
 
@@ -34,6 +43,11 @@ def test_the_first_dash_ends_the_tenant() -> None:
             tenant_of(jobtype)
     with pytest.raises(InvalidValue):
         check_jobtype("zeta", "acme-x")
+
+
+@given(st.lists(st.text("aZ9-_\n\x00é ", max_size=4) | st.just("a" * 64) | st.just("a" * 65), max_size=4))
+def test_ids_are_the_same_together_and_one_by_one(ids: list[str]) -> None:
+    assert are_job_ids(ids) == all(map(is_job_id, ids))
 
 
 @pytest.mark.parametrize("name", ["", "A", "-", "a-b", "_a", "a" * 33, "a\n", "ä"])

@@ -1,0 +1,69 @@
+"""Copying files and moving folders so that what is said to be done survives a power cut."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from functory.errors import StillRunning
+
+
+def make_folder(path: Path) -> Path:
+    """Readable by its owner alone: a backup holds payloads and keys."""
+    if not path.parent.exists():
+        make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def copy_durably(source: Path, target: Path) -> None:
+    """Content only, for its owner alone. Raises FileExistsError."""
+    with source.open("rb") as reading, _created(target) as writing:
+        shutil.copyfileobj(reading, writing, 1 << 20)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    with _created(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[BinaryIO]:
+    """A new file, synced when the `with` block ends well."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:  # noqa: PTH123 (a descriptor that was never readable by others)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_tree(path: Path) -> None:
+    """The names in a folder and in all below it; files are synced when they are written."""
+    for folder in [path, *(each for each in path.rglob("*") if each.is_dir())]:
+        sync_folder(folder)
+
+
+@contextmanager
+def sole_use(path: Path) -> Iterator[None]:
+    """Raises StillRunning if another process is inside such a block for the same folder; ends with the process."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise StillRunning(f"another process is writing to {path}: wait for it") from None
+    try:
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,98 @@
+"""`functory backup DIR`, `functory restore DIR`: copies of journals, embedded store and keys."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from functory.backup.making import Say, make_backup
+from functory.backup.manifest import Manifest
+from functory.backup.restoring import restore_backup
+from functory.cli.answers import moment
+from functory.cli.commands import Commands
+from functory.cli.settings import add_settings, config_of
+
+
+def add_commands(commands: Commands) -> None:
+    backup = commands.add_parser("backup", help="copy journals, embedded store and keys, also while daemons run")
+    backup.add_argument("folder", type=Path, metavar="DIR", help="a new folder; it appears when the backup is whole")
+    backup.add_argument("--journals-only", action="store_true", help="leave the store out (it is backed up otherwise)")
+    backup.set_defaults(run=run_backup)
+    restore = commands.add_parser("restore", help="fill an empty data directory from a backup")
+    restore.add_argument("folder", type=Path, metavar="DIR", help="the backup")
+    restore.add_argument("--replace", action="store_true", help="move what the data directory holds aside")
+    restore.set_defaults(run=run_restore)
+    for parser in (backup, restore):
+        parser.add_argument("--json", action="store_true", help="the manifest as JSON")
+        add_settings(parser, "data_dir", "store")
+
+
+def run_backup(arguments: argparse.Namespace) -> int:
+    settings = config_of(arguments).settings
+    manifest = asyncio.run(
+        make_backup(
+            settings, arguments.folder, now_ms=_now_ms(), journals_only=arguments.journals_only, say=_say(arguments)
+        )
+    )
+    if arguments.json:
+        print(_as_json(manifest))
+        return 0
+    print(f"backup of {settings.data_dir} in {arguments.folder}\n{_describe(manifest)}")
+    for journal in manifest.journals:
+        if journal.damages:
+            print(
+                f"WARNING: journal {journal.name} has {journal.damages} damaged places, which were copied as they are"
+            )
+    if manifest.store is None and not arguments.journals_only:
+        print("The store is on a server and not in this backup: take its dump or snapshot now, after this.")
+    return 0
+
+
+def run_restore(arguments: argparse.Namespace) -> int:
+    settings = config_of(arguments).settings
+    manifest = asyncio.run(
+        restore_backup(arguments.folder, settings, now_ms=_now_ms(), replace=arguments.replace, say=_say(arguments))
+    )
+    if arguments.json:
+        print(_as_json(manifest))
+        return 0
+    print(f"{settings.data_dir} is restored and checked\n{_describe(manifest)}")
+    print(f"Jobs that ended after {moment(manifest.began_ms)} UTC are as they were then, and run again.")
+    return 0
+
+
+def _describe(manifest: Manifest) -> str:
+    size_bytes = sum(file.size_bytes for file in manifest.files)
+    lines = [
+        f"  taken     {moment(manifest.began_ms)} UTC on {manifest.host} by Functory {manifest.functory}",
+        f"  files     {len(manifest.files)}, {size_bytes:,} bytes",
+    ]
+    lines += [
+        f"  journal   {journal.name}: {journal.lines:,} lines in {journal.segments} segments, the last of sysid"
+        f" {journal.sysid or '-'}"
+        for journal in manifest.journals
+    ]
+    if manifest.store is not None:
+        jobs = manifest.store.records.get("jobs", 0)
+        lines.append(f"  store     {jobs:,} jobs, schema {manifest.store.schema}")
+    return "\n".join(lines)
+
+
+def _as_json(manifest: Manifest) -> str:
+    return json.dumps(msgspec.to_builtins(manifest), indent=2)
+
+
+def _say(arguments: argparse.Namespace) -> Say:
+    def say(step: str) -> None:
+        if not arguments.json and sys.stderr.isatty():
+            print(f"{step} ...", file=sys.stderr)
+
+    return say
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

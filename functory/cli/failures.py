@@ -1,0 +1,23 @@
+"""From an error that ended a command to its exit code. Imported when one did."""
+
+from functory.errors import ClientError, FunctoryError, ServerUnreachable
+from functory.statuses import exit_code_of, exit_code_of_status
+from handlers.errors import HandlerError
+from journal import JournalError
+from runner.errors import RunnerError
+from store.errors import StoreError
+
+_NO_FILE = 8
+
+
+def exit_code_of_failure(error: Exception) -> int | None:
+    """None for what is no error of ours but a defect. What a server answered counts as if it had happened here."""
+    if isinstance(error, OSError):
+        return _NO_FILE
+    if isinstance(error, ClientError):
+        return exit_code_of_status(error.status)
+    if isinstance(error, ServerUnreachable):
+        return exit_code_of_status(503)
+    if isinstance(error, FunctoryError | HandlerError | JournalError | RunnerError | StoreError):
+        return exit_code_of(error)
+    return None

@@ -1,0 +1,74 @@
+"""`functory migrate --from URL --to URL`: all content of one store into another."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+
+from functory.cli.commands import Commands
+from functory.cli.table import render_table
+from functory.errors import InvalidInput, Missing
+from functory.migration import Content, label_of, migrate
+from store.url import open_store
+from store.values.transfer import Part
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "migrate",
+        help="move all content of a store to another, such as from SQLite to MongoDB",
+        description="Copies everything into an empty store and compares both at the end. No daemon may run meanwhile."
+        " Interrupted, it goes on when it is started again. The source is left as it is.",
+    )
+    parser.add_argument("--from", dest="source", metavar="URL", help="FUNCTORY_FROM; the store as it is")
+    parser.add_argument("--to", dest="target", metavar="URL", help="FUNCTORY_TO; an empty store")
+    parser.add_argument("--force", action="store_true", help="also while a daemon seems to be alive")
+    parser.add_argument("--batch", type=int, default=500, metavar="N", help="records in one step (default: 500)")
+    parser.add_argument("--json", action="store_true", help="counts and checksums as JSON")
+    parser.set_defaults(run=run_migrate)
+
+
+def run_migrate(arguments: argparse.Namespace) -> int:
+    source = arguments.source or os.environ.get("FUNCTORY_FROM")
+    target = arguments.target or os.environ.get("FUNCTORY_TO")
+    if not source or not target:
+        raise InvalidInput("say where from and where to: --from URL --to URL")
+    if label_of(source) == label_of(target):
+        raise InvalidInput("--from and --to are the same store")
+    content = asyncio.run(_migrate(source, target, arguments))
+    if arguments.json:
+        print(json.dumps({part: {"records": one.records, "checksum": one.checksum} for part, one in content.items()}))
+        return 0
+    print(
+        render_table(
+            ["part", "records", "checksum"], [(part, it.records, it.checksum[:16]) for part, it in content.items()]
+        )
+    )
+    print(f"\nBoth stores hold the same. Start the daemons with --store {label_of(target)}; their journals go on.")
+    return 0
+
+
+async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespace) -> dict[Part, Content]:
+    if (await open_store(source_url).get_version()).schema == 0:
+        raise Missing(f"there is no store at {label_of(source_url)}")
+    is_shown = sys.stderr.isatty() and not arguments.json
+
+    def show(done: str, part: Part, count: int) -> None:
+        if is_shown:
+            print(f"\r\x1b[K{done} {count:,} {part}", end="", file=sys.stderr, flush=True)
+
+    async with open_store(source_url) as source, open_store(target_url) as target:
+        content = await migrate(
+            source,
+            target,
+            label=label_of(source_url),
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            force=arguments.force,
+            page_records=arguments.batch,
+            on_progress=show,
+        )
+    if is_shown:
+        print(file=sys.stderr)
+    return content

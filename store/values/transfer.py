@@ -1,0 +1,146 @@
+"""The content of a store as values, for moving it to another: every record with all that makes it what it is.
+
+What a back end keeps only for its own use (numbers of rows, lanes, marks of changes, counts that follow from the jobs)
+is not part of it. Daemons are not either: none lives while a store is moved.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from store.values.jobs import Job, JournalPosition, Outcome
+from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Tenant
+from store.values.scoreboard import Bucket, FailureGroup
+
+
+class Part(StrEnum):
+    """The kinds of records, in the order in which they are moved: names before what refers to them."""
+
+    TENANTS = "tenants"
+    KEYS = "keys"
+    TYPES = "types"
+    HANDLERS = "handlers"
+    RATES = "rates"
+    ONCE = "once"
+    JOBS = "jobs"
+    BUCKETS = "buckets"
+    FAILURES = "failures"
+    AUDIT = "audit"
+    POSITIONS = "positions"
+    SERIES = "series"
+
+
+PARTS: Final = tuple(Part)
+
+
+class TypeRecord(NamedTuple):
+    """What is known of a jobtype beside its jobs: events counted since it exists, its indexed queue, its handler.
+
+    handler is the version in force (0: none), last_handler the last one given.
+    """
+
+    jobtype: str
+    paused: bool
+    ok: int
+    failed: int
+    retry: int
+    error: int
+    abandoned: int
+    cancelled: int
+    head: int
+    processed: int
+    handler: int
+    last_handler: int
+
+
+class RateRecord(NamedTuple):
+    """A token bucket as it was at updated_ms."""
+
+    domain: RateDomain
+    tokens: float
+    updated_ms: int
+
+
+class OnceRecord(NamedTuple):
+    tenant: str
+    key: str
+    value: bytes
+    expires_ms: int
+
+
+class JobCopy(NamedTuple):
+    """A job with payload, last outcome, result and log, and its place among its relatives.
+
+    held: paused because its parent still runs, not because it waits for children. settled: it has a parent, and that
+    parent does not wait for it any more. children counts all, pending those that this job waits for.
+    """
+
+    job: Job
+    outcome: Outcome | None
+    claimed_ms: int
+    done_ms: int
+    held: bool
+    settled: bool
+    children: int
+    pending: int
+
+
+class AuditRecord(NamedTuple):
+    """number gives the order of the log, and is kept."""
+
+    number: int
+    event: AuditEvent
+
+
+class SeriesRecord(NamedTuple):
+    """A number that only grows, such as that of sysids: none up to `last` may be given again."""
+
+    name: str
+    last: int
+
+
+Record = (
+    Tenant
+    | ApiKey
+    | TypeRecord
+    | Handler
+    | RateRecord
+    | OnceRecord
+    | JobCopy
+    | Bucket
+    | FailureGroup
+    | AuditRecord
+    | JournalPosition
+    | SeriesRecord
+)
+
+RECORD_OF: Final[dict[Part, type[Record]]] = {
+    Part.TENANTS: Tenant,
+    Part.KEYS: ApiKey,
+    Part.TYPES: TypeRecord,
+    Part.HANDLERS: Handler,
+    Part.RATES: RateRecord,
+    Part.ONCE: OnceRecord,
+    Part.JOBS: JobCopy,
+    Part.BUCKETS: Bucket,
+    Part.FAILURES: FailureGroup,
+    Part.AUDIT: AuditRecord,
+    Part.POSITIONS: JournalPosition,
+    Part.SERIES: SeriesRecord,
+}
+
+SYSIDS: Final = "sysids"
+"""The one series there is."""
+
+
+class ExportPage(NamedTuple):
+    """cursor continues after the last record; None: there is nothing after it."""
+
+    records: tuple[Record, ...]
+    cursor: str | None
+
+
+class ImportPlace(NamedTuple):
+    """How far an import has come: what is to be exported next of its source."""
+
+    part: Part
+    cursor: str | None

@@ -1,0 +1,195 @@
+"""Moving everything from one store to another: nothing is left out, changed or counted twice, wherever it stops."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from store.base import Code, JobFilter, JobState, Store, Tenant
+from store.errors import Conflict, InvalidValue
+from store.url import open_store
+from store.values.scoreboard import MINUTE_MS
+from store.values.transfer import PARTS, ImportPlace, Part
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_job
+from tests.support.store_audit import check_states, read_all
+from tests.support.store_content import BIG, fill, read_content
+from tests.support.stores import BACK_ENDS, SLOW
+
+PAIRS = [
+    pytest.param((a, b), id=f"{a}-{b}", marks=[pytest.mark.slow] if SLOW & {a, b} else [])
+    for a in BACK_ENDS
+    for b in BACK_ENDS
+    if a != b or a not in SLOW
+]
+
+
+@pytest.fixture(params=PAIRS)
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """One with content, and one that is empty."""
+    first, second = request.param
+    for name in ("from", "to"):
+        await asyncio.to_thread((tmp_path / name).mkdir)
+    async with (
+        BACK_ENDS[first](tmp_path / "from") as source_url,
+        BACK_ENDS[second](tmp_path / "to") as target_url,
+        open_store(source_url) as source,
+        open_store(target_url) as target,
+    ):
+        await fill(source)
+        yield source, target
+
+
+async def move(source: Store, target: Store, *, limit: int = 7, stop_after: int | None = None) -> bool:
+    """As `functory migrate` does it, in small pages; stops after so many, as if it were killed between two. Answers
+    whether it came to the end."""
+    await source.begin_export(now_ms=T0)
+    place = await target.begin_import("the source")
+    pages = 0
+    for part in PARTS[PARTS.index(place.part) :]:
+        cursor = place.cursor if part is place.part else None
+        while True:
+            page = await source.export(part, cursor=cursor, limit=limit)
+            cursor = page.cursor
+            following = PARTS[min(PARTS.index(part) + 1, len(PARTS) - 1)]
+            after = ImportPlace(following, None) if cursor is None else ImportPlace(part, cursor)
+            await target.import_records(part, page.records, after=after, now_ms=T0)
+            pages += 1
+            if pages == stop_after:
+                return False
+            if cursor is None:
+                break
+    await target.end_import()
+    return True
+
+
+async def test_everything_arrives_and_nothing_else(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await move(source, target)
+    sent, arrived = await read_content(source), await read_content(target)
+    for part in PARTS:
+        assert arrived[part] == sent[part], part
+    assert min(len(records) for records in sent.values()) > 0, "the test has something of everything"
+
+
+async def test_every_verb_answers_as_before(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await move(source, target)
+    later = T0 + 100
+    for tenant in (TENANT, "other", "stray"):
+        for ask in (
+            lambda store, tenant=tenant: read_all(store, tenant, later),
+            lambda store, tenant=tenant: store.get_counters(tenant, now_ms=later),
+            lambda store, tenant=tenant: store.get_usage(tenant),
+            lambda store, tenant=tenant: store.get_buckets(tenant, width_ms=MINUTE_MS, since_ms=0, until_ms=T0 * 2),
+            lambda store, tenant=tenant: store.list_failure_groups(tenant),
+            lambda store, tenant=tenant: store.list_handlers(tenant),
+            lambda store, tenant=tenant: store.list_rate_domains(tenant, now_ms=later),
+            lambda store, tenant=tenant: store.list_keys(tenant),
+            lambda store, tenant=tenant: store.get_tenant(tenant),
+        ):
+            assert await ask(target) == await ask(source)
+    assert await target.get_waiting_jobtypes(now_ms=later) == await source.get_waiting_jobtypes(now_ms=later)
+    assert (await target.list_audit()).events == (await source.list_audit()).events
+    assert await target.get_note("who|is|in", now_ms=later) == b"note"
+    assert await target.get_journal_position("zz") == await source.get_journal_position("zz")
+    assert await target.get_index_state(TENANT, "acme-indexed") == await source.get_index_state(TENANT, "acme-indexed")
+    for job_id in await read_all(source, TENANT, later):
+        assert await target.get_job(TENANT, job_id, now_ms=later) == await source.get_job(TENANT, job_id, now_ms=later)
+    await check_states(target, TENANT, later)
+
+
+async def test_life_goes_on_as_it_would_have(stores: tuple[Store, Store]) -> None:
+    """The same steps on both, from the same state, end the same."""
+    source, target = stores
+    await move(source, target)
+    far = T0 + 10**9
+    for store in stores:
+        while await store.expire_locks(now_ms=far):
+            pass
+        for _ in range(4):
+            for waiting in await store.get_waiting_jobtypes(now_ms=far):
+                for job in await claim(store, 100, now_ms=far, jobtype=waiting.jobtype):
+                    await store.release_jobs(OWNER, [archive(job, Code.OK, result=b"r")], now_ms=far)
+        await store.advance_index(TENANT, "acme-indexed", skip_failed=True)
+        await store.create_job(new_job(900, jobtype="acme-unique", unique="live"), now_ms=far)
+        await check_states(store, TENANT, far)
+    assert await read_content(source) == await read_content(target)
+    counters = await target.get_counters(TENANT, now_ms=far)
+    assert sum(row.waiting + row.deferred + row.running + row.blocked for row in counters) == 1
+
+
+@pytest.mark.parametrize("every", [10])
+async def test_an_import_that_stops_goes_on_where_it_was(stores: tuple[Store, Store], every: int) -> None:
+    source, target = stores
+    rounds = 1
+    while not await move(source, target, stop_after=every):
+        rounds += 1
+    assert rounds > 2
+    assert await read_content(target) == await read_content(source)
+    await check_states(target, TENANT, T0)
+
+
+async def test_pages_that_come_twice_change_nothing(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await source.begin_export(now_ms=T0)
+    await target.begin_import("the source")
+    for part in PARTS:
+        page = await source.export(part, limit=1000)
+        for _ in range(2):
+            await target.import_records(part, page.records, after=ImportPlace(part, None), now_ms=T0)
+    await target.end_import()
+    assert await read_content(target) == await read_content(source)
+    await check_states(target, TENANT, T0)
+
+
+async def test_half_a_store_gives_no_sysid_and_takes_no_other_source(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await move(source, target, stop_after=5)
+    with pytest.raises(Conflict, match="the source"):
+        await target.reserve_sysid(info="", lease_ms=1, now_ms=T0)
+    with pytest.raises(Conflict, match="the source"):
+        await target.begin_import("another source")
+    await move(source, target)
+    sysid = (await target.reserve_sysid(info="", lease_ms=1, now_ms=T0)).sysid
+    assert int(sysid, 36) == 4, "the sysids go on where the source's were"
+    await target.end_import()
+
+
+async def test_only_an_empty_store_is_filled(store: Store) -> None:
+    page = await store.export(Part.TENANTS)
+    assert (page.records, page.cursor) == ((), None)
+    with pytest.raises(Conflict, match="begun"):
+        await store.import_records(Part.TENANTS, [], after=ImportPlace(Part.KEYS, None), now_ms=T0)
+    await store.create_tenant(Tenant(TENANT, T0))
+    with pytest.raises(Conflict, match="tenants"):
+        await store.begin_import("x")
+
+
+async def test_what_is_no_record_or_cursor_is_refused(store: Store) -> None:
+    await store.begin_import("x")
+    with pytest.raises(InvalidValue, match="Tenant"):
+        await store.import_records(Part.KEYS, [Tenant(TENANT, T0)], after=ImportPlace(Part.KEYS, None), now_ms=T0)
+    for cursor in ("", "nonsense", "[]", '["tenants"]', '["keys", "x"]', "7"):
+        with pytest.raises(InvalidValue):
+            await store.export(Part.TENANTS, cursor=cursor)
+    for limit in (0, 1001):
+        with pytest.raises(InvalidValue):
+            await store.export(Part.TENANTS, limit=limit)
+    await store.end_import()
+    assert (await store.list_jobs(TENANT, JobFilter(JobState.WAITING), now_ms=T0)).records == ()
+
+
+async def test_a_page_is_bounded_by_bytes(store: Store) -> None:
+    await store.add_jobs([new_job(n, data=b"x" * BIG) for n in range(4)], now_ms=T0)
+    sizes = []
+    cursor: str | None = None
+    for _ in range(10):
+        page = await store.export(Part.JOBS, cursor=cursor, max_bytes=2 * BIG)
+        sizes.append(len(page.records))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert sizes == [2, 2]
+    one = await store.export(Part.JOBS, max_bytes=1)
+    assert len(one.records) == 1

@@ -1,0 +1,1 @@
+"""What is in `deploy/`, and what the daemon does for those who run it: proved with the real tools."""

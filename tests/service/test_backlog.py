@@ -1,0 +1,150 @@
+"""Tenants with nothing in the backlog go past it; nothing is lost, added twice or put out of order by that."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.backlog import Backlog
+from functory.ingest import Ingest
+from functory.jobattributes import JobOptions
+from functory.progress import Progress
+from journal import Journal, SystemClock
+from store.base import Store
+from store.errors import StoreUnavailable
+from store.url import open_store
+
+FLOOD = [b"x"] * 1000
+
+
+class Intake:
+    """A journal and a store with the backlog between them, and a reader that works when the test says so."""
+
+    def __init__(self, journal: Journal, store: Store, rejects: Path) -> None:
+        self.journal = journal
+        self.store = store
+        self.added: list[str] = []
+        self.passed = asyncio.Event()
+        progress = Progress(SystemClock().monotonic_s)
+        self.backlog = Backlog(journal, store, SystemClock(), on_added=self.passed.set, progress=progress)
+        self.ingest = Ingest(
+            journal,
+            store,
+            SystemClock(),
+            backlog=self.backlog,
+            reader="test",
+            rejects=rejects,
+            on_added=lambda: None,
+            progress=progress,
+        )
+        self.carrier = asyncio.create_task(self.backlog.run())
+        real = store.add_jobs
+
+        async def add_jobs(jobs: Any, **more: Any) -> Any:
+            report = await real(jobs, **more)
+            self.added += [job.id for job in jobs]
+            return report
+
+        store.add_jobs = add_jobs  # type: ignore[method-assign]  # a spy on what is added, in which order
+
+    async def read_all(self) -> None:
+        """The reader comes by, as far as there is something, and stands still again."""
+        reader = asyncio.create_task(self.ingest.run())
+        await self.ingest.flush()
+        await stop(reader)
+
+
+@asynccontextmanager
+async def an_intake(folder: Path) -> AsyncIterator[Intake]:
+    async with open_store(f"sqlite://{folder}/store.db") as store, Journal(folder / "journal", "a7") as journal:
+        intake = Intake(journal, store, folder / "rejected.jsonl")
+        try:
+            yield intake
+        finally:
+            await stop(intake.carrier)
+
+
+async def stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake:
+        flood = await intake.ingest.write("loud-x", FLOOD)
+        (quiet,) = await intake.ingest.write("quiet-x", [b"me"])
+        await intake.ingest.flush("quiet")
+        assert intake.added == [quiet]
+        await intake.read_all()
+        assert intake.added == [quiet, *flood], "each once: the reader left out what had gone past"
+
+
+async def test_nobody_passes_when_there_is_nothing_to_pass(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake:
+        ids = await intake.ingest.write("acme-x", [b"1", b"2"])
+        ids += await intake.ingest.write("quiet-x", [b"me"])
+        assert intake.added == []
+        await intake.read_all()
+        assert intake.added == ids
+
+
+async def test_the_lines_of_a_tenant_keep_their_order(tmp_path: Path) -> None:
+    """Who has lines in the backlog waits behind them, and so does a second flood; indexed jobs are numbered by it."""
+    async with an_intake(tmp_path) as intake:
+        await intake.ingest.write("loud-x", FLOOD)
+        await intake.ingest.write("loud-x", [b"one more"])
+        await intake.ingest.write("quiet-x", [b"numbered"], JobOptions(indexed=True))
+        await intake.ingest.write("quiet-x", [b"after it"])
+        await intake.ingest.write("other-x", [b"x"] * 1001)
+        assert intake.added == []
+        await intake.read_all()
+        assert intake.added == sorted(intake.added)
+        assert len(intake.added) == 2004
+
+
+async def test_what_went_past_is_forgotten_when_the_reader_has_come_by(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake:
+        for _ in range(3):  # a count that was left over would keep the tenant in line the next time
+            await intake.ingest.write("loud-x", FLOOD)
+            (quiet,) = await intake.ingest.write("quiet-x", [b"me"])
+            await intake.ingest.flush("quiet")
+            assert intake.added[-1] == quiet
+            await intake.read_all()
+
+
+async def test_a_store_that_refuses_leaves_the_lines_to_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with an_intake(tmp_path) as intake:
+        await intake.ingest.write("loud-x", FLOOD)
+        real = intake.store.add_jobs
+
+        async def away(*_args: Any, **_more: Any) -> None:
+            raise StoreUnavailable("the store is away")
+
+        monkeypatch.setattr(intake.store, "add_jobs", away)
+        (quiet,) = await intake.ingest.write("quiet-x", [b"me"])
+        await intake.backlog.landed("quiet")
+        monkeypatch.setattr(intake.store, "add_jobs", real)
+        assert intake.backlog.waits("quiet")
+        await intake.read_all()
+        assert intake.added[-1] == quiet
+        assert len(intake.added) == len(set(intake.added)) == 1001
+
+
+async def test_the_next_life_adds_again_what_had_gone_past_and_nothing_changes(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake:
+        await intake.ingest.write("loud-x", FLOOD)
+        (quiet,) = await intake.ingest.write("quiet-x", [b"me"])
+        await intake.ingest.flush("quiet")
+    async with an_intake(tmp_path) as intake:
+        (early,) = await intake.ingest.write("early-x", [b"nobody knows yet whose lines these are"])
+        assert intake.backlog.waits("early")
+        await intake.read_all()
+        assert len(intake.added) == len(set(intake.added)) == 1002
+        assert {quiet, early} <= set(intake.added)
+        counters = await intake.store.get_counters("quiet", now_ms=SystemClock().now_ms())
+        assert [row.waiting for row in counters] == [1]

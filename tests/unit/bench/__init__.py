@@ -1,0 +1,1 @@
+"""The parts of the benches that could lie."""

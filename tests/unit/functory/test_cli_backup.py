@@ -1,0 +1,67 @@
+"""`functory backup` and `functory restore` as an operator sees them: what they say and how they end."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from functory.cli import main
+from functory.config import load_config
+from journal import Journal
+from store.url import open_store
+from tests.support.jobs import T0, new_jobs
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Of a daemon that was stopped."""
+    settings = load_config({"data_dir": str(tmp_path / "data")}, environ={}).settings
+
+    async def live() -> None:
+        async with Journal(settings.journal_dir, "a1") as journal, open_store(settings.store_url) as store:
+            await journal.write("acme-thumb", ["one", "two"])
+            await store.add_jobs(new_jobs(5), now_ms=T0)
+
+    asyncio.run(live())
+    (settings.journal_dir / "identity").write_text("reader")
+    return settings.data_dir
+
+
+def run(capsys: Capture, *arguments: str | Path) -> tuple[int, str, str]:
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_backup_says_what_it_holds(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    status, out, _ = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
+    assert status == 0
+    assert "journal: 2 lines in 1 segments, the last of sysid a1" in out
+    assert "5 jobs, schema " in out
+    status, out, _ = run(capsys, "backup", tmp_path / "other", "--data-dir", data_dir, "--json")
+    assert [file["path"] for file in json.loads(out)["files"] if "/" not in file["path"]] == ["store.db"]
+    status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
+    assert (status, "is there already" in err) == (5, True)
+
+
+def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    backup = tmp_path / "backup"
+    run(capsys, "backup", backup, "--data-dir", data_dir)
+    status, out, _ = run(capsys, "restore", backup, "--data-dir", tmp_path / "elsewhere")
+    assert (status, "is restored and checked" in out, "run again" in out) == (0, True, True)
+    status, _, err = run(capsys, "restore", backup, "--data-dir", data_dir)
+    assert (status, "--replace" in err) == (5, True)
+    status, _, _ = run(capsys, "restore", backup, "--data-dir", data_dir, "--replace")
+    assert status == 0
+    (backup / "store.db").write_bytes(b"")
+    status, _, err = run(capsys, "restore", backup, "--data-dir", tmp_path / "third")
+    assert (status, "store.db has 0 bytes" in err) == (2, True)
+
+
+def test_a_store_on_a_server_is_left_to_the_server(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    server = ("--store", "mongodb://127.0.0.1:1/x")
+    status, out, _ = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir, *server)
+    assert (status, "take its dump or snapshot now" in out) == (0, True)

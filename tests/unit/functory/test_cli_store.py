@@ -1,0 +1,167 @@
+"""`functory migrate`, `functory store`: what they refuse, what they say, and that both stores hold the same after."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from functory.cli import main
+from functory.errors import StillRunning, TransferFailed
+from functory.migration import label_of, migrate, read_content
+from store.errors import Conflict
+from store.sqlite import SqliteStore, schema
+from store.values.transfer import ExportPage, Part
+from tests.support.jobs import T0, new_jobs
+from tests.support.store_content import fill
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.db"
+
+    async def make() -> None:
+        async with SqliteStore(path) as store:
+            await fill(store)
+            await store.forget_daemons(skip=0)
+
+    asyncio.run(make())
+    return path
+
+
+def run(capsys: Capture, *arguments: str | Path) -> tuple[int, str, str]:
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def url(path: Path) -> str:
+    return f"sqlite://{path}"
+
+
+def test_both_stores_hold_the_same(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    target = tmp_path / "target.db"
+    status, out, err = run(capsys, "migrate", "--from", url(source), "--to", url(target), "--batch", "11")
+    assert (status, "Both stores hold the same" in out) == (0, True), err
+
+    async def contents() -> tuple[object, object]:
+        async with SqliteStore(source) as one, SqliteStore(target) as two:
+            return await read_content(one), await read_content(two)
+
+    one, two = asyncio.run(contents())
+    assert one == two
+    status, _, err = run(capsys, "migrate", "--from", url(source), "--to", url(target))
+    assert (status, "has tenants already" in err) == (5, True)
+
+
+def test_a_daemon_that_is_alive_is_in_the_way(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    async def start_one() -> None:
+        async with SqliteStore(source) as store:
+            await store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=time.time_ns() // 1_000_000)
+
+    asyncio.run(start_one())
+    arguments = ("migrate", "--from", url(source), "--to", url(tmp_path / "target.db"))
+    status, _, err = run(capsys, *arguments)
+    assert (status, "daemons of the source are alive: sysid 4" in err) == (5, True)
+    status, out, _ = run(capsys, *arguments, "--force", "--json")
+    assert (status, json.loads(out)["jobs"]["records"]) == (0, 43)
+
+
+def test_what_cannot_be_meant_is_refused(
+    source: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = url(tmp_path / "nowhere.db")
+    assert run(capsys, "migrate", "--from", url(source))[0] == 2
+    assert run(capsys, "migrate", "--from", url(source), "--to", url(source))[0] == 2
+    status, _, err = run(capsys, "migrate", "--from", nowhere, "--to", url(source))
+    assert (status, "there is no store" in err) == (4, True)
+    assert not (tmp_path / "nowhere.db").exists()
+    monkeypatch.setenv("FUNCTORY_FROM", nowhere)
+    monkeypatch.setenv("FUNCTORY_TO", url(source))
+    assert run(capsys, "migrate")[0] == 4
+
+
+async def test_what_arrives_otherwise_is_found_and_the_target_stays_closed(tmp_path: Path) -> None:
+    class Lossy(SqliteStore):
+        """Loses a byte of one job on the way out, once."""
+
+        spoil = True
+
+        async def export(
+            self, part: Part, *, cursor: str | None = None, limit: int = 500, max_bytes: int = 1 << 25
+        ) -> ExportPage:
+            page = await super().export(part, cursor=cursor, limit=limit, max_bytes=max_bytes)
+            if part is Part.JOBS and self.spoil:
+                self.spoil = False
+                first = page.records[0]
+                changed = first._replace(job=first.job._replace(data=b""))  # type: ignore[call-arg, union-attr]
+                return page._replace(records=(changed, *page.records[1:]))
+            return page
+
+    async with Lossy(tmp_path / "a.db") as source, SqliteStore(tmp_path / "b.db") as target:
+        await source.add_jobs(new_jobs(3), now_ms=T0)
+        with pytest.raises(TransferFailed, match="jobs: 3 records were sent and 3 arrived, or their content"):
+            await migrate(source, target, label="x", now_ms=lambda: T0)
+        with pytest.raises(Conflict):
+            await target.reserve_sysid(info="", lease_ms=1, now_ms=T0)
+
+
+async def test_a_daemon_that_starts_meanwhile_is_noticed(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "a.db") as source, SqliteStore(tmp_path / "b.db") as target:
+        await source.add_jobs(new_jobs(3), now_ms=T0)
+        starting: list[asyncio.Task[object]] = []
+
+        def start_one(done: str, part: Part, count: int) -> None:
+            if not starting:
+                reserve = source.reserve_sysid(info="", lease_ms=1, now_ms=T0)
+                starting.append(asyncio.ensure_future(reserve))
+
+        with pytest.raises(StillRunning, match="meanwhile"):
+            await migrate(source, target, label="x", now_ms=lambda: T0, on_progress=start_one)
+        await asyncio.gather(*starting)
+
+
+def test_a_label_never_holds_a_password() -> None:
+    assert label_of("mongodb://user:p%40ss@a:1,b:2/name?replicaSet=x") == "mongodb://a:1,b:2/name"
+    assert label_of("sqlite:///var/lib/functory.db") == "sqlite:///var/lib/functory.db"
+
+
+def test_the_version_of_a_store(source: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = len(schema.MIGRATIONS)
+    status, out, _ = run(capsys, "store", "version", "--store", url(source))
+    assert (status, "They fit." in out) == (0, True)
+    status, out, _ = run(capsys, "store", "version", "--store", url(tmp_path / "none.db"), "--json")
+    assert (status, json.loads(out)["schema"], json.loads(out)["known"]) == (0, 0, known)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "CREATE TABLE later (x)"))
+    status, out, _ = run(capsys, "store", "version", "--store", url(source))
+    assert (status, "the next start migrates it" in out) == (0, True)
+    monkeypatch.setattr(schema, "MIGRATIONS", ())
+    status, out, _ = run(capsys, "store", "version", "--store", url(source))
+    assert (status, "too new" in out) == (1, True)
+
+
+def test_a_store_that_was_copied_by_hand_gets_a_life_of_its_own(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    async def next_sysid() -> int:
+        async with SqliteStore(source) as store:
+            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=T0)).sysid, 36)
+
+    before = asyncio.run(next_sysid())
+    status, out, _ = run(capsys, "store", "fork", "--store", url(source))
+    assert (status, "1 daemons of the old one are forgotten" in out) == (0, True)
+    assert asyncio.run(next_sysid()) > before + 1
+    assert run(capsys, "store", "fork", "--store", url(tmp_path / "none.db"))[0] == 4
+
+
+def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
+    status, out, _ = run(capsys, "store", "verify", "--store", url(source))
+    assert (status, "no damage found" in out) == (0, True)
+    status, out, _ = run(capsys, "store", "verify", "--quick", "--json", "--store", url(source))
+    assert json.loads(out)["jobs"] == 43
+    content = bytearray(source.read_bytes())
+    content[8192:12288] = bytes(4096)
+    source.write_bytes(content)
+    status, _, err = run(capsys, "store", "verify", "--store", url(source))
+    assert (status, "damaged" in err or "malformed" in err) == (1, True), err
