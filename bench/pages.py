@@ -6,9 +6,9 @@ The worst case on purpose: 60,000 buckets of minutes in the last hour. Archived 
 their number does not matter. Time is that of the process, so a noisy machine does not change it much.
 """
 
+import argparse
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -22,12 +22,13 @@ from tests.support.clocks import FakeClock
 from tests.support.web import SYSID, T0, Site, open_site
 
 TYPES = 1000
-ARCHIVED = 100_000
 ROUNDS = 15
 
 
 async def main() -> None:
-    archived = int(sys.argv[1]) if len(sys.argv) > 1 else ARCHIVED
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--archived", type=int, default=60 * TYPES, help="jobs that have ended")
+    archived = parser.parse_known_args()[0].archived  # `python -m bench` passes every bench the options of all
     with tempfile.TemporaryDirectory() as scratch:
         clock = FakeClock(T0)
         async with open_site(Path(scratch), clock=clock) as site:

@@ -3,6 +3,7 @@
     mount.py      all routes of the pages on the application
     declare.py    a page is declared by a decorated function: path, scope; what it returns is a template and its values
     endpoint.py   from a page to what aiohttp calls: host, session, tenant, form, then the function, then HTML
+    call.py       one request for a page, and what all pages share
     fence.py      which hosts and origins may reach a page
     sessions.py   who is signed in; signin.py the form for it
     live.py       the same page again whenever it changes, as server-sent events, shared by all who look at it

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from functory.web.pages import charts
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
 from functory.web.rendering import type_of
 from store.base import EndedSum, FailureGroup, HandlerSummary, Histogram, TypeCounters

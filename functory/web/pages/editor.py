@@ -15,8 +15,8 @@ from functory.operations import handlers, jobs
 from functory.operations.jobs import Queued
 from functory.web.endpoint import check_type_name
 from functory.web.pages import inert
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall
 from handlers.errors import HandlerError, HandlerSyntaxError
 from handlers.languages import LANGUAGES
 from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, Handler

@@ -5,8 +5,8 @@ from typing import Final
 from functory.operations import scoreboard
 from functory.web.endpoint import check_type_name
 from functory.web.pages.board import Group
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.rendering import type_of
 from store.values.scoreboard import DAY_MS, HOUR_MS
 

@@ -10,8 +10,8 @@ from functory.operations.jobs import Queued
 from functory.operations.why import Reason, why
 from functory.web.answers import answer
 from functory.web.pages import inert
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.pages.joblist import line_of
 from functory.web.rendering import type_of
 from store.base import JobRecord, JobState

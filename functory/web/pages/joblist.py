@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from functory.operations import jobs
 from functory.web.endpoint import check_type_name
 from functory.web.pages import inert
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.rendering import type_of
 from store.base import Code, JobFilter, JobRecord, JobState
 

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 from functory.operations import handlers, jobs, pauses
 from functory.web.pages import charts
 from functory.web.pages.board import Group
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.pages.joblist import line_of
 from functory.web.pages.recent import Latency
 from store.base import HandlerSummary, JobFilter, JobState, TypeCounters

@@ -9,7 +9,8 @@ from functory.web.answers import problem
 from functory.web.endpoint import Web
 from functory.web.pages import board, editor, failures, job, joblist, jobtype, operator, replay, signin, tenants
 from functory.web.pages.assets import load_assets
-from functory.web.pages.endpoint import Desk, PageEndpoint
+from functory.web.pages.call import Desk
+from functory.web.pages.endpoint import PageEndpoint
 from functory.web.pages.fence import Fence
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent

@@ -8,8 +8,8 @@ from functory.operations import pauses
 from functory.operations.keyring import limits_of
 from functory.web.pages import inert
 from functory.web.pages.board import PAGE_ROWS
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.rendering import type_of
 from functory.wire.admin import TenantLimits
 from store.base import Daemon, EndedSum, Tenant, TypeCounters, Usage

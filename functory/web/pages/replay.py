@@ -11,8 +11,8 @@ import msgspec
 from functory.errors import InvalidInput, Missing
 from functory.operations.replay import ReplayReport, replay
 from functory.web.endpoint import check_type_name
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall
 from functory.web.pages.joblist import codes_of, line_of
 from store.base import FINAL_CODES, Code, JobFilter, JobState
 from store.values.scoreboard import DAY_MS, HOUR_MS

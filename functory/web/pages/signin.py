@@ -15,8 +15,9 @@ from aiohttp import web
 from functory.errors import Forbidden, FunctoryError, InvalidInput, Unauthorized
 from functory.operations.audit import audit
 from functory.operations.principal import OPERATOR, Principal
+from functory.web.pages.call import THEME_COOKIE, PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import THEME_COOKIE, PageCall, redirect, render_page
+from functory.web.pages.endpoint import redirect, render_page
 
 log = logging.getLogger("functory.web")
 

@@ -9,8 +9,9 @@ from functory.errors import InvalidInput
 from functory.operations import keys, tenants
 from functory.operations.keyring import limits_of
 from functory.web.admin import RESERVED
+from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.endpoint import PageCall, render_page
+from functory.web.pages.endpoint import render_page
 from functory.wire.admin import TENANT_SCOPES, NewTenant, TenantLimits
 
 pages = Pages()

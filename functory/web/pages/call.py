@@ -1,0 +1,121 @@
+"""One request for a page, and what all pages share."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from functory.operations.principal import OPERATOR, Principal
+from functory.operations.service import Service
+from functory.web.edge import Params
+from functory.web.endpoint import NOBODY, Web, check_type_name
+from functory.web.forwarded import client_of
+from functory.web.pages.assets import Assets, load_assets
+from functory.web.pages.fence import Fence, Place
+from functory.web.pages.live import LiveHub
+from functory.web.pages.recent import Recent
+from functory.web.pages.sessions import Session, Sessions
+from functory.web.pages.throttle import SignInThrottle
+
+SECURE_COOKIE: Final = "__Host-functory"
+PLAIN_COOKIE: Final = "functory-session"
+"""A browser sends the first over TLS only, and only to the very host that set it."""
+THEME_COOKIE: Final = "functory-theme"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What the pages share."""
+
+    web: Web
+    fence: Fence
+    sessions: Sessions
+    throttle: SignInThrottle
+    recent: Recent
+    hub: LiveHub
+
+    @property
+    def assets(self) -> Assets:
+        """Loaded by the application when it starts."""
+        return load_assets()
+
+
+class PageCall:
+    """One request for a page: who makes it, for which tenant, and the form that came with it."""
+
+    __slots__ = ("desk", "form", "params", "path", "place", "request", "session", "who")
+
+    def __init__(self, desk: Desk, request: web.Request, params: Params, place: Place) -> None:
+        self.desk = desk
+        self.request = request
+        self.params = params
+        self.path = request.path
+        """Of the page, also when its live part is asked for."""
+        self.place = place
+        self.session: Session | None = None
+        self.who: Principal = NOBODY
+        """On a tenant's page the principal of that tenant, for the operator too; elsewhere the session's."""
+        self.form: dict[str, str] = {}
+
+    @property
+    def service(self) -> Service:
+        return self.desk.web.service
+
+    @property
+    def now_ms(self) -> int:
+        return self.service.now_ms()
+
+    @property
+    def tenant(self) -> str:
+        return self.who.tenant
+
+    @property
+    def type_name(self) -> str:
+        return check_type_name(self.params["type"])
+
+    @property
+    def jobtype(self) -> str:
+        return f"{self.tenant}-{self.type_name}"
+
+    @property
+    def is_operator(self) -> bool:
+        return self.session is not None and self.session.principal.tenant == OPERATOR
+
+    @property
+    def home(self) -> str:
+        """The address of the tenant's pages."""
+        return f"/ui/t/{self.tenant}"
+
+    def query(self, name: str, default: str = "") -> str:
+        return self.request.query.get(name, default)
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        """A whole number of the query; whatever is none is the default."""
+        text = self.query(name)
+        return min(max(int(text), low), high) if text.isascii() and text.isdigit() and len(text) < 16 else default
+
+    def may(self, scope: str) -> bool:
+        return scope in self.who.scopes and (scope == "read" or not self.who.suspended)
+
+    def link(self, **changes: object) -> str:
+        """This address with other query options; None leaves one out."""
+        query = {name: value for name, value in self.request.query.items() if name != "note"}
+        query |= {name: str(value) for name, value in changes.items() if value is not None}
+        for name, value in changes.items():
+            if value is None:
+                query.pop(name, None)
+        return self.path + (f"?{urlencode(query)}" if query else "")
+
+    @property
+    def client(self) -> str:
+        """The address of the browser, also behind a proxy that we trust."""
+        return client_of(self.request, self.desk.web.settings.trusted_proxies).address
+
+    @property
+    def cookie_name(self) -> str:
+        return SECURE_COOKIE if self.place.is_secure else PLAIN_COOKIE
+
+    @property
+    def cookie(self) -> str | None:
+        return self.request.cookies.get(self.cookie_name)
