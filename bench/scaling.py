@@ -1,8 +1,8 @@
 """What a job costs a daemon and what it costs the store, in processor time: the numbers behind docs/scaling.md.
 
 One real daemon with one store, no-op jobs of 100 bytes posted 1,000 at a time; the processor time of the daemon, of its
-contexts and of the store's own processes between the first POST and the last outcome. Processor time, because it does
-not depend on who else uses the machine.
+contexts and of the store's own processes between the first POST and the last outcome. Processor time, because it
+depends far less than the clock on who else uses the machine.
 
     python -m bench.scaling [--jobs 20000] [--store sqlite | mongodb]
 """
