@@ -80,7 +80,7 @@ async def test_the_life_of_a_key(site: Site) -> None:
     assert {key["label"] for key in listed.json["keys"]} == {"", "for the board"}
     stored = await site.store.get_key(key_id)
     assert stored is not None
-    secret = text.rpartition("_")[2]
+    secret = text.split("_", 2)[2]
     for hidden in (secret, stored.hash.hex()):
         assert hidden.encode() not in listed.body
     rotated = await admin(site, "POST", f"{TENANTS}/acme/keys/{key_id}/rotate", json={"overlap_s": 60})
@@ -159,7 +159,7 @@ async def test_everything_an_operator_does_is_in_the_audit_log(site: Site) -> No
     ]  # fmt: skip
     operator_id = site.keys["operator"].split("_")[1]
     assert {event["actor"] for event in page.json["events"]} == {operator_id}
-    assert made["key"].rpartition("_")[2].encode() not in page.body
+    assert made["key"].split("_", 2)[2].encode() not in page.body
     first = await site.get("/admin/audit?limit=1", key="operator")
     assert first.json["events"][0]["action"] == "handler.put"
     more = await site.get(f"/admin/audit?limit=1&cursor={first.json['cursor']}", key="operator")
