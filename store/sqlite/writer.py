@@ -48,7 +48,7 @@ class _Operation(NamedTuple):
 
 
 class _Stop:
-    """Behind the last operation: the thread is to end."""
+    """The thread is to end when everything that was accepted is done."""
 
 
 class _Ended(NamedTuple):
@@ -110,20 +110,25 @@ class Writer:
 
     def _run(self, conn: apsw.Connection) -> None:
         catalog = Catalog(conn)
-        first = self._line.take()
-        while isinstance(first, _Operation):
-            ended, stop = self._run_group(conn, catalog, first)
-            self._tell(ended)
-            first = stop or self._line.take()
+        is_stopping = False
+        following: _Operation | _Stop | None = self._line.take()
+        while following is not None:
+            if isinstance(following, _Operation):
+                ended, met_stop = self._run_group(conn, catalog, following)
+                self._tell(ended)
+                is_stopping |= met_stop
+            else:
+                is_stopping = True
+            # Short operations that came before the stop may stand behind it: they are finished, too.
+            following = self._line.take_now() if is_stopping else self._line.take()
         conn.close()
 
-    def _run_group(
-        self, conn: apsw.Connection, catalog: Catalog, first: _Operation
-    ) -> tuple[list[_Ended], "_Stop | None"]:
-        """One transaction. Ensures: afterwards none is open, and every operation taken has an end."""
+    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
+        """One transaction, and whether the stop was met. Ensures: no transaction is open afterwards, and every operation
+        taken has an end."""
         taken = [first]
         ended: list[_Ended] = []
-        stop: _Stop | None = None
+        met_stop = False
         try:
             conn.execute("BEGIN IMMEDIATE")
             catalog.revalidate()
@@ -132,9 +137,8 @@ class Writer:
             ended.append(self._run_one(conn, catalog, counts, first))
             while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
                 following = self._line.take_now(short_only=taken_s > MAX_BULK_GROUP_S)
-                if isinstance(following, _Stop):
-                    stop = following
                 if not isinstance(following, _Operation):
+                    met_stop = following is not None
                     break
                 taken.append(following)
                 ended.append(self._run_one(conn, catalog, counts, following))
@@ -148,7 +152,7 @@ class Writer:
                 with contextlib.suppress(apsw.Error):
                     conn.execute("ROLLBACK")
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
-        return ended, stop
+        return ended, met_stop
 
     def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
         tally = Tally()
