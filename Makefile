@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PARALLEL := -n 3 --dist loadgroup  # tests mostly wait, so a third process is worth it on two cores
+PARALLEL := -n 3 --dist loadfile  # tests mostly wait, so a third process is worth it on two cores
 CODE   := bench functory handlers journal runner scheduler store tests
 
 .DEFAULT_GOAL := help

@@ -124,8 +124,10 @@ class Writer:
         conn.close()
 
     def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
-        """One transaction, and whether the stop was met. Ensures: no transaction is open afterwards, and every operation
-        taken has an end."""
+        """One transaction, and whether the stop was met.
+
+        Ensures: no transaction is open afterwards, and every operation taken has an end.
+        """
         taken = [first]
         ended: list[_Ended] = []
         met_stop = False
