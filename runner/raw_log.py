@@ -11,6 +11,7 @@ from runner.errors import ProtocolError
 from runner.protocol import NewJob, parse_new_job
 
 _MARKS: Final = (b"J: ", b"#J: ")
+_NOTE: Final = b" [not a new job: write J: type|payload]"
 
 
 class Printed(NamedTuple):
@@ -84,7 +85,7 @@ class RawLog:
                 self._inside = False
                 yield line
             elif (new := _new_job(line)) is None:
-                yield line + b" [not a new job: write J: type|payload]"
+                yield line if line.endswith(_NOTE) else line + _NOTE  # the context may have said so already
             elif len(self._found) < self._new_jobs:
                 self._found.append(new)
             else:

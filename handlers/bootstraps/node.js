@@ -115,8 +115,17 @@ const log = {
     else if (this.size > this.keep * 2) this.settle(false);
   },
   passOn() {
-    const text = Buffer.from(this.kept + this.open + this.pieces.join(''));
-    Object.assign(this, { kept: '', open: '', pieces: [], size: 0 });
+    // All but new jobs: those belong to this job, and on the raw log they could be taken for the next one's. A line that
+    // has begun stays while it may become one.
+    this.settle(false);
+    let ready = this.kept;
+    this.kept = '';
+    if (this.inside || !['J: ', '#J: '].some((mark) => this.open.startsWith(mark) || mark.startsWith(this.open))) {
+      ready += this.open;
+      this.open = '';
+      this.inside = true;
+    }
+    const text = Buffer.from(ready);
     for (let at = 0; at < text.length;) {
       try {
         at += writeSync(1, text, at);

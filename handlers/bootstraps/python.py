@@ -139,7 +139,7 @@ class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
     Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job. Otherwise
-    what a job prints after its first moments leaves at once on descriptor 1, where the daemon sorts it the same way.
+    what a job prints after its first moments leaves at once on descriptor 1, so that it survives a crash.
     """
 
     encoding = "utf-8"
@@ -195,9 +195,15 @@ class Log(io.TextIOBase):
         return len(text)
 
     def pass_on(self) -> None:
-        data = (self.kept + self.open + "".join(self.pieces)).encode("utf-8", "surrogateescape")
-        self.kept, self.open, self.pieces, self.size = "", "", [], 0
-        self.dirty = bool(self.lines or self.dropped or self.overlong)
+        """All but new jobs leaves now: those belong to this job, and on the raw log they could be taken for the next
+        one's. A line that has begun stays while it may become one."""
+        self.settle()
+        text, self.kept = self.kept, ""
+        if self.inside or not any(self.open.startswith(mark) or mark.startswith(self.open) for mark in self.marks):
+            text += self.open
+            self.open, self.inside = "", True
+        self.dirty = bool(self.open or self.lines or self.dropped or self.overlong)
+        data = text.encode("utf-8", "surrogateescape")
         view = memoryview(data)
         while view:
             try:

@@ -21,6 +21,24 @@ async def test_new_jobs_per_job(runner: Runner, lang: str) -> None:
     assert seen.stopped[0].new_jobs == ()
 
 
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "import time; time.sleep(0.03); print('a'); print('J: mail|', end=''); print(payload); print('b')"),
+        (
+            "node",
+            """async (p) => { await new Promise((r) => setTimeout(r, 30)); console.log('a');
+            process.stdout.write('J: mail|'); console.log(p); console.log('b') }""",
+        ),
+    ],
+)
+async def test_new_jobs_of_a_slow_job_are_its_own(runner: Runner, lang: str, body: str) -> None:
+    handler(lang, "nothing")
+    seen = await run(runner, Handler(lang, body, memory_mb=192), jobs("x", "y", "z"))
+    assert [[new.payload for new in one.new_jobs] for one in seen.stopped] == [[b"x"], [b"y"], [b"z"]]
+    assert b"".join(one.log for one in seen.stopped) == b"a\nb\n" * 3
+
+
 @pytest.mark.parametrize("lang", behaviours("much_log"))
 async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "much_log"), jobs("x"))
