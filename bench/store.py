@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from bench.report import Report, parse_arguments, quantile
 from bench.store_limit import NOW_MS, Limit, fill
+from functory.garbage import settle_garbage
 from store.base import Archive, Code, Job, NewJob, Outcome, Store
 from store.url import open_store
 
@@ -247,6 +248,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of throughput; the best counts")
     arguments = parse_arguments(parser, None)
     report = Report("store", as_json=arguments.json)
+    settle_garbage()  # as the daemon does; the limit is measured in the same process
     if arguments.rounds:
         loads = [load for load in LOADS if load[0] in arguments.batches]
         measured = [throughput(size, callers, arguments.rounds) for size, callers in loads]

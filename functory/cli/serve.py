@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -10,6 +9,7 @@ import sys
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Settings
+from functory.garbage import settle_garbage
 from functory.logs import configure_logging
 from functory.notify import Notifier
 from functory.processes import run_processes
@@ -44,11 +44,3 @@ async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     settle_garbage()
     print(server.welcome(), file=sys.stderr, flush=True)
     await server.run()
-
-
-def settle_garbage() -> None:
-    """What is there now stays for good: the collector need not look at it again. And what a job leaves is gone by
-    reference counting; looking for circles after every 700 objects, as is the default, costs a tenth of all work."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
