@@ -12,6 +12,7 @@ The protocol and the job's log are those of `python.py` beside it.
 from __future__ import annotations
 
 import base64
+import ctypes
 import importlib.util
 import os
 import sys
@@ -56,7 +57,6 @@ class Wasm:
         self.engine = wasmtime.Engine(config)
         self.linker = wasmtime.Linker(self.engine)
         self.linker.define_wasi()
-        self.payload_fd = os.memfd_create("payload")
 
     def warm_up(self) -> None:
         """The first jobs of a process cost milliseconds of page faults and lazy binding: have them now."""
@@ -99,27 +99,37 @@ class Wasm:
 
     def execute(self, module: wasmtime.Module, payload: bytes, env: dict[str, str], memory_mb: int) -> int:
         """Run a fresh instance to its end; its exit status. Raises Trap or WasmtimeError."""
-        os.ftruncate(self.payload_fd, 0)
-        os.pwrite(self.payload_fd, payload, 0)
         wasi = wasmtime.WasiConfig()
         wasi.argv = ["handler"]
         wasi.env = env.items()
-        wasi.stdin_file = f"/proc/self/fd/{self.payload_fd}"
+        give_stdin(wasi, payload)
         wasi.stdout_custom = wasi.stderr_custom = self.print
         store = wasmtime.Store(self.engine)
-        store.set_limits(memory_size=memory_mb << 20)
-        store.set_wasi(wasi)
-        start = self.linker.instantiate(store, module).exports(store)["_start"]
-        if not isinstance(start, wasmtime.Func):
-            raise wasmtime.WasmtimeError("_start is not a function")
         try:
+            store.set_limits(memory_size=memory_mb << 20)
+            store.set_wasi(wasi)
+            start = self.linker.instantiate(store, module).exports(store)["_start"]
+            if not isinstance(start, wasmtime.Func):
+                raise wasmtime.WasmtimeError("_start is not a function")
             start(store)
         except wasmtime.ExitTrap as err:
             return err.code
+        finally:
+            store.close()  # else its memory and its descriptors stay until the collector comes by, and may run out
         return 0
 
     def print(self, data: bytes) -> int:
         return self.log.buffer.write(data)
+
+
+def give_stdin(wasi: wasmtime.WasiConfig, payload: bytes) -> None:
+    """The package offers files only, and the runtime closes those late: quick jobs would run out of descriptors. The
+    function beneath it takes the bytes over."""
+    ffi: Any = wasmtime._bindings  # noqa: SLF001  the package has no name of its own for it
+    taken = ffi.wasm_byte_vec_t()
+    start = (ctypes.c_ubyte * len(payload)).from_buffer_copy(payload)
+    ffi.wasm_byte_vec_new(ctypes.byref(taken), len(payload), ctypes.cast(start, ctypes.POINTER(ctypes.c_ubyte)))
+    ffi.wasi_config_set_stdin_bytes(wasi.ptr(), ctypes.byref(taken))
 
 
 def prepare() -> Callable[[], None]:

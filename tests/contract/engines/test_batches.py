@@ -218,3 +218,11 @@ async def test_the_callers_own_error_is_raised_when_the_batch_is_over(runner: Ru
     with pytest.raises(LookupError):
         await runner.run_jobs("acme-test", jobs("a", "b"), Handler("python", "pass"), hear)
     assert runner.running_jobs() == []
+
+
+@pytest.mark.parametrize("lang", behaviours("nothing"))
+async def test_many_quick_jobs_in_a_row_use_nothing_up(runner: Runner, lang: str) -> None:
+    """More of them than a context may have open files, so that one left open by each would be noticed."""
+    count = 300 if lang == "sh" else 3000
+    seen = await run(runner, handler(lang, "nothing"), jobs(*["x"] * count))
+    assert set(seen.exitcodes) == {200}
