@@ -56,7 +56,7 @@ async def test_a_cut_and_a_slow_link_lose_nothing_and_double_nothing(server: Mon
             operator = await asyncio.to_thread(lambda: a.operator_key)
             b.key = c.key = operator
             async with Client(a.url, key, "acme") as acme:
-                await acme.put_handler("x", "python", "import time\ntime.sleep(0.05)\nreturn payload")
+                await acme.put_handler("x", "python", "import time\ntime.sleep(0.2)\nreturn payload")
                 await until(lambda: _all_work(acme, told, [a, b, c], key))
                 await _trouble(told, cut, slow, [a, b, c], key)
                 await until(lambda: _all_ended(acme, told), timeout_s=180)
