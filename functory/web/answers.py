@@ -25,7 +25,7 @@ _HIDDEN: Final = {
 """What callers read for faults of ours: the real text may name files and hosts, and is for the log."""
 
 
-_JSON_HEADERS: Final = CIMultiDict(
+JSON_HEADERS: Final = CIMultiDict(
     {
         "Content-Type": "application/json",
         "X-Content-Type-Options": "nosniff",
@@ -38,14 +38,14 @@ _JSON_HEADERS: Final = CIMultiDict(
 
 
 def answer(body: bytes, content_type: str, status: int = 200) -> web.Response:
-    headers = _JSON_HEADERS.copy()
+    headers = JSON_HEADERS.copy()
     headers["Content-Type"] = content_type
     return web.Response(body=body, status=status, headers=headers)
 
 
 def json_bytes(body: bytes, status: int = 200) -> web.Response:
     """JSON that was put together by hand."""
-    return web.Response(body=body, status=status, headers=_JSON_HEADERS.copy())
+    return web.Response(body=body, status=status, headers=JSON_HEADERS.copy())
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:

@@ -64,5 +64,9 @@ class Edge:
             if isinstance(error, Unauthorized | Forbidden):
                 log.info("request.refused", extra={"client": client, "code": error.code, "request": request_id})
         answer.headers["X-Request-Id"] = request_id
-        self._counts.count(request.method, path, answer.status, time.perf_counter() - began_s)
+        self.count(request.method, path, answer.status, began_s)
         return answer
+
+    def count(self, method: str, path: str, status: int, began_s: float) -> None:
+        """A request that has been answered; `began_s` by `time.perf_counter`."""
+        self._counts.count(method, path, status, time.perf_counter() - began_s)

@@ -47,6 +47,16 @@ class Web:
     docs: bytes
     turns: Turns = field(default_factory=Turns)
 
+    def charge(self, principal: Principal) -> None:
+        """One request of the key's. Raises RateLimited."""
+        limits, settings = principal.limits, self.settings
+        self.buckets.take(
+            principal.key_id,
+            time.monotonic(),
+            rate_per_s=limits.requests_per_s or settings.requests_per_s,
+            burst=limits.requests_burst or settings.requests_burst,
+        )
+
 
 class Call:
     """One request, with who makes it."""
@@ -123,13 +133,7 @@ class Endpoint:
             return NOBODY
         text = bearer(request.headers.get("Authorization"))
         principal = state.keys.recall(text) or await state.keys.authenticate(text)
-        limits, settings = principal.limits, state.settings
-        state.buckets.take(
-            principal.key_id,
-            time.monotonic(),
-            rate_per_s=limits.requests_per_s or settings.requests_per_s,
-            burst=limits.requests_burst or settings.requests_burst,
-        )
+        state.charge(principal)
         if self._is_of_tenant:
             principal.require_tenant(params["tenant"])
         if route.scope != "any":

@@ -15,7 +15,15 @@ from functory.web.answers import json_bytes
 from functory.web.endpoint import Call
 from functory.web.rendering import show_job
 from functory.web.routes import Routes
-from functory.web.submission import parse_json, parse_ndjson, split_lines, to_options, to_submission
+from functory.web.submission import (
+    added_json,
+    is_lines,
+    parse_json,
+    parse_ndjson,
+    split_lines,
+    to_options,
+    to_submission,
+)
 from functory.wire.base import Done
 from functory.wire.jobs import Added, AddQuery, Job, JobQuery, JobSettings, ReplayBody, Replayed, RetryBody, Why
 from store.base import Code, JobFilter, JobState
@@ -38,30 +46,25 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     """Answers when the jobs are durable. The plain case comes first and does as little as it can."""
     type_name, body = call.type_name, await call.read_body()
     await call.web.turns.take(len(body))
-    kind = call.request.headers.get("Content-Type", "")
-    is_lines = not kind.startswith(("application/json", "application/x-ndjson", "application/jsonl"))
-    if is_lines and query.idempotency_key is None and not query.unique and not query.parent:
+    is_plain = is_lines(call.request.headers.get("Content-Type", ""))
+    if is_plain and query.idempotency_key is None and not query.unique and not query.parent:
         lines = split_lines(body)
         options = to_options(query, call.service)
         ids = await submit_lines(call.service, call.principal, type_name, lines, options)
     else:
-        ids = await _add_one_by_one(call, query, type_name, body, is_lines=is_lines)
+        ids = await _add_one_by_one(call, query, type_name, body, is_plain=is_plain)
     if query.ack == "store":
         await _until_stored(call, ids)
     return ids_answer(ids, with_ids=query.ids == "yes")
 
 
 def ids_answer(ids: list[str], *, with_ids: bool = True) -> web.Response:
-    """`Added` as JSON. Ids need no quoting, so they are joined and not encoded: it is most of a large answer."""
-    if with_ids:
-        joined = '","'.join(ids)
-        return json_bytes(f'{{"count":{len(ids)},"ids":["{joined}"]}}'.encode())
-    return json_bytes(f'{{"count":{len(ids)}}}'.encode())
+    return json_bytes(added_json(ids, with_ids=with_ids))
 
 
-async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_lines: bool) -> list[str]:
+async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:
     """Jobs that are looked at each by itself: with options of their own, in JSON, or under an idempotency key."""
-    if is_lines:
+    if is_plain:
         options = to_options(query, call.service)
         jobs = [Submission(line, options, query.unique, query.parent) for line in split_lines(body)]
     else:

@@ -1,4 +1,4 @@
-"""From a body to jobs: lines, JSON or NDJSON, with their options."""
+"""From a body to jobs: lines, JSON or NDJSON, with their options; and back to the answer with their ids."""
 
 import binascii
 import json
@@ -21,7 +21,21 @@ from scheduler.repeat import next_run_ms, parse_repeat
 
 _JOBS: Final = msgspec.json.Decoder(list[NewJob] | NewJob)
 _JOB: Final = msgspec.json.Decoder(NewJob)
+_JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
 _COMMENT: Final = b"#"[0]
+
+
+def is_lines(content_type: str) -> bool:
+    """Whether the body is one payload a line: it is, unless the header says that it is JSON."""
+    return not content_type.startswith(_JSON_TYPES)
+
+
+def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
+    """`Added` as JSON. Ids need no quoting, so they are joined and not encoded: it is most of a large answer."""
+    if with_ids:
+        joined = '","'.join(ids)
+        return f'{{"count":{len(ids)},"ids":["{joined}"]}}'.encode()
+    return f'{{"count":{len(ids)}}}'.encode()
 
 
 def split_lines(body: bytes) -> list[bytes]:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-_LARGE_BYTES: Final = 16 * 1024
+LARGE_BYTES: Final = 16 * 1024
 
 
 class Turns:
@@ -12,6 +12,6 @@ class Turns:
 
     async def take(self, size_bytes: int) -> None:
         """Wait for a round of one's own, if the body is large. What follows, up to the next await, has that round."""
-        if size_bytes > _LARGE_BYTES:
+        if size_bytes > LARGE_BYTES:
             async with self._turn:  # it goes to the next one in the round after this
                 await asyncio.sleep(0)

@@ -1,0 +1,180 @@
+"""One connection: aiohttp's, with limits on what a client can hold without having said anything useful, its errors in
+our form, and the short way (express.py) for plain requests.
+
+The short way needs the parsed message before aiohttp's task has it, so this knows more of `RequestHandler` than aiohttp
+promises: the queue of messages, the waiter of its idle task, and what `shutdown` and keep-alive look at. All of that is
+below `# The short way`; pyproject.toml holds the version, and tests/web/test_express.py tells when that changes.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+
+from functory.web.answers import problem
+from functory.web.edge import Edge
+from functory.web.express import Express, PlainAdd
+from functory.web.settings import WebSettings
+
+log = logging.getLogger("functory.web")
+
+
+class Connection(web.RequestHandler):
+    __slots__ = ("_edge", "_express", "_header_timer", "_left_bytes", "_limits", "_stall_timer", "_under_way")
+
+    def __init__(
+        self,
+        manager: web.Server,
+        settings: WebSettings,
+        edge: Edge,
+        express: Express | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(
+            manager,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp's own runner passes None, its annotation forgot it
+            keepalive_timeout=settings.keepalive_s,
+            max_line_size=settings.max_header_bytes,
+            max_field_size=settings.max_header_bytes,
+            max_headers=settings.max_headers,
+            auto_decompress=False,
+        )
+        self._limits = settings
+        self._edge = edge
+        self._express = express
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._left_bytes = 0
+        self._under_way: asyncio.Task[None] | None = None
+        """The request that goes the short way now."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._header_timer = self._loop.call_later(self._limits.header_timeout_s, self._on_slow_headers)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        for timer in (self._header_timer, self._stall_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    # Limits
+
+    def _on_slow_headers(self) -> None:
+        if self._request_count == 0 and not self._messages:
+            log.info("connection.slow_headers", extra={"peer": _with_port(self.peername)})
+            self._cut_off()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.transport is not None:
+            self._left_bytes = self.transport.get_write_buffer_size()
+            self._stall_timer = self._loop.call_later(self._limits.stall_timeout_s, self._on_stall)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _on_stall(self) -> None:
+        """Slow is allowed, standing still is not."""
+        if self.transport is None:
+            return
+        left_bytes = self.transport.get_write_buffer_size()
+        if left_bytes < self._left_bytes:
+            self._left_bytes = left_bytes
+            self._stall_timer = self._loop.call_later(self._limits.stall_timeout_s, self._on_stall)
+            return
+        log.info("connection.stalled", extra={"peer": _with_port(self.peername), "left_bytes": left_bytes})
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,  # noqa: ARG002 (the names are aiohttp's)
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        """What cannot be read as HTTP at all comes here, and is told so; no text of the parser's goes back."""
+        if status >= 500:
+            log.error("request.broken", exc_info=exc)
+        text = "the request is not valid HTTP" if status < 500 else "something went wrong on our side"
+        answer = problem(status, "bad_http" if status < 500 else "internal", text)
+        answer.headers["X-Request-Id"] = self._edge.request_id(None)
+        answer.force_close()
+        return answer
+
+    # The short way
+
+    def data_received(self, data: bytes) -> None:
+        waiter, self._waiter = self._waiter, None  # or aiohttp would wake its task, which then has the message
+        try:
+            super().data_received(data)
+        finally:
+            self._waiter = waiter
+        if waiter is None or waiter.done() or self._under_way is not None or not self._messages:
+            return  # nothing new, or the request before it is not done: whoever does that goes on with this one
+        plain = self._plain() if self._express is not None and len(self._messages) == 1 else None
+        if plain is None:
+            waiter.set_result(None)
+        else:
+            self._under_way = self._loop.create_task(self._serve(plain))
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Called for every piece of a body that is read; there is something to do only after a pause."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+    def _plain(self) -> PlainAdd | None:
+        assert self._express is not None
+        message, payload = self._messages[0]
+        if not isinstance(message, RawRequestMessage):
+            return None  # what could not be parsed
+        self._messages.popleft()  # before the body is read, which may bring in the next message
+        plain = self._express.take(message, payload)
+        if plain is None:
+            self._messages.appendleft((message, payload))
+        elif self._parser is not None:
+            self._parser.message_consumed()
+        return plain
+
+    async def _serve(self, plain: PlainAdd) -> None:
+        self._request_in_progress = True  # a shutdown waits for it
+        try:
+            answer = await plain.answer(_host(self.peername))
+            if self.transport is not None:
+                self.transport.write(answer)
+                if self.writing_paused:
+                    await self._drain_helper()
+        except ConnectionError:
+            log.debug("connection.lost_before_answer")
+        finally:
+            self._under_way = None
+            self._request_in_progress = False
+            if self._handler_waiter is not None and not self._handler_waiter.done():
+                self._handler_waiter.set_result(None)
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._messages and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)  # what came in the meantime goes the ordinary way
+
+    def _process_keepalive(self) -> None:
+        if self._under_way is not None:  # aiohttp's task looks idle, and the client waits for its answer
+            self._keepalive_handle = self._loop.call_later(self._keepalive_timeout, self._process_keepalive)
+        else:
+            super()._process_keepalive()
+
+
+def _host(peer: Any) -> str:
+    return str(peer[0]) if isinstance(peer, tuple) else str(peer or "")
+
+
+def _with_port(peer: Any) -> str:
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
