@@ -10,13 +10,15 @@ idempotent by id). The lines of one tenant never overtake each other.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from functory.courtesy import Courtesy
 from functory.jobattributes import PLAIN, JobOptions, new_job, to_attributes
 from functory.joblog import JobLog
 from functory.progress import Progress
 from journal import Clock, Journal, Record
+from scheduler import tenant_of
 from store.base import NewJob, Store
 from store.errors import StoreUnavailable
 
@@ -39,8 +41,9 @@ class Backlog:
         store: Store,
         clock: Clock,
         *,
-        on_added: Callable[[], None],
+        on_added: Callable[[Iterable[str]], None],
         progress: Progress,
+        courtesy: Courtesy,
         joblog: JobLog | None = None,
     ) -> None:
         self._journal = journal
@@ -48,6 +51,7 @@ class Backlog:
         self._clock = clock
         self._on_added = on_added
         self._progress = progress
+        self._courtesy = courtesy
         self._joblog = joblog
         self._floor = journal.take_ids(1)[0]
         """Lines below are of an earlier life, and nobody knows whose they are: until they are read, all wait."""
@@ -65,8 +69,9 @@ class Backlog:
     async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
         """Into the journal. Raises what `Journal.write` raises, and the lines were not taken then."""
         ids = await self._journal.write(jobtype, lines, to_attributes(options))
-        tenant, count = _tenant(jobtype), len(ids)
+        tenant, count = tenant_of(jobtype), len(ids)
         self._total += count
+        self._courtesy.seen(tenant, count + self._waiting.get(tenant, 0))
         if self._may_pass(tenant, count, options):
             now_ms = self._clock.now_ms()
             self._boarding += [new_job(ids[n], jobtype, lines[n], options, now_ms) for n in range(count)]
@@ -105,7 +110,7 @@ class Backlog:
         if self._ahead:
             records = [record for record in records if self._ahead.pop(record.id, None) is None]
         for jobtype, count in Counter([record.jobtype for record in records]).items():
-            self._wait_in_line(_tenant(jobtype), -count)
+            self._wait_in_line(tenant_of(jobtype), -count)
 
     def all_read(self) -> None:
         """The reader has come to the end of the journal."""
@@ -124,7 +129,7 @@ class Backlog:
                     await self._carry(jobs)
                 del self._boarding[: len(jobs)]
                 for jobtype, count in Counter([job.jobtype for job in jobs]).items():
-                    self._boarding_of[_tenant(jobtype)] -= count
+                    self._boarding_of[tenant_of(jobtype)] -= count
                 self._boarding_of = +self._boarding_of
                 landed, self._landed = self._landed, asyncio.Event()
                 landed.set()
@@ -147,20 +152,16 @@ class Backlog:
             log.warning("backlog.not_passed", extra={"jobs": len(jobs), "reason": str(error)})
             for job in jobs:
                 if self._ahead.pop(job.id, None) is not None:
-                    self._wait_in_line(_tenant(job.jobtype), 1)
+                    self._wait_in_line(tenant_of(job.jobtype), 1)
             return
         for job in jobs:
             if job.id in self._ahead:
                 self._ahead[job.id] = True
         if self._joblog is not None:
             self._joblog.entered([(job.id, job.jobtype, len(job.data)) for job in jobs], now_ms)
-        self._on_added()
+        self._on_added({job.jobtype for job in jobs})
 
     def _wait_in_line(self, tenant: str, count: int) -> None:
         self._waiting[tenant] += count
         if not self._waiting[tenant]:
             del self._waiting[tenant]
-
-
-def _tenant(jobtype: str) -> str:
-    return jobtype.partition("-")[0]

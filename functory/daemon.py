@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import functory
 from functory.backlog import Backlog
 from functory.backup.layout import require_whole
 from functory.config import Settings
+from functory.courtesy import Courtesy
 from functory.endings import Waiters
 from functory.errors import DaemonFailed
 from functory.execute import Execute
@@ -113,7 +114,10 @@ class Daemon:
         self.endings = Waiters(settings.poll_s)
         self.tenants = TenantBook(store)
         self._policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
-        self._backlog = Backlog(journal, store, clock, on_added=self.wake, progress=self._progress, joblog=joblog)
+        courtesy = Courtesy(clock)
+        self._backlog = Backlog(
+            journal, store, clock, on_added=self._on_added, progress=self._progress, courtesy=courtesy, joblog=joblog
+        )
         self._outbox = Outbox(
             store,
             self._backlog,
@@ -121,6 +125,7 @@ class Daemon:
             owner=self.sysid,
             on_released=self._on_released,
             progress=self._progress,
+            courtesy=courtesy,
             joblog=joblog,
         )
         self.execute = Execute(
@@ -140,6 +145,7 @@ class Daemon:
                 window_s=settings.retry_window_s,
             ),
             progress=self._progress,
+            courtesy=courtesy,
             joblog=joblog,
         )
         self.intake = Ingest(
@@ -149,8 +155,9 @@ class Daemon:
             backlog=self._backlog,
             reader=reader,
             rejects=settings.data_dir / "rejected.jsonl",
-            on_added=self.execute.wake,
+            on_added=self._on_added,
             progress=self._progress,
+            courtesy=courtesy,
             joblog=joblog,
         )
         self.bench = Workbench(self._runner, self.tenants.of, self._isolation.refusal)
@@ -281,6 +288,9 @@ class Daemon:
 
     def wake(self) -> None:
         self.execute.wake()
+
+    def _on_added(self, jobtypes: Iterable[str]) -> None:
+        self.execute.added(jobtypes)
 
     def health(self) -> Health:
         stalled = self.stalled(_STALLED_S)

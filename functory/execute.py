@@ -8,10 +8,12 @@ that becomes free and by the operator; the poll is only for what other daemons d
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from functory.courtesy import Courtesy
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, release_of, retry_policy
@@ -23,7 +25,7 @@ from handlers.model import Handler
 from journal import Clock
 from runner.outcome import Stopped
 from runner.runner import Runner
-from scheduler import Candidate, Pick, Policy
+from scheduler import Candidate, Pick, Policy, tenant_of
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Store, Unget
 from store.errors import StoreUnavailable
@@ -52,6 +54,7 @@ class Execute:
         poll_s: float,
         retry: RetryPolicy,
         progress: Progress,
+        courtesy: Courtesy,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -65,6 +68,7 @@ class Execute:
         self._poll_s = poll_s
         self._retry = retry
         self._progress = progress
+        self._courtesy = courtesy
         self._joblog = joblog
         self._handlers = HandlerCache(store)
         self._versions: dict[str, int] = {}
@@ -73,9 +77,12 @@ class Execute:
         """Runnable types that no claim was tried for, and since when."""
         self._resting: dict[str, float] = {}
         """Types whose last claim found nothing, and until when they are left alone."""
+        self._claiming: Counter[str] = Counter()
+        """Jobs that claims under way are about to take, by type: a look may still see them waiting."""
         self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
         """What runs: the type, and since when."""
         self._leases: dict[str, int] = {}
+        self._looks = 0
         self._next_look_s = 0.0
         self._woken = asyncio.Event()
         self._is_stopping = False
@@ -87,6 +94,12 @@ class Execute:
 
     def wake(self) -> None:
         """Something may have become runnable."""
+        self._woken.set()
+
+    def added(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types have come into the store."""
+        for jobtype in jobtypes:
+            self._resting.pop(jobtype, None)
         self._woken.set()
 
     def leases(self) -> list[Lease]:
@@ -173,6 +186,7 @@ class Execute:
         """Fill the slots with what waited at the last look; False when there was nothing for them."""
         has_started = False
         while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
+            pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
             self._policy.jobs_started(*pick)
             self._untried.pop(pick.jobtype, None)
             task = asyncio.create_task(self._fill_slot(pick), name=f"batch {pick.jobtype}")
@@ -188,13 +202,20 @@ class Execute:
         """What waits and could run here, for the scheduler."""
         now_s = self._clock.monotonic_s()
         self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
+        self._looks += 1
+        taken = self._claiming.copy()
         waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms())
         runnable = [each for each in waiting if each.handler_version and each.jobtype not in self._resting]
         self._versions = {each.jobtype: each.handler_version for each in runnable}
         self._untried = {jobtype: self._untried.get(jobtype, now_s) for jobtype in self._versions}
         self._policy.set_waiting(
             [
-                Candidate(each.jobtype, each.waiting, each.oldest_due_ms, self._tenants.of(each.jobtype).max_per_type)
+                Candidate(
+                    each.jobtype,
+                    max(0, each.waiting - taken[each.jobtype]),
+                    each.oldest_due_ms,
+                    self._tenants.of(each.jobtype).max_per_type,
+                )
                 for each in runnable
             ]
         )
@@ -211,10 +232,7 @@ class Execute:
             handler = await self._handlers.get(jobtype, version)
             if handler is not None:
                 now_ms = self._clock.now_ms()
-                with self._progress.step("execute"):
-                    jobs = await self._store.get_waiting_jobs(
-                        jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
-                    )
+                jobs = await self._claim(pick, now_ms)
                 self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)
@@ -226,11 +244,26 @@ class Execute:
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
-                await self._outbox.room(jobtype.partition("-")[0])
+                await self._outbox.room(tenant_of(jobtype))
             finally:
                 self._policy.jobs_stopped(jobtype, len(jobs), took_s)
                 if not jobs:
                     self._rest(jobtype)
+
+    async def _claim(self, pick: Pick, now_ms: int) -> list[Job]:
+        self._claiming[pick.jobtype] += pick.jobs
+        looks = self._looks
+        try:
+            with self._progress.step("execute"):
+                return await self._store.get_waiting_jobs(
+                    pick.jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                )
+        finally:
+            self._claiming[pick.jobtype] -= pick.jobs
+            if not self._claiming[pick.jobtype]:
+                del self._claiming[pick.jobtype]
+            if self._looks != looks:
+                self._woken.set()  # it may have taken new jobs for those of this claim
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)

@@ -11,16 +11,18 @@ import heapq
 import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import aiofiles
 
 from functory.backlog import Backlog
+from functory.courtesy import Courtesy
 from functory.jobattributes import PLAIN, JobOptions, to_new_job, to_new_jobs
 from functory.joblog import JobLog
 from functory.progress import Progress
 from journal import Clock, Journal, Position, Record, Reservation, parse_id
+from scheduler import tenant_of
 from store.base import JournalPosition, Store
 from store.errors import StoreUnavailable
 
@@ -49,8 +51,9 @@ class Ingest:
         backlog: Backlog,
         reader: str,
         rejects: Path,
-        on_added: Callable[[], None],
+        on_added: Callable[[Iterable[str]], None],
         progress: Progress,
+        courtesy: Courtesy,
         joblog: JobLog | None = None,
     ) -> None:
         self._backlog = backlog
@@ -61,6 +64,9 @@ class Ingest:
         self._rejects = rejects
         self._on_added = on_added
         self._progress = progress
+        self._courtesy = courtesy
+        self._last_tenant = ""
+        """Whose line was the last of the last batch: most likely the next ones are its, too."""
         self._joblog = joblog
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
@@ -80,7 +86,8 @@ class Ingest:
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._journal.readable()
-            reservation = await self._journal.read_reserve(_BATCH_LINES, _RESERVATION_S)
+            lines = self._courtesy.step(self._last_tenant, _BATCH_LINES)
+            reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
             if reservation is None:
                 self._backlog.all_read()
                 self._settle()
@@ -135,7 +142,8 @@ class Ingest:
         self._backlog.read(records)
         if self._joblog is not None:
             self._joblog.entered([(r.id, r.jobtype, len(r.payload)) for r in new], now_ms)
-        self._on_added()
+        self._last_tenant = tenant_of(records[-1].jobtype)
+        self._on_added({record.jobtype for record in new})
 
     async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition) -> None:
         """Some line of the batch is not acceptable: find it, keep it aside, let the others through."""

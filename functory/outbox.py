@@ -17,10 +17,12 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from functory.backlog import Backlog
+from functory.courtesy import Courtesy
 from functory.joblog import JobLog, Stopped
 from functory.progress import Progress
 from journal import Clock, JournalUnavailable
 from runner.protocol import NewJob as WantedJob
+from scheduler import tenant_of
 from store.base import Archive, Job, Rearm, Release, Retry, Store, Unget
 from store.errors import StoreUnavailable
 
@@ -53,6 +55,7 @@ class Outbox:
         owner: str,
         on_released: Callable[[Sequence[Ending]], None],
         progress: Progress,
+        courtesy: Courtesy,
         joblog: JobLog | None = None,
     ) -> None:
         self._store = store
@@ -61,6 +64,7 @@ class Outbox:
         self._owner = owner
         self._on_released = on_released
         self._progress = progress
+        self._courtesy = courtesy
         self._joblog = joblog
         self._lanes: dict[str, deque[Ending]] = {}
         """What waits, by tenant."""
@@ -74,7 +78,7 @@ class Outbox:
         """Of jobs of one type."""
         if not endings:
             return
-        tenant = endings[0].job.jobtype.partition("-")[0]
+        tenant = tenant_of(endings[0].job.jobtype)
         lane = self._lanes.get(tenant)
         if lane is not None:
             lane.extend(endings)
@@ -104,7 +108,7 @@ class Outbox:
         """Empty a lane. What is being recorded stays in it until it is."""
         lane = self._lanes[tenant]
         while lane:
-            batch = _first(lane, _BATCH)
+            batch = _first(lane, self._courtesy.step(tenant, _BATCH))
             await self._deliver(batch)
             for _ in batch:
                 lane.popleft()
@@ -164,7 +168,7 @@ def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
     """The jobs that were asked for, by jobtype, in pieces that fit a write. The tenant is the asking job's own."""
     lines: defaultdict[str, list[bytes]] = defaultdict(list)
     for ending in batch:
-        tenant = ending.job.jobtype.partition("-")[0]
+        tenant = tenant_of(ending.job.jobtype)
         for wanted in ending.wanted:
             lines[f"{tenant}-{wanted.type}"].append(wanted.payload)
     for jobtype, payloads in lines.items():

@@ -5,6 +5,7 @@ from collections import OrderedDict
 
 from functory.handlerdocument import decode_handler
 from handlers.model import Handler
+from scheduler import tenant_of
 from store.base import Store
 
 _KEPT = 2000
@@ -21,7 +22,7 @@ class HandlerCache:
         if known is not None and known[0] == version:
             self._handlers.move_to_end(jobtype)
             return known[1]
-        stored = await self._store.get_handler(jobtype.partition("-")[0], jobtype, version)
+        stored = await self._store.get_handler(tenant_of(jobtype), jobtype, version)
         if stored is None:
             return None
         handler = decode_handler(stored.data)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from handlers.model import Handler
-from scheduler import TenantTerms
+from scheduler import TenantTerms, tenant_of
 from store.base import Store, Tenant
 
 _UNKNOWN_WEIGHT = 1
@@ -35,7 +35,7 @@ class TenantBook:
         return {name: TenantTerms(one.weight, one.max_running) for name, one in self._allowances.items()}
 
     def of(self, jobtype: str) -> Allowance:
-        return self._allowances.get(jobtype.partition("-")[0], _DEFAULT)
+        return self._allowances.get(tenant_of(jobtype), _DEFAULT)
 
 
 def permitted(handler: Handler, allowance: Allowance) -> Handler:

@@ -2,7 +2,7 @@
 
 from scheduler.policy import Policy
 from scheduler.table import DEFAULT_POLICY, POLICIES, make_policy
-from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
+from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms, tenant_of
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -14,4 +14,5 @@ __all__ = [
     "SchedulerOptions",
     "TenantTerms",
     "make_policy",
+    "tenant_of",
 ]

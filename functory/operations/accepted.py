@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from functory.jobattributes import JobOptions
+from scheduler import tenant_of
 
 _COUNTER_DIGITS: Final = 7
 """`-00001f` ends an id; what is before it, time and sysid, is shared by all ids of a batch."""
@@ -41,5 +42,5 @@ class Accepted:
         """The batch of a job, if it is one of that tenant's."""
         for batch in self._batches.get(job_id[:-_COUNTER_DIGITS], ()):
             if batch.first <= job_id <= batch.last and len(job_id) == len(batch.first):
-                return batch if batch.jobtype.partition("-")[0] == tenant else None
+                return batch if tenant_of(batch.jobtype) == tenant else None
         return None

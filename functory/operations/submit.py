@@ -16,6 +16,7 @@ from functory.errors import IdempotencyMismatch, InvalidInput
 from functory.jobattributes import PLAIN, JobOptions, new_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from scheduler import tenant_of
 from store.base import NewJob
 from store.checks import check_new_job
 from store.names import MAX_BATCH
@@ -138,7 +139,7 @@ async def _take_quota(service: Service, who: Principal, jobs: int, size_bytes: i
 
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
     """One after the other in the store, in the order of the body; an error leaves those before it created."""
-    await service.intake.flush(jobtype.partition("-")[0])
+    await service.intake.flush(tenant_of(jobtype))
     ids = []
     for job, job_id in zip(jobs, service.journal.take_ids(len(jobs)), strict=True):
         report = await service.store.create_job(_new_job(service, jobtype, job, job_id), now_ms=service.now_ms())

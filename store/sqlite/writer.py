@@ -45,6 +45,7 @@ class Tx(NamedTuple):
 class _Operation(NamedTuple):
     work: Callable[[Tx], Any]
     future: "asyncio.Future[Any]"
+    bulk: bool
 
 
 class _Stop:
@@ -89,7 +90,7 @@ class Writer:
         if self._thread is None or self._loop is None:
             raise StoreClosed(f"the store {self._path} is not open")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._line.put(_Operation(work, future), bulk=bulk)
+        self._line.put(_Operation(work, future, bulk), bulk=bulk)
         return await future
 
     def _open(self) -> apsw.Connection:
@@ -137,11 +138,13 @@ class Writer:
             counts = Tally()
             began_s = time.monotonic()
             ended.append(self._run_one(conn, catalog, counts, first))
+            short_only = not first.bulk
             while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
-                following = self._line.take_now(short_only=taken_s > MAX_BULK_GROUP_S)
+                following = self._line.take_now(short_only=short_only or taken_s > MAX_BULK_GROUP_S)
                 if not isinstance(following, _Operation):
                     met_stop = following is not None
                     break
+                short_only |= not following.bulk
                 taken.append(following)
                 ended.append(self._run_one(conn, catalog, counts, following))
             if counts.write(conn, catalog.buckets):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from functory.backlog import Backlog
+from functory.courtesy import Courtesy
 from functory.ingest import Ingest
 from functory.jobattributes import JobOptions
 from functory.progress import Progress
@@ -29,7 +30,10 @@ class Intake:
         self.added: list[str] = []
         self.passed = asyncio.Event()
         progress = Progress(SystemClock().monotonic_s)
-        self.backlog = Backlog(journal, store, SystemClock(), on_added=self.passed.set, progress=progress)
+        courtesy = Courtesy(SystemClock())
+        self.backlog = Backlog(
+            journal, store, SystemClock(), on_added=lambda _: self.passed.set(), progress=progress, courtesy=courtesy
+        )
         self.ingest = Ingest(
             journal,
             store,
@@ -37,8 +41,9 @@ class Intake:
             backlog=self.backlog,
             reader="test",
             rejects=rejects,
-            on_added=lambda: None,
+            on_added=lambda _: None,
             progress=progress,
+            courtesy=courtesy,
         )
         self.carrier = asyncio.create_task(self.backlog.run())
         real = store.add_jobs

@@ -249,8 +249,9 @@ async def test_who_waits_for_an_answer_is_not_idle(tmp_path: Path, monkeypatch: 
         held = HeldIntake(site, monkeypatch)
         adding = asyncio.ensure_future(site.add("y"))
         await held.began.wait()
-        for _ in range(looks.qsize() + 3):
-            await looks.get()
+        async with asyncio.timeout(20):
+            for _ in range(looks.qsize() + 3):
+                await looks.get()
         held.go.set()
         assert len(await adding) == 1
 

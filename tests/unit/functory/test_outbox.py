@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from functory.backlog import Backlog
+from functory.courtesy import Courtesy
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.progress import Progress
@@ -24,11 +25,12 @@ async def outbox(tmp_path: Path, store: Store, lines: list[str]) -> AsyncIterato
         progress = Progress(clock.monotonic_s)
         made = Outbox(
             store,
-            Backlog(journal, store, clock, on_added=lambda: None, progress=progress),
+            Backlog(journal, store, clock, on_added=lambda _: None, progress=progress, courtesy=Courtesy(clock)),
             clock,
             owner=OWNER,
             on_released=lambda _: None,
             progress=progress,
+            courtesy=Courtesy(clock),
             joblog=JobLog(lines.append),
         )
         task = asyncio.create_task(made.run())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -315,3 +316,28 @@ async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -
     assert await still_deferred() == 0
     records = await check_counters(store, TENANT, T0 + 100)
     assert {record.state for record in records.values()} == {JobState.WAITING}
+
+
+async def test_a_short_operation_does_not_wait_for_a_bulk_one_behind_it(store: SqliteStore, tmp_path: Path) -> None:
+    """They do not share a transaction: the short one is committed before the bulk one begins."""
+    is_held, is_let_go = threading.Event(), threading.Event()
+    seen: list[Any] = []
+
+    def hold(_tx: Tx) -> None:
+        is_held.set()
+        is_let_go.wait(20)
+
+    def short(tx: Tx) -> None:
+        tx.conn.execute("CREATE TABLE short (x)")
+
+    def bulk(_tx: Tx) -> None:
+        with contextlib.closing(apsw.Connection(str(tmp_path / "store.db"), flags=apsw.SQLITE_OPEN_READONLY)) as other:
+            seen.append(other.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'short'").get)
+
+    holding = asyncio.ensure_future(store._write(hold))
+    await asyncio.to_thread(is_held.wait, 20)
+    rest = [asyncio.ensure_future(store._write(bulk, bulk=True)), asyncio.ensure_future(store._write(short))]
+    await asyncio.sleep(0)  # both stand in line
+    is_let_go.set()
+    await asyncio.gather(holding, *rest)
+    assert seen == [1]

@@ -1,0 +1,93 @@
+"""What is claimed, and how often the store is asked: not what another claim is taking; no rest for new jobs."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import functory.execute
+from functory.daemon import Daemon
+from store.base import Store
+from tests.support.service import register, running_daemon, until
+
+
+class Spy:
+    """Counts what is asked of a store, and may hold claims."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: Counter[str] = Counter()
+        self.empty = 0
+        self.is_claiming = asyncio.Event()
+        self.may_claim = asyncio.Event()
+        self.may_claim.set()
+        claim, look = store.get_waiting_jobs, store.get_waiting_jobtypes
+
+        async def get_waiting_jobs(*args: Any, **more: Any) -> Any:
+            self.calls["claim"] += 1
+            self.is_claiming.set()
+            await self.may_claim.wait()
+            jobs = await claim(*args, **more)
+            self.empty += not jobs
+            return jobs
+
+        async def get_waiting_jobtypes(**more: Any) -> Any:
+            self.calls["look"] += 1
+            return await look(**more)
+
+        monkeypatch.setattr(store, "get_waiting_jobs", get_waiting_jobs)
+        monkeypatch.setattr(store, "get_waiting_jobtypes", get_waiting_jobtypes)
+
+
+async def ended(daemon: Daemon, count: int) -> bool:
+    rows = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+    return sum(row.ok for row in rows) == count
+
+
+async def test_a_look_does_not_count_what_a_claim_is_taking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "print(payload)")
+        spy = Spy(daemon.store, monkeypatch)
+        spy.may_claim.clear()
+        await daemon.intake.write("acme-x", [b"1"])
+        await spy.is_claiming.wait()
+        looks = spy.calls["look"]
+        daemon.wake()
+
+        async def has_looked() -> bool:
+            return spy.calls["look"] > looks
+
+        await until(has_looked)
+        await asyncio.sleep(0)
+        assert spy.calls["claim"] == 1, "the job that waits is the one that is being claimed"
+        spy.may_claim.set()
+        await until(lambda: ended(daemon, 1))
+        assert spy.empty == 0
+
+
+async def test_a_type_that_rests_is_woken_by_new_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.execute, "_LOOK_AGAIN_S", 3600.0)
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "print(payload)")
+        daemon.execute._rest("acme-x")
+        await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: ended(daemon, 1))
+
+
+async def test_under_load_the_store_is_not_looked_at_before_every_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And everything is run all the same."""
+    monkeypatch.setattr(functory.execute, "_LOOK_PART", 1e6)
+    async with running_daemon(tmp_path) as daemon:
+        daemon.pause()
+        monkeypatch.setattr(daemon._policy.costs, "batch_size", lambda *_: 1)
+        await register(daemon, "acme-x", "print(payload)")
+        await daemon.intake.write("acme-x", [b"1"] * 200)
+        await daemon.intake.flush()
+        spy = Spy(daemon.store, monkeypatch)
+        daemon.resume()
+        await until(lambda: ended(daemon, 200))
+        assert spy.calls["claim"] >= 200
+        assert spy.calls["look"] < 50
