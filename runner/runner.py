@@ -2,14 +2,11 @@
 stopped.
 
 Guarantees: every job given to `run_jobs` is either reported once through `on_stopped` or returned as given
-back; nothing that a tenant's code does raises here. Chooses the engine, gets a context from the pool, splits
-what is too big for one message, and remembers how long jobs of a type take. Leases, retries and the store are
-the caller's.
+back; nothing that a tenant's code does raises here. Chooses the engine, gets a context from the pool and splits
+what is too big for one message. How many jobs to give it, leases, retries and the store are the caller's.
 """
 
 import asyncio
-import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +17,6 @@ from handlers.languages import LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
-from runner.batching import MAX_JOBS, Pace, batch_size
 from runner.context import ProcessContext
 from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
 from runner.http_engine import HttpEngine
@@ -32,7 +28,7 @@ from runner.pool import ContextKey, Pool, PoolSettings
 from runner.protocol import BatchJob
 from runner.targets import Network
 
-_PACES: Final = 10_000  # types whose pace is remembered
+_MESSAGE_JOBS: Final = 500
 _MESSAGE_BYTES: Final = 8 << 20
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
@@ -60,7 +56,6 @@ class Runner:
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self._http = HttpEngine(self._limits, allowed=self._settings.http_allowed)
         self._modules = CompiledModules(self._settings.module_cache_bytes)
-        self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._running: dict[object, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
         self._programs: dict[str, _Program] = {}
@@ -101,11 +96,9 @@ class Runner:
         run = _Run(self, jobtype, handler, on_stopped, jobs)
         self._running[run] = run.ids
         try:
-            for batch in _messages(jobs, min(handler.max_batch or MAX_JOBS, MAX_JOBS)):
-                started_at = time.monotonic()
+            for batch in _messages(jobs, min(handler.max_batch or _MESSAGE_JOBS, _MESSAGE_JOBS)):
                 if not await self._run_batch(run, batch):
                     break
-                self._learn(jobtype, len(batch), (time.monotonic() - started_at) * 1000)
         finally:
             del self._running[run]
         if run.error is not None:
@@ -115,10 +108,6 @@ class Runner:
     def running_jobs(self) -> list[str]:
         """Ids of all jobs that were given to `run_jobs` and have not stopped: their leases need renewing."""
         return [job_id for ids in self._running.values() for job_id in ids]
-
-    def batch_size(self, jobtype: str, handler: Handler) -> int:
-        """How many jobs of this type to claim for one call of `run_jobs`."""
-        return batch_size(self._paces.get(jobtype), max_jobs=handler.max_batch or MAX_JOBS)
 
     def warm_jobtypes(self) -> frozenset[str]:
         """Jobtypes that an idle context is ready for: hints for the scheduler."""
@@ -227,13 +216,6 @@ class Runner:
             raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
         finally:
             await context.close()
-
-    def _learn(self, jobtype: str, jobs: int, elapsed_ms: float) -> None:
-        pace = Pace.of(self._paces.pop(jobtype, None), jobs, elapsed_ms)
-        if pace is not None:
-            self._paces[jobtype] = pace
-        while len(self._paces) > _PACES:
-            self._paces.popitem(last=False)
 
 
 class _Program(NamedTuple):

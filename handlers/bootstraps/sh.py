@@ -166,7 +166,7 @@ class Sh:
 
 
 def verdict(status: int, limits: dict[str, Any]) -> object:
-    """What an exit status means; shared with wasm."""
+    """What an exit status means."""
     code = CODES.get(status, python.BROKEN)
     if code != python.BROKEN:
         return code

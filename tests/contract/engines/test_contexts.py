@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from handlers.model import Handler
-from runner.batching import FIRST_BATCH
 from runner.launch import Launcher
 from runner.limits import ContextLimits
 from runner.pool import PoolSettings
@@ -159,11 +158,3 @@ async def test_memory_is_bounded(launcher: Launcher) -> None:
         await identity(runner, ME)
         await runner.sweep()
         assert runner.gauges()["idle"] == 0
-
-
-async def test_batch_sizes_follow_what_jobs_take(runner: Runner) -> None:
-    slow = Handler("python", "import time; time.sleep(0.06)")
-    assert runner.batch_size("acme-slow", slow) == FIRST_BATCH
-    await run(runner, slow, jobs("a", "b"), "acme-slow")
-    assert runner.batch_size("acme-slow", slow) == 1
-    assert runner.batch_size("acme-new", replace(slow, options={"max_batch": 3})) == 3
