@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Sequence
 
+from store.values.jobs import Code
 from store.values.scoreboard import Bucket, EndedSum
 
 
@@ -30,10 +31,19 @@ class Activity(abc.ABC):
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int
     ) -> dict[int, EndedSum]:
         """What ended, over all types of the tenant (None: of all), by the start of the bucket. Empty ones are left
-        out. Cost: the buckets that are summed."""
+        out. Cost: the buckets of time that are answered, where the store keeps them summed (SQLite); the buckets that
+        are summed, on the server, elsewhere."""
 
     @abc.abstractmethod
     async def sum_by_type(
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int
     ) -> dict[str, EndedSum]:
-        """What ended, over the whole time asked for, by jobtype. Cost: the buckets that are summed."""
+        """What ended, over the whole time asked for, by jobtype. Cost: all buckets of that time, other tenants'
+        among them."""
+
+    @abc.abstractmethod
+    async def count_by_type(
+        self, tenant: str, codes: frozenset[Code], *, width_ms: int, since_ms: int, until_ms: int
+    ) -> dict[str, int]:
+        """How many runs and jobs ended with one of these codes in buckets that start in that time, by jobtype; types
+        without any are left out. Cost: the tenant's buckets of that time, a fraction of what sum_by_type costs."""

@@ -52,7 +52,7 @@ _JOBS_OF = (
     "SELECT n FROM jobs WHERE state = 5 AND type = ?1 LIMIT ?2",
 )
 _RECORDS_OF_TYPE = ("handlers", "buckets", "failures", "lanes", "types")
-_RECORDS_OF_TENANT = ("rates", "once")
+_RECORDS_OF_TENANT = ("rates", "once", "totals")
 
 
 def delete_tenant(tx: Tx, name: str, limit: int) -> DeleteReport:

@@ -29,11 +29,11 @@ def spark(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
     """
     first_ms = first_minute_ms(now_ms)
     good, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS
-    for start, it in ended.items():
+    for start, (ok, failed, retry, error, abandoned, cancelled, _) in ended.items():
         bar = (start - first_ms) // (2 * MINUTE_MS)
         if 0 <= bar < _SPARK_BARS:
-            good[bar] += it.ok + it.cancelled
-            bad[bar] += it.failed + it.retry + it.error + it.abandoned
+            good[bar] += ok + cancelled
+            bad[bar] += failed + retry + error + abandoned
     top = max(map(int.__add__, good, bad))
     if not top:
         return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "nothing ended in the last hour", "")

@@ -6,6 +6,7 @@ from store.checks import check_buckets, check_type_buckets
 from store.protocol.activity import Activity
 from store.sqlite import activity
 from store.sqlite.core import SqliteCore
+from store.values.jobs import Code
 from store.values.scoreboard import Bucket, EndedSum
 
 
@@ -33,3 +34,9 @@ class SqliteActivity(SqliteCore, Activity):
     ) -> dict[str, EndedSum]:
         check_buckets(tenant, width_ms, since_ms, until_ms)
         return await self._read(lambda conn: activity.sum_by_type(conn, tenant, width_ms, since_ms, until_ms))
+
+    async def count_by_type(
+        self, tenant: str, codes: frozenset[Code], *, width_ms: int, since_ms: int, until_ms: int
+    ) -> dict[str, int]:
+        check_buckets(tenant, width_ms, since_ms, until_ms)
+        return await self._read(lambda conn: activity.count_by_type(conn, tenant, codes, width_ms, since_ms, until_ms))
