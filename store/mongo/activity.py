@@ -1,5 +1,6 @@
 """Buckets of chosen types, and sums over buckets: what pages show."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from store.mongo.core import Core, repeatable
 from store.mongo.driver import Document, aggregate
 from store.values.histogram import Histogram
 from store.values.jobs import Code
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 _COUNTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled", "runner_us")
 
@@ -54,12 +55,12 @@ class Activities(Core):
         return {row["_id"]: _sum(row) for row in rows}
 
     @repeatable
-    async def count_by_type(
-        self, tenant: str, codes: frozenset[Code], *, width_ms: int, since_ms: int, until_ms: int
-    ) -> dict[str, int]:
+    async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:
         names = sorted(code.value for code in codes)
-        rows = await self._sums("$type", tenant, width_ms, since_ms, until_ms, names)
-        counts = {row["_id"]: sum(row[name] for name in names) for row in rows}
+        counts = Counter[str]()
+        for sign, width_ms, since_ms, until_ms in spans:
+            for row in await self._sums("$type", tenant, width_ms, since_ms, until_ms, names):
+                counts[row["_id"]] += sign * sum(row[name] for name in names)
         return {jobtype: count for jobtype, count in counts.items() if count}
 
     async def _sums(

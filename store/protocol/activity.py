@@ -4,7 +4,7 @@ import abc
 from collections.abc import Sequence
 
 from store.values.jobs import Code
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 
 class Activity(abc.ABC):
@@ -42,8 +42,7 @@ class Activity(abc.ABC):
         among them."""
 
     @abc.abstractmethod
-    async def count_by_type(
-        self, tenant: str, codes: frozenset[Code], *, width_ms: int, since_ms: int, until_ms: int
-    ) -> dict[str, int]:
-        """How many runs and jobs ended with one of these codes in buckets that start in that time, by jobtype; types
-        without any are left out. Cost: the tenant's buckets of that time, a fraction of what sum_by_type costs."""
+    async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:
+        """How many runs and jobs ended with one of these codes in the spans, those to be taken away counted negative,
+        by jobtype; types for which that is 0 are left out. Raises InvalidValue as sum_by_type does, for each span.
+        Cost: the tenant's buckets of those times, each a fraction of what it costs in sum_by_type."""

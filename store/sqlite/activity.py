@@ -10,7 +10,7 @@ from store.sqlite.connection import fetch
 from store.sqlite.totals import COUNTS
 from store.values.histogram import Histogram
 from store.values.jobs import Code
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 _COLUMNS: Final = ", ".join(f"b.{name}" for name in COUNTS)
 _SUMS: Final = ", ".join(f"sum({name})" for name in COUNTS)
@@ -91,19 +91,23 @@ def sum_by_type(
     return {jobtype: EndedSum(*counts) for jobtype, *counts in rows}
 
 
-def count_by_type(
-    conn: apsw.Connection, tenant: str, codes: Iterable[Code], width_ms: int, since_ms: int, until_ms: int
-) -> dict[str, int]:
+def count_by_type(conn: apsw.Connection, tenant: str, codes: Iterable[Code], spans: Iterable[Span]) -> dict[str, int]:
     """A tenant with few of all types seeks its buckets, one with most of them passes those of others on the way."""
     names: dict[int, str] = dict(fetch(conn, "SELECT type, jobtype FROM types WHERE tenant = ?", (tenant,)))
-    starts = _starts(width_ms, since_ms, until_ms)
     ended = " + ".join(f"b.{code.value}" for code in sorted(codes))
-    if not names or not starts or not ended:
+    if not names or not ended:
         return {}
-    sql = f"SELECT b.type, sum({ended}) FROM buckets b WHERE b.width = ? AND {{}} AND {ended} > 0{{}} GROUP BY b.type"
-    if len(names) * _SEEK_SHARE < conn.execute("SELECT max(type) FROM types").get:
-        sql = sql.format("b.start IN (SELECT value FROM carray(?))", " AND b.type IN (SELECT value FROM carray(?))")
-        rows = fetch(conn, sql, (width_ms, numbers(starts), numbers(names)))
-    else:
-        rows = fetch(conn, sql.format("b.start >= ? AND b.start < ?", ""), (width_ms, starts[0], until_ms))
-    return {names[number]: count for number, count in rows if number in names}
+    where = "b.start >= ? AND b.start < ?"
+    is_seeking = len(names) * _SEEK_SHARE < conn.execute("SELECT max(type) FROM types").get
+    if is_seeking:
+        where = "b.start IN (SELECT value FROM carray(?)) AND b.type IN (SELECT value FROM carray(?))"
+    sql = f"SELECT b.type, sum({ended}) FROM buckets b WHERE b.width = ? AND {where} AND {ended} > 0 GROUP BY b.type"
+    counts = dict.fromkeys(names, 0)
+    for sign, width_ms, since_ms, until_ms in spans:
+        values: tuple[Any, ...] = (since_ms, until_ms)
+        if is_seeking:
+            values = (numbers([*_starts(width_ms, since_ms, until_ms), -1]), numbers(names))  # an array is never empty
+        for number, count in fetch(conn, sql, (width_ms, *values)):
+            if number in counts:
+                counts[number] += sign * count
+    return {names[number]: count for number, count in counts.items() if count}

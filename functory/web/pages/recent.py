@@ -5,7 +5,7 @@ kept, so looking again costs the newest few minutes. Nothing here looks at a job
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -101,7 +101,7 @@ class _Known:
         self.snapshot: Snapshot | None = None
         self.all_types = Hour()
         self.by_type: OrderedDict[str, Hour] = OrderedDict()
-        self.counts: dict[tuple[int, frozenset[Code]], tuple[int, Counter[str]]] = {}
+        self.counts: dict[tuple[int, frozenset[Code]], tuple[int, dict[str, int]]] = {}
         self.latencies: dict[str, tuple[int, Latency]] = {}
         self.handled: tuple[int, frozenset[str]] = (0, frozenset())
 
@@ -146,14 +146,9 @@ class Recent:
         known = self._known(tenant)
         async with known.lock:
             now_ms = self._service.now_ms()
-            at_ms, counts = known.counts.get((minutes, codes), (0, Counter()))
+            at_ms, counts = known.counts.get((minutes, codes), (0, {}))
             if abs(now_ms - at_ms) >= _COUNTS_LIFE_MS:
-                counts = Counter()
-                for sign, width_ms, since_ms, until_ms in last_minutes(now_ms, minutes):
-                    found = await self._service.store.count_by_type(
-                        tenant, codes, width_ms=width_ms, since_ms=since_ms, until_ms=until_ms
-                    )
-                    (counts.update if sign > 0 else counts.subtract)(found)
+                counts = await self._service.store.count_by_type(tenant, codes, last_minutes(now_ms, minutes))
                 known.counts[minutes, codes] = (now_ms, counts)
             return counts
 

@@ -3,18 +3,7 @@
 Pure. Most of an hour that has begun costs its one bucket, less the few minutes at its start that do not belong.
 """
 
-from typing import NamedTuple
-
-from store.values.scoreboard import HOUR_MS, MINUTE_MS
-
-
-class Span(NamedTuple):
-    """Buckets of one width that start in [since_ms, until_ms), to be added (1) or taken away (-1)."""
-
-    sign: int
-    width_ms: int
-    since_ms: int
-    until_ms: int
+from store.values.scoreboard import HOUR_MS, MINUTE_MS, Span
 
 
 def last_minutes(now_ms: int, minutes: int) -> list[Span]:

@@ -7,7 +7,7 @@ from store.protocol.activity import Activity
 from store.sqlite import activity
 from store.sqlite.core import SqliteCore
 from store.values.jobs import Code
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 
 class SqliteActivity(SqliteCore, Activity):
@@ -35,8 +35,7 @@ class SqliteActivity(SqliteCore, Activity):
         check_buckets(tenant, width_ms, since_ms, until_ms)
         return await self._read(lambda conn: activity.sum_by_type(conn, tenant, width_ms, since_ms, until_ms))
 
-    async def count_by_type(
-        self, tenant: str, codes: frozenset[Code], *, width_ms: int, since_ms: int, until_ms: int
-    ) -> dict[str, int]:
-        check_buckets(tenant, width_ms, since_ms, until_ms)
-        return await self._read(lambda conn: activity.count_by_type(conn, tenant, codes, width_ms, since_ms, until_ms))
+    async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:
+        for span in spans:
+            check_buckets(tenant, *span[1:])
+        return await self._read(lambda conn: activity.count_by_type(conn, tenant, codes, spans))
