@@ -2,6 +2,7 @@
 
 from collections import Counter
 from operator import add
+from typing import Any
 
 from store.base import EndedSum, JobFilter, JobRecord, JobState, Store
 from store.values.scoreboard import DAY_MS
@@ -53,7 +54,7 @@ async def check_states(store: Store, tenant: str, now_ms: int) -> dict[str, JobR
 
 
 async def _check_sums(store: Store, tenant: str, now_ms: int) -> None:
-    window = {"width_ms": DAY_MS, "since_ms": now_ms - 500 * DAY_MS, "until_ms": now_ms + 500 * DAY_MS}
+    window: dict[str, Any] = {"width_ms": DAY_MS, "since_ms": now_ms - 500 * DAY_MS, "until_ms": now_ms + 500 * DAY_MS}
     by_start: dict[int, list[int]] = {}
     for bucket in await store.get_buckets(tenant, **window):
         before = by_start.get(bucket.start_ms, [0] * len(EndedSum._fields))
