@@ -1,112 +1,224 @@
-"""What looking at the scoreboard costs the daemon: processor time per page with 1,000 types, all busy in every minute.
+"""What looking at the pages costs the daemon: processor time a look with 1,000 types, all busy in every minute.
 
-    python -m bench.pages
+    python -m bench.pages [--archived N ...] [--types N] [--directory DIR] [--json]
 
-The worst case on purpose: 60,000 buckets of minutes in the last hour. Archived jobs are in the store to show that
-their number does not matter. Time is that of the process, so a noisy machine does not change it much.
+The worst case on purpose: every type ended jobs in every minute that is kept. The daemon's side has a process of its
+own (bench/pages_site.py), and its processor time is all that counts: event loop and store, without the reader. "first"
+is the first look of a daemon that has just been started, the median of some starts; the others are looks past every
+cache. "best fifth" is what a fifth of the looks do not exceed: on a shared machine the processor itself is slower at
+times. "longest piece" is how long a look held the event loop at most, which is what others wait for.
 """
 
 import argparse
 import asyncio
+import http.client
+import http.cookies
+import json
+import re
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
-import aiohttp
+from bench.pages_fill import TENANT, fill
+from bench.pages_site import KEYS, Spent
+from bench.report import Report, parse_arguments, quantile
+from store.url import open_store
 
-from store.base import Archive, Code, NewJob, Outcome, Store
-from store.values.scoreboard import MINUTE_MS
-from tests.support.clocks import FakeClock
-from tests.support.web import SYSID, T0, Site, open_site
+NOW_MS: Final = 1_800_000_000_000 + 30 * 60_000
+"""In the middle of an hour, where the last sixty minutes are furthest from the hours that are kept."""
+ARCHIVED: Final = (60_000,)
+TYPES: Final = 1000
+ROUNDS: Final = 15
+STARTS: Final = 5
+_PAST_EVERY_CACHE_S: Final = 11.0
+_QUIET_MS: Final = 0.5
+_TOKEN: Final = re.compile(r'name="token" value="([^"]*)"')
 
-TYPES = 1000
-ROUNDS = 15
-
-
-async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--archived", type=int, default=60 * TYPES, help="jobs that have ended")
-    archived = parser.parse_known_args()[0].archived  # `python -m bench` passes every bench the options of all
-    with tempfile.TemporaryDirectory() as scratch:
-        clock = FakeClock(T0)
-        async with open_site(Path(scratch), clock=clock) as site:
-            await _fill(site.store, archived)
-            clock.advance(30)
-            jar = aiohttp.CookieJar(unsafe=True)
-            async with aiohttp.ClientSession(cookie_jar=jar) as session:
-                await _sign_in(site, session)
-                print(f"{TYPES:,} types, {archived:,} archived jobs; milliseconds of processor time a page\n")
-                print(f"{'page':<44} {'first':>7} {'then, median':>13} {'kB':>6}")
-                for name, path in (
-                    ("scoreboard", "/ui/t/acme"),
-                    ("scoreboard, next page", "/ui/t/acme?from=50"),
-                    ("scoreboard, filtered", "/ui/t/acme?q=type01"),
-                    ("scoreboard, by waiting", "/ui/t/acme?sort=waiting"),
-                    ("scoreboard, by rate", "/ui/t/acme?sort=rate"),
-                    ("scoreboard, by failed of the last hour", "/ui/t/acme?sort=failed"),
-                    ("jobtype", "/ui/t/acme/type/type0007"),
-                    ("jobs", "/ui/t/acme/jobs"),
-                    ("failures", "/ui/t/acme/failures"),
-                ):
-                    await _row(site, session, clock, name, path)
-
-
-async def _row(site: Site, session: aiohttp.ClientSession, clock: FakeClock, name: str, path: str) -> None:
-    size = 0
-
-    async def look() -> None:
-        nonlocal size
-        async with session.get(site.url + path) as answer:
-            assert answer.status == 200
-            size = len(await answer.read())
-
-    first_ms = await _cost_ms(look)
-    costs = []
-    for _ in range(ROUNDS):
-        clock.advance(6)  # past every cache: each look is a new one
-        costs.append(await _cost_ms(look))
-    print(f"{name:<44} {first_ms:>7.1f} {statistics.median(costs):>13.1f} {size / 1000:>6.0f}")
+_HOME: Final = f"/ui/t/{TENANT}"
+PAGES: Final = {
+    "scoreboard": _HOME,
+    "scoreboard, live part": f"{_HOME}/live",
+    "scoreboard, next page": f"{_HOME}?from=50",
+    "scoreboard, filtered": f"{_HOME}?q=type01",
+    "scoreboard, failing types": f"{_HOME}?show=failing",
+    "scoreboard by waiting": f"{_HOME}?sort=waiting",
+    "scoreboard by rate": f"{_HOME}?sort=rate",
+    "scoreboard by ok": f"{_HOME}?sort=ok",
+    "scoreboard by failed": f"{_HOME}?sort=failed",
+    "scoreboard by failed, live part": f"{_HOME}/live?sort=failed",
+    "jobtype": f"{_HOME}/type/type0007",
+    "jobs": f"{_HOME}/jobs",
+    "jobs that failed": f"{_HOME}/jobs?code=failed",
+    "jobs that failed or were abandoned": f"{_HOME}/jobs?code=failed,abandoned",
+    "jobs of a type": f"{_HOME}/jobs?type=type0007",
+    "jobs of a type that failed": f"{_HOME}/jobs?type=type0007&code=failed",
+    "jobs that wait": f"{_HOME}/jobs?state=waiting",
+    "jobs before the last minute": f"{_HOME}/jobs?until_ms={NOW_MS - 60_000}",
+    "failures": f"{_HOME}/failures",
+    "failures, all": f"{_HOME}/failures?window=all",
+    "operator: tenants": "/ui/operator",
+    "operator: queues": "/ui/operator/queues",
+}
+_KEYS: Final = {
+    "scoreboard, live part": "live",
+    "scoreboard by failed, live part": "live by failed",
+    "operator: tenants": "operator",
+    "operator: queues": "operator",
+}
+FIRST: Final = ("scoreboard", "scoreboard by failed", "scoreboard by ok", "jobtype", "jobs", "failures")
 
 
-async def _cost_ms(call: Callable[[], Awaitable[None]]) -> float:
-    """Of the whole process, so the client's part is in it, too."""
-    began_s = time.process_time()
-    await call()
-    return (time.process_time() - began_s) * 1000
+class Daemon:
+    """The process that answers, and what it has spent."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.said: dict[str, Any] = self._hear()
+        self.start_ms = self._settle()
+
+    def spent(self, advance_s: float = 0.0) -> Spent:
+        """Since it was asked last; then its clock goes forward."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{advance_s}\n")
+        self._process.stdin.flush()
+        return Spent(**self._hear())
+
+    def _settle(self) -> float:
+        """What it does by itself once it has started, until it has done it."""
+        total_ms = 0.0
+        while True:
+            time.sleep(0.3)
+            last_ms = self.spent().cpu_ms
+            total_ms += last_ms
+            if last_ms < _QUIET_MS:
+                return total_ms
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        said: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return said
 
 
-async def _sign_in(site: Site, session: aiohttp.ClientSession) -> None:
-    async with session.get(f"{site.url}/ui/signin") as answer:
-        text = await answer.text()
-    token = text.rpartition('<input type="hidden" name="token" value="')[2].partition('"')[0]
-    data = {"token": token, "key": site.keys["acme"], "next": ""}
-    async with session.post(f"{site.url}/ui/signin", data=data, allow_redirects=False) as answer:
-        assert answer.status == 303, await answer.text()
+@contextmanager
+def started(folder: Path) -> Iterator[Daemon]:
+    command = [sys.executable, "-m", "bench.pages_site", str(folder), str(NOW_MS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Daemon(process)
 
 
-async def _fill(store: Store, archived: int) -> None:
-    jobtypes = [f"acme-type{number:04d}" for number in range(TYPES)]
-    for jobtype in jobtypes:
-        await store.set_handler("acme", jobtype, lang="sh", data=b'{"lang":"sh","body":"cat"}', now_ms=T0)
-    number = 0
-    outcome = Outcome(Code.OK, 200, T0, 1500, b"done", b"", 1, "L2")
-    per_minute = max(archived // 60 // TYPES, 1)
-    for minute in range(60):
-        at_ms = T0 - (59 - minute) * MINUTE_MS
-        ids = (f"20270115T080000000Z-a1-{number + n:06x}" for n in range(per_minute * TYPES))
-        number += per_minute * TYPES
-        jobs = [NewJob(next(ids), jobtype, b"x", at_ms, at_ms) for jobtype in jobtypes for _ in range(per_minute)]
-        await store.add_jobs(jobs, now_ms=at_ms)
-        claims = [
-            store.get_waiting_jobs(jobtype, per_minute, owner=SYSID, lease_ms=60_000, now_ms=at_ms)
-            for jobtype in jobtypes
-        ]
-        claimed = [job for batch in await asyncio.gather(*claims) for job in batch]
-        ended = [Archive(job.id, job.token, outcome._replace(started_ms=at_ms)) for job in claimed]
-        await store.release_jobs(SYSID, ended, now_ms=at_ms)
+class Reader:
+    """A browser, as far as the daemon can tell. Signed in with one of the keys."""
+
+    def __init__(self, daemon: Daemon, key: str) -> None:
+        self._daemon = daemon
+        self._host = urllib.parse.urlsplit(daemon.said["url"]).netloc
+        self._kept = http.client.HTTPConnection(self._host)
+        self._cookies = http.cookies.SimpleCookie()
+        self._streams = 0
+        self._way = -1
+        token = _TOKEN.findall(self.read("/ui/signin"))[-1]
+        self._ask("POST", "/ui/signin", urllib.parse.urlencode({"token": token, "key": daemon.said[key], "next": ""}))
+
+    def read(self, path: str) -> str:
+        return self._ask("GET", path, status=200)
+
+    def look(self, path: str) -> tuple[Spent, int]:
+        """At a page, or at the first event of a live part: what it cost and how long it was."""
+        self._daemon.spent()
+        size = self._first_event(path) if "/live" in path else len(self.read(path))
+        self._way = -self._way  # there and back: the last hour stays the one that was filled
+        return self._daemon.spent(self._way * _PAST_EVERY_CACHE_S), size
+
+    def _ask(self, method: str, path: str, form: str | None = None, status: int = 303) -> str:
+        headers = {"Cookie": self._sent_cookies()}
+        if form is not None:
+            headers |= {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{self._host}"}
+        self._kept.request(method, path, form, headers)
+        answer = self._kept.getresponse()
+        text = answer.read().decode()
+        assert answer.status == status, (path, answer.status, text)
+        for cookie in answer.headers.get_all("Set-Cookie", []):
+            self._cookies.load(cookie)
+        return text
+
+    def _sent_cookies(self) -> str:
+        return "; ".join(f"{name}={it.value}" for name, it in self._cookies.items())
+
+    def _first_event(self, path: str) -> int:
+        """Every look has an address of its own: what others see already would not be made again."""
+        self._streams += 1
+        path += f"{'&' if '?' in path else '?'}look={self._streams}"
+        connection = http.client.HTTPConnection(self._host)
+        connection.request("GET", path, headers={"Cookie": self._sent_cookies()})
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.status
+        line = b""
+        while not line.startswith(b"data: "):
+            line = answer.readline()
+        connection.close()
+        return len(line)
+
+
+def measure(folder: Path) -> tuple[list[dict[str, Any]], float]:
+    """A row a page; what the daemon did by itself when it had been started."""
+    first: dict[str, float] = {}
+    at_start_ms = []
+    for name in FIRST:
+        costs_ms = []
+        for _ in range(STARTS):
+            with started(folder) as daemon:
+                costs_ms.append(Reader(daemon, "tenant").look(PAGES[name])[0].cpu_ms)
+                at_start_ms.append(daemon.start_ms)
+        first[name] = statistics.median(costs_ms)
+    rows = []
+    with started(folder) as daemon:
+        readers = {key: Reader(daemon, key) for key in ("operator", *KEYS)}
+        example = re.findall(rf'"({_HOME}/job/[^"]*)"', readers["tenant"].read(f"{_HOME}/jobs"))[0]
+        for name, path in {**PAGES, "job": example}.items():
+            reader = readers[_KEYS.get(name, "tenant")]
+            looks = [reader.look(path) for _ in range(ROUNDS)]
+            rows.append(
+                {
+                    "page": name,
+                    "first ms": first.get(name),
+                    "best fifth ms": quantile([spent.cpu_ms for spent, _ in looks], 0.2),
+                    "median ms": statistics.median(spent.cpu_ms for spent, _ in looks),
+                    "longest piece ms": statistics.median(spent.piece_ms for spent, _ in looks),
+                    "kB": round(looks[-1][1] / 1000),
+                }
+            )
+    return rows, statistics.median(at_start_ms)
+
+
+async def make_tables(path: Path) -> None:
+    async with open_store(f"sqlite://{path}"):
+        pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.pages", description=__doc__)
+    parser.add_argument("--archived", type=int, nargs="+", default=ARCHIVED, help="jobs that have ended, to compare")
+    parser.add_argument("--types", type=int, default=TYPES)
+    parser.add_argument("--directory", type=Path, help="where the data is (default: a temporary folder)")
+    arguments = parse_arguments(parser, None)
+    report = Report("pages", as_json=arguments.json)
+    for archived in sorted(arguments.archived):
+        with tempfile.TemporaryDirectory(prefix="bench-pages-", dir=arguments.directory) as name:
+            path = Path(name, "store.db").absolute()
+            asyncio.run(make_tables(path))
+            fill(path, arguments.types, archived, NOW_MS)
+            rows, at_start_ms = measure(path.parent)
+        title = f"{arguments.types:,} types, {archived:,} archived jobs; {at_start_ms:.1f} ms once after the start"
+        report.table(title, rows)
+    report.finish()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

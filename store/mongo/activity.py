@@ -1,5 +1,6 @@
 """Buckets of chosen types, and sums over buckets: what pages show."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -8,7 +9,8 @@ from store.mongo import schema
 from store.mongo.core import Core, repeatable
 from store.mongo.driver import Document, aggregate
 from store.values.histogram import Histogram
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.jobs import Code
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 _COUNTS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled", "runner_us")
 
@@ -52,12 +54,29 @@ class Activities(Core):
         rows = await self._sums("$type", tenant, width_ms, since_ms, until_ms)
         return {row["_id"]: _sum(row) for row in rows}
 
-    async def _sums(self, by: str, tenant: str | None, width_ms: int, since_ms: int, until_ms: int) -> list[Document]:
+    @repeatable
+    async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:
+        names = sorted(code.value for code in codes)
+        counts = Counter[str]()
+        for sign, width_ms, since_ms, until_ms in spans:
+            for row in await self._sums("$type", tenant, width_ms, since_ms, until_ms, names):
+                counts[row["_id"]] += sign * sum(row[name] for name in names)
+        return {jobtype: count for jobtype, count in counts.items() if count}
+
+    async def _sums(
+        self,
+        by: str,
+        tenant: str | None,
+        width_ms: int,
+        since_ms: int,
+        until_ms: int,
+        names: Sequence[str] = _COUNTS,
+    ) -> list[Document]:
         check_buckets(tenant, width_ms, since_ms, until_ms)
         which = _buckets(width_ms, since_ms, until_ms)
         if tenant is not None:
             which["type"] = schema.types_of(tenant)
-        sums: dict[str, Any] = {name: {"$sum": f"${name}"} for name in _COUNTS}
+        sums: dict[str, Any] = {name: {"$sum": f"${name}"} for name in names}
         return await aggregate(self.collections.counters, [{"$match": which}, {"$group": {"_id": by, **sums}}])
 
 

@@ -67,6 +67,11 @@ class Handlers(Core):
         return [_summary(row, row["version"]) for row in rows]
 
     @repeatable
+    async def list_handled_types(self, tenant: str) -> list[str]:
+        which = {"_id": schema.types_of(check_tenant(tenant)), "current": {"$gt": 0}}
+        return [row["_id"] for row in await self.collections.shelf.find(which, {"_id": 1}).sort("_id", 1).to_list(None)]
+
+    @repeatable
     async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
         check_jobtype(tenant, jobtype)
         current = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)

@@ -47,5 +47,9 @@ class HandlerShelf(abc.ABC):
         """The versions in force, in order of jobtype."""
 
     @abc.abstractmethod
+    async def list_handled_types(self, tenant: str) -> list[str]:
+        """The jobtypes that have a handler in force, in order: a fraction of what list_handlers costs."""
+
+    @abc.abstractmethod
     async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
         """All kept versions of one jobtype, newest first."""

@@ -7,7 +7,8 @@ Read in this order:
   schema.py        tables, indexes, migrations; connection.py settings and errors
   writer.py        the thread that writes, with group commit; line.py what waits for it; readers.py the threads
                    that read; core.py both
-  catalog.py       what the writer remembers; tally.py the counts of a transaction; buckets.py those by time
+  catalog.py       what the writer remembers; tally.py the counts of a transaction; buckets.py those by time;
+                   totals.py those of a tenant by time
   bulk.py          many jobs in one statement; rows.py rows to values
   add.py           a job enters; claim.py it is handed out, within rates.py; release.py the delivery ends
   lone.py          endings in bulk; endings.py one by one, with what follows for relatives; moves.py the steps

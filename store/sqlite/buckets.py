@@ -1,8 +1,8 @@
 """Time buckets of a minute, an hour and a day: how runs of a type ended, how long they took and waited.
 
-All three are written in the transaction that ends the runs. Those written last are remembered, so that a bucket is
-read and decoded once and not at every change; what is remembered is forgotten with the catalog, whenever another
-process may have changed it or a transaction was undone.
+All three are written, with the totals of the tenant, in the transaction that ends the runs. Those written last are
+remembered, so that a bucket is read and decoded once and not at every change; what is remembered is forgotten with the
+catalog, whenever another process may have changed it or a transaction was undone.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from typing import Any, Final
 import apsw
 
 from store.sqlite.bulk import Bulk
+from store.sqlite.totals import COUNTS, add_totals
+from store.sqlite.totals import Key as TotalKey
 from store.values.histogram import Histogram
 from store.values.jobs import Code
 from store.values.scoreboard import RESOLUTIONS
@@ -54,9 +56,11 @@ class Buckets:
 
     def __init__(self) -> None:
         self._known: dict[Key, Runs] = {}
+        self._tenants: dict[int, str] = {}
 
     def clear(self) -> None:
         self._known.clear()
+        self._tenants.clear()
 
     def add(self, conn: apsw.Connection, ended: Mapping[tuple[int, int], Runs]) -> None:
         """Write what ended, by type and time. Ensures: if the transaction is not committed the caller clears."""
@@ -77,6 +81,23 @@ class Buckets:
                 for key, runs in changed.items()
             ]
             _WRITE.run(conn, list(zip(*rows, strict=True)))
+            add_totals(conn, self._totals(conn, ended))
+
+    def _totals(self, conn: apsw.Connection, ended: Mapping[tuple[int, int], Runs]) -> dict[TotalKey, list[int]]:
+        totals: dict[TotalKey, list[int]] = {}
+        nothing = [0] * len(COUNTS)
+        for (number, now_ms), runs in ended.items():
+            tenant = self._tenants.get(number)
+            if tenant is None:
+                tenant = conn.execute("SELECT tenant FROM types WHERE type = ?", (number,)).get
+                if tenant is None:
+                    continue  # the type was deleted after this in the same transaction
+                self._tenants[number] = tenant
+            counts = [*runs.codes, runs.runner_us]
+            for width in RESOLUTIONS:
+                key = (tenant, width, now_ms - now_ms % width)
+                totals[key] = list(map(add, totals.get(key, nothing), counts))
+        return totals
 
 
 def _read(conn: apsw.Connection, key: Key) -> Runs:

@@ -80,6 +80,11 @@ def list_handlers(conn: apsw.Connection, tenant: str) -> list[HandlerSummary]:
     return [_summary(row) for row in rows]
 
 
+def list_handled_types(conn: apsw.Connection, tenant: str) -> list[str]:
+    sql = "SELECT jobtype FROM types WHERE tenant = ? AND handler <> 0 ORDER BY jobtype"
+    return [jobtype for (jobtype,) in fetch(conn, sql, (tenant,))]
+
+
 def list_handler_versions(conn: apsw.Connection, jobtype: str) -> list[HandlerSummary]:
     rows = fetch(
         conn,

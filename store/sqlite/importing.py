@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable, Sequence
+from operator import sub
 from typing import Any, Final
 
-from store.names import DONE_LOCK, PAUSED_LOCK
+from store.names import DONE_LOCK, PAUSED_LOCK, tenant_of
 from store.sqlite.buckets import CODE_NUMBER
 from store.sqlite.daemons import raise_sysids
 from store.sqlite.importnote import move_note
 from store.sqlite.moves import put_in_queue, queued_state
 from store.sqlite.rows import data_key, inline, result_key, write_blob
 from store.sqlite.schema import INLINE_BYTES, State
+from store.sqlite.totals import COUNTS, add_totals
 from store.sqlite.writer import Tx
 from store.values.jobs import JournalPosition, Outcome
 from store.values.records import ApiKey, Handler, Tenant
@@ -145,10 +147,14 @@ def _put_once(tx: Tx, record: OnceRecord) -> None:
 
 def _put_bucket(tx: Tx, bucket: Bucket) -> None:
     jobtype, start, width, *counts, duration, wait = bucket
+    number = tx.catalog.make_type(jobtype)
+    sql = f"SELECT {', '.join(COUNTS)} FROM buckets WHERE width = ? AND start = ? AND type = ?"
+    before = tx.conn.execute(sql, (width, start, number)).get or [0] * len(COUNTS)
+    add_totals(tx.conn, {(tenant_of(jobtype), width, start): list(map(sub, counts, before))})
     tx.conn.execute(
         "INSERT OR REPLACE INTO buckets (type, start, width, ok, failed, retry, error, abandoned, cancelled, runner,"
         " duration, wait) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (tx.catalog.make_type(jobtype), start, width, *counts, duration.encode(), wait.encode()),
+        (number, start, width, *counts, duration.encode(), wait.encode()),
     )
 
 

@@ -1,41 +1,79 @@
 """Reading jobs: one by one, and in pages that follow an index, whatever the number of jobs.
 
-A page of a tenant comes from many index ranges (one per type and code, or per lane), each read lazily in
-chunks that grow, and merged: the cost is one seek per range and the rows of the page.
+A page of a tenant comes from many index ranges (one per type and code, or per lane). One statement looks at the first
+place of each; only ranges that begin within the page are read, lazily, in chunks that grow, and merged: the cost is a
+seek per range and the rows of the page.
 """
 
 import contextlib
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import apsw
 
 from store.errors import InvalidValue
 from store.sqlite.buckets import CODE_NUMBER
+from store.sqlite.bulk import numbers
 from store.sqlite.connection import fetch
 from store.sqlite.rows import RECORD, disposition, record_from_row
 from store.values.jobs import FINAL_CODES, Code, JobFilter, JobPage, JobRecord, JobState, state_of
 
 _END_OF_TIME: Final = 1 << 62
 
-_ARCHIVED: Final = (
-    "SELECT done, n, n FROM jobs WHERE state = 5 AND type = ? AND code = ? AND done >= ?"
-    " AND (done, n) < (?, ?) ORDER BY done DESC, n DESC LIMIT ?"
+
+class _Index(NamedTuple):
+    """An index in the order of a listing: the columns of a place in it, and a query that has {key} and {count} open.
+
+    stop, time and tie are where the listing ends and what it continues after.
+    """
+
+    time: str
+    tie: str
+    direction: str
+    query: str
+
+    @property
+    def rows(self) -> str:
+        """The next places of one range."""
+        return f"SELECT {self.time}, {self.tie}, n {self.query.format(key=':key', count=':count')}"
+
+    @property
+    def heads(self) -> str:
+        """The next place of each of many ranges, the first :count of them; ranges without any have none at the end."""
+        head = self.query.format(key="k.value", count=1)
+        return (
+            f"SELECT (SELECT {self.time} {head}) AS time, (SELECT {self.tie} {head}) AS tie, k.value"
+            f" FROM carray(:keys) k ORDER BY 1 {self.direction} NULLS LAST, 2 {self.direction} LIMIT :count"
+        )
+
+
+_ARCHIVED: Final = _Index(
+    "done",
+    "n",
+    "DESC",
+    "FROM jobs WHERE state = 5 AND type = {key} AND code = :code AND done >= :stop AND (done, n) < (:time, :tie)"
+    " ORDER BY done DESC, n DESC LIMIT {count}",
 )
-_QUEUED: Final = (
-    "SELECT due, id, n FROM jobs WHERE state <= 1 AND lane = ? AND due < ? AND (due, id) > (?, ?)"
-    " ORDER BY due, id LIMIT ?"
+_QUEUED: Final = _Index(
+    "due",
+    "id",
+    "ASC",
+    "FROM jobs WHERE state <= 1 AND lane = {key} AND due < :stop AND (due, id) > (:time, :tie)"
+    " ORDER BY due, id LIMIT {count}",
 )
-_PAUSED: Final = (
-    "SELECT due, n, n FROM jobs WHERE state IN (3, 4) AND type = ? AND due < ? AND (due, n) > (?, ?)"
-    " ORDER BY due, n LIMIT ?"
+_PAUSED: Final = _Index(
+    "due",
+    "n",
+    "ASC",
+    "FROM jobs WHERE state IN (3, 4) AND type = {key} AND due < :stop AND (due, n) > (:time, :tie)"
+    " ORDER BY due, n LIMIT {count}",
 )
 _LEASED: Final = (
-    "SELECT lease, j.n, j.n FROM jobs j JOIN types t ON t.type = j.type WHERE j.state = 2 AND t.tenant = ?1"
-    " AND (?2 IS NULL OR t.jobtype = ?2) AND lease < ?3 AND (lease, j.n) > (?4, ?5)"
-    " ORDER BY lease, j.n LIMIT ?6"
+    "SELECT lease, j.n, j.n FROM jobs j JOIN types t ON t.type = j.type WHERE j.state = 2 AND t.tenant = :tenant"
+    " AND (:jobtype IS NULL OR t.jobtype = :jobtype) AND lease < :stop AND (lease, j.n) > (:time, :tie)"
+    " ORDER BY lease, j.n LIMIT :count"
 )
 """Running jobs have one index for all tenants: there are never more of them than daemons have places for."""
 
@@ -50,9 +88,12 @@ class _Place(NamedTuple):
     n: int
 
 
-class _Range(NamedTuple):
-    sql: str
-    values: tuple[Any, ...]
+class _Ranges(NamedTuple):
+    """Parts of an index that differ in their key."""
+
+    source: _Index
+    keys: list[int]
+    code: int = 0
 
 
 def get_job(conn: apsw.Connection, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:
@@ -86,9 +127,13 @@ def list_jobs(
     if cursor is not None:
         place = _decode(cursor, where.state)
         start = min(start, place) if newest_first else max(start, place)
-    scans = [_scan(conn, index_range, stop, start) for index_range in _ranges(conn, tenant, where)]
+    bounds = {"stop": stop, "time": start[0], "tie": start[1]}
+    if where.state in {JobState.RUNNING, JobState.LAPSED}:
+        scans = [_scan(conn, _LEASED, {"tenant": tenant, "jobtype": where.jobtype, **bounds})]
+    else:
+        scans = _scans(conn, _ranges(conn, tenant, where), bounds, limit + 1, newest_first=newest_first)
     places = list(itertools.islice(heapq.merge(*scans, reverse=newest_first), limit + 1))
-    records = tuple(_record(conn, place.n, now_ms) for place in places[:limit])
+    records = _records(conn, [place.n for place in places[:limit]], now_ms)
     return JobPage(records, _encode(places[limit - 1], where.state) if len(places) > limit else None)
 
 
@@ -106,18 +151,19 @@ def _window(where: JobFilter, now_ms: int) -> tuple[int, int]:
     return since, until
 
 
-def _ranges(conn: apsw.Connection, tenant: str, where: JobFilter) -> list[_Range]:
-    if where.state in {JobState.RUNNING, JobState.LAPSED}:
-        return [_Range(_LEASED, (tenant, where.jobtype))]
+def _ranges(conn: apsw.Connection, tenant: str, where: JobFilter) -> list[_Ranges]:
     chosen = "t.tenant = ?1 AND (?2 IS NULL OR t.jobtype = ?2)"
     if where.state in _QUEUED_STATES:
         sql = f"SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type WHERE {chosen}"
-        return [_Range(_QUEUED, row) for row in conn.execute(sql, (tenant, where.jobtype))]
+        return [_Ranges(_QUEUED, [lane for (lane,) in conn.execute(sql, (tenant, where.jobtype))])]
     types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE {chosen}", (tenant, where.jobtype))
     if where.state == JobState.PAUSED:
-        return [_Range(_PAUSED, (number,)) for number, *_ in types]
+        return [_Ranges(_PAUSED, [number for number, *_ in types])]
     codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
-    return [_Range(_ARCHIVED, pair) for pair in archived_pairs(types, codes)]
+    by_code: dict[int, list[int]] = {}
+    for number, code in archived_pairs(types, codes):
+        by_code.setdefault(code, []).append(number)
+    return [_Ranges(_ARCHIVED, keys, code) for code, keys in by_code.items()]
 
 
 ENDED: Final = "t.ok, t.failed, t.abandoned, t.cancelled"
@@ -133,20 +179,38 @@ def archived_pairs(types: list[tuple[Any, ...]], codes: frozenset[Code]) -> Iter
                 yield number, CODE_NUMBER[code]
 
 
-def _scan(conn: apsw.Connection, index_range: _Range, stop: int, after: tuple[int, Any]) -> Iterator[_Place]:
-    """The places of one range after a place. The first chunk is one row, because most ranges give no more."""
-    chunk = 1
+def _scans(
+    conn: apsw.Connection, ranges: Iterable[_Ranges], bounds: dict[str, Any], count: int, *, newest_first: bool
+) -> list[Iterator[_Place]]:
+    """Scans of those ranges that can have one of the first `count` places: a range that begins after so many others
+    has none. Of a thousand types most are out after this one look."""
+    heads = []
+    for part in ranges:
+        if part.keys:
+            values = {**bounds, "code": part.code, "keys": numbers(part.keys), "count": count}
+            found = conn.execute(part.source.heads, values).fetchall()
+            heads += [(time_ms, tie, part, key) for time_ms, tie, key in found if time_ms is not None]
+    heads.sort(key=lambda head: head[:2], reverse=newest_first)
+    return [_scan(conn, it.source.rows, {**bounds, "code": it.code, "key": key}) for _, _, it, key in heads[:count]]
+
+
+def _scan(conn: apsw.Connection, sql: str, values: dict[str, Any]) -> Iterator[_Place]:
+    """The places of one range. The first chunk is one row, because most ranges give no more."""
+    values = {**values, "count": 1}
     while True:
-        rows = fetch(conn, index_range.sql, (*index_range.values, stop, *after, chunk))
+        rows = conn.execute(sql, values).fetchall()
         yield from map(_Place._make, rows)
-        if len(rows) < chunk:
+        if len(rows) < values["count"]:
             return
-        after = (rows[-1][0], rows[-1][1])
-        chunk = min(chunk * 8, 512)
+        values |= {"time": rows[-1][0], "tie": rows[-1][1], "count": min(values["count"] * 8, 512)}
 
 
-def _record(conn: apsw.Connection, n: int, now_ms: int) -> JobRecord:
-    return record_from_row(conn, conn.execute(RECORD + "WHERE j.n = ?", (n,)).get, now_ms, whole=False)
+def _records(conn: apsw.Connection, chosen: list[int], now_ms: int) -> tuple[JobRecord, ...]:
+    if not chosen:
+        return ()
+    rows = fetch(conn, RECORD + "WHERE j.n IN (SELECT value FROM carray(?))", (numbers(chosen),))
+    by_number = {row[-1]: row for row in rows}
+    return tuple(record_from_row(conn, by_number[n], now_ms, whole=False) for n in chosen)
 
 
 def _encode(place: _Place, state: JobState) -> str:

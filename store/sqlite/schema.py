@@ -182,7 +182,21 @@ CREATE TABLE once (
 CREATE INDEX once_by_age ON once (expires);
 """
 
-MIGRATIONS: Final = (_FIRST,)
+_TOTALS: Final = """
+CREATE TABLE totals (
+    tenant TEXT NOT NULL, width INTEGER NOT NULL, start INTEGER NOT NULL,
+    ok INTEGER NOT NULL, failed INTEGER NOT NULL, retry INTEGER NOT NULL, error INTEGER NOT NULL,
+    abandoned INTEGER NOT NULL, cancelled INTEGER NOT NULL, runner INTEGER NOT NULL,
+    PRIMARY KEY (tenant, width, start)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX totals_by_age ON totals (width, start);
+INSERT INTO totals (tenant, width, start, ok, failed, retry, error, abandoned, cancelled, runner)
+SELECT t.tenant, b.width, b.start, sum(b.ok), sum(b.failed), sum(b.retry), sum(b.error), sum(b.abandoned),
+       sum(b.cancelled), sum(b.runner)
+FROM buckets b JOIN types t ON t.type = b.type GROUP BY t.tenant, b.width, b.start;
+"""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

@@ -1,13 +1,13 @@
 """Reading counters and buckets, and removing old ones. Nothing here looks at jobs, but for those just come
 due."""
 
-from collections import defaultdict
 from typing import Final
 
 import apsw
 
 from store.names import FORGOTTEN_AFTER_MS
 from store.sqlite.connection import fetch
+from store.sqlite.totals import expire_totals
 from store.sqlite.writer import Tx
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
@@ -18,6 +18,17 @@ DUE_CAP: Final = 10_000
 FAILURES_KEPT_MS: Final = 60 * DAY_MS
 
 _DUE: Final = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 1 AND lane = ? AND due <= ? LIMIT ?)"
+
+_COUNTERS: Final = """
+SELECT t.type, t.jobtype, coalesce(sum(l.waiting), 0), coalesce(sum(l.deferred), 0), coalesce(sum(l.running), 0),
+       t.blocked, t.ok, t.failed, t.retry, t.error, t.abandoned, t.cancelled, t.paused
+FROM types t LEFT JOIN lanes l ON l.type = t.type {} GROUP BY t.jobtype
+HAVING t.paused + t.blocked + t.ok + t.failed + t.retry + t.error + t.abandoned + t.cancelled > 0
+    OR sum(l.waiting + l.deferred + l.running) > 0
+ORDER BY t.jobtype
+"""
+_PAUSED: Final = (True,)
+_NOT_PAUSED: Final = (False,)
 
 
 def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int) -> list[WaitingType]:
@@ -42,27 +53,19 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int) -> list[WaitingType
 
 
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:
-    live: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    lanes = fetch(
-        conn,
-        "SELECT l.type, l.lane, l.waiting, l.deferred, l.running FROM lanes l JOIN types t ON t.type = l.type"
-        " WHERE ?1 IS NULL OR t.tenant = ?1",
-        (tenant,),
-    )
-    for number, lane, waiting, deferred, running in lanes:
-        due = conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get if deferred else 0
-        counts = live[number]
-        counts[0] += waiting + due
-        counts[1] += deferred - due
-        counts[2] += running
-    types = fetch(
-        conn,
-        "SELECT type, jobtype, blocked, ok, failed, retry, error, abandoned, cancelled, paused FROM types"
-        " WHERE ?1 IS NULL OR tenant = ?1 ORDER BY jobtype",
-        (tenant,),
-    )
-    rows = [(jobtype, *live[number], *events, bool(paused)) for number, jobtype, *events, paused in types]
-    return [TypeCounters(*row) for row in rows if any(row[1:])]
+    rows = fetch(conn, _COUNTERS.format("" if tenant is None else "WHERE t.tenant = ?"), [tenant] if tenant else [])
+    found = [TypeCounters._make(row[1:12] + (_PAUSED if row[12] else _NOT_PAUSED)) for row in rows]
+    for place, counters in enumerate(found):
+        if counters.deferred:
+            due = _count_due(conn, rows[place][0], now_ms)
+            found[place] = counters._replace(waiting=counters.waiting + due, deferred=counters.deferred - due)
+    return found
+
+
+def _count_due(conn: apsw.Connection, number: int, now_ms: int) -> int:
+    """Jobs of a type that are counted as deferred and have come due."""
+    lanes = fetch(conn, "SELECT lane FROM lanes WHERE type = ? AND deferred > 0", (number,))
+    return sum(conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get for (lane,) in lanes)
 
 
 def get_buckets(
@@ -127,6 +130,8 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         changes = tx.conn.total_changes()
         tx.conn.execute(sql, (*values, limit - removed))
         removed += tx.conn.total_changes() - changes
+    for width, age in RESOLUTIONS.items():
+        expire_totals(tx.conn, width, now_ms - age, limit)
     if removed:
         tx.catalog.clear()  # a bucket that is remembered may be among them
     return removed

@@ -51,8 +51,14 @@ _JOBS_OF = (
     "SELECT n FROM jobs WHERE state IN (3, 4) AND type = ?1 LIMIT ?2",
     "SELECT n FROM jobs WHERE state = 5 AND type = ?1 LIMIT ?2",
 )
-_RECORDS_OF_TYPE = ("handlers", "buckets", "failures", "lanes", "types")
-_RECORDS_OF_TENANT = ("rates", "once")
+_BUCKETS_OF = (
+    "DELETE FROM buckets WHERE (width, start, type) IN (SELECT width, start, ?1 FROM totals"
+    " WHERE tenant = (SELECT tenant FROM types WHERE type = ?1))"
+)
+"""By the totals of the tenant, which are where it has buckets: there is no index by type, and a scan would pass those
+of everybody. One whose total is past its age already goes by its own."""
+_RECORDS_OF_TYPE = ("handlers", "failures", "lanes", "types")
+_RECORDS_OF_TENANT = ("rates", "once", "totals")
 
 
 def delete_tenant(tx: Tx, name: str, limit: int) -> DeleteReport:
@@ -81,6 +87,7 @@ def _delete_type(tx: Tx, number: int, limit: int) -> int:
         removed += len(numbers)
         if removed >= limit:
             return removed
+    tx.conn.execute(_BUCKETS_OF, (number,))
     for table in _RECORDS_OF_TYPE:
         tx.conn.execute(f"DELETE FROM {table} WHERE type = ?", (number,))
     tx.catalog.clear()

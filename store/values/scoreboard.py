@@ -75,6 +75,15 @@ class EndedSum(NamedTuple):
     runner_us: int
 
 
+class Span(NamedTuple):
+    """Buckets of one width that start in [since_ms, until_ms), to be added (1) or taken away (-1)."""
+
+    sign: int
+    width_ms: int
+    since_ms: int
+    until_ms: int
+
+
 class FailureGroup(NamedTuple):
     """Runs of one jobtype with the same fingerprint; message and example are those of the last one."""
 

@@ -1,8 +1,11 @@
 """Checks that hold for any store at rest: counters say what the jobs say, and no job is in two states."""
 
 from collections import Counter
+from operator import add
+from typing import Any
 
-from store.base import JobFilter, JobRecord, JobState, Store
+from store.base import EndedSum, JobFilter, JobRecord, JobState, Store
+from store.values.scoreboard import DAY_MS
 
 
 async def read_all(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
@@ -33,7 +36,8 @@ async def check_counters(store: Store, tenant: str, now_ms: int) -> dict[str, Jo
 
 
 async def check_states(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
-    """Counters and waiting types are what a count of the jobs gives. Answers the jobs."""
+    """Counters and waiting types are what a count of the jobs gives, sums by time what the buckets give. Answers the
+    jobs."""
     jobs = await read_all(store, tenant, now_ms)
     states = Counter((record.job.jobtype, record.state) for record in jobs.values())
     for row in await store.get_counters(tenant, now_ms=now_ms):
@@ -45,4 +49,14 @@ async def check_states(store: Store, tenant: str, now_ms: int) -> dict[str, JobR
     for (jobtype, state), count in states.items():
         if state == JobState.WAITING:
             assert listed[jobtype] == count
+    await _check_sums(store, tenant, now_ms)
     return jobs
+
+
+async def _check_sums(store: Store, tenant: str, now_ms: int) -> None:
+    window: dict[str, Any] = {"width_ms": DAY_MS, "since_ms": now_ms - 500 * DAY_MS, "until_ms": now_ms + 500 * DAY_MS}
+    by_start: dict[int, list[int]] = {}
+    for bucket in await store.get_buckets(tenant, **window):
+        before = by_start.get(bucket.start_ms, [0] * len(EndedSum._fields))
+        by_start[bucket.start_ms] = list(map(add, before, bucket[3:10]))
+    assert {start: list(it) for start, it in (await store.sum_by_start(tenant, **window)).items()} == by_start

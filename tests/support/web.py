@@ -131,11 +131,12 @@ async def open_site(
     operations: OperationSettings | None = None,
     clock: FakeClock | None = None,
     tenants: Sequence[str] = ("acme", "other"),
+    store_url: str = "",
 ) -> AsyncIterator[Site]:
-    """`tenants` are made; none for a folder that was a site before."""
+    """`tenants` are made; none for a folder that was a site before. The store is a file in it, unless it is named."""
     clock = clock or FakeClock(T0)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(open_store(f"sqlite://{folder}/store.db"))
+        store = await stack.enter_async_context(open_store(store_url or f"sqlite://{folder}/store.db"))
         journal = await stack.enter_async_context(Journal(folder / "journal", SYSID, clock=clock))
         service = Service(
             store=store,

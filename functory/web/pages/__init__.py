@@ -11,6 +11,7 @@
     inert.py      tenants' bytes as text that does nothing; words.py numbers and times; charts.py drawings
     board.py, jobtype.py, job.py, joblist.py, failures.py, editor.py, replay.py, operator.py, tenants.py    the pages
     recent.py     what the pages of a tenant share: counters and the last hour, read at most once a second
+    spans.py      the last minutes in as few buckets as can be
 
 Everything that a page shows of a tenant is escaped by the templates; nothing here builds HTML by hand but `charts.py`,
 from numbers.

@@ -4,9 +4,11 @@ Ensures: every template escapes by itself, and a name that a page forgot to give
 address of a static file holds a hash of them all, so that a browser may keep it for ever.
 """
 
+import asyncio
 import functools
 import hashlib
 import mimetypes
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,6 +18,8 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from functory.web.pages import charts, inert, words
 
 _HERE: Final = Path(__file__).parent
+_PIECE_S: Final = 0.001
+"""For how long a page may be rendered before others have a turn."""
 _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
@@ -29,8 +33,21 @@ class Assets(NamedTuple):
     static: Mapping[str, StaticFile]
     digest: str
 
-    def render(self, template: str, values: Mapping[str, Any]) -> str:
+    def render_small(self, template: str, values: Mapping[str, Any]) -> str:
+        """In one piece: for what has no long table."""
         return self.environment.get_template(template).render(values)
+
+    async def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """In pieces: between them others have the event loop. What a macro makes is never cut, so that templates loop
+        over the rows of long tables themselves."""
+        parts = []
+        ends_s = time.perf_counter() + _PIECE_S
+        for part in self.environment.get_template(template).generate(values):
+            parts.append(part)
+            if time.perf_counter() > ends_s:
+                await asyncio.sleep(0)
+                ends_s = time.perf_counter() + _PIECE_S
+        return "".join(parts)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ OUTCOMES: Final = ("ok", "retry", "failed", "error", "abandoned", "cancelled")
 MINUTES: Final = 60
 _SPARK_BARS: Final = 30
 _SPARK_HEIGHT: Final = 100
+_SPARK_PLACES: Final = tuple(f"M{bar * 4}" for bar in range(_SPARK_BARS))
 _BARS_HEIGHT: Final = 1000
 _NOTHING: Final = EndedSum(0, 0, 0, 0, 0, 0, 0)
 
@@ -25,21 +26,31 @@ _NOTHING: Final = EndedSum(0, 0, 0, 0, 0, 0, 0)
 def spark(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
     """The last hour in bars of two minutes: what went well below, what did not above.
 
-    A page has fifty of them: whole numbers, and one pass over the minutes.
+    A page has fifty of them: whole numbers, one pass over the minutes and one over the bars.
     """
     first_ms = first_minute_ms(now_ms)
     good, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS
-    for start, it in ended.items():
+    for start, (ok, failed, retry, error, abandoned, cancelled, _) in ended.items():
         bar = (start - first_ms) // (2 * MINUTE_MS)
         if 0 <= bar < _SPARK_BARS:
-            good[bar] += it.ok + it.cancelled
-            bad[bar] += it.failed + it.retry + it.error + it.abandoned
+            good[bar] += ok + cancelled
+            bad[bar] += failed + retry + error + abandoned
     top = max(map(int.__add__, good, bad))
     if not top:
         return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "nothing ended in the last hour", "")
     label = f"last hour: {sum(good):,} ended well, {sum(bad):,} runs did not"
-    base = [_SPARK_HEIGHT] * _SPARK_BARS
-    drawn = _path("c-ok", good, base, top, _SPARK_HEIGHT, 4) + _path("c-failed", bad, base, top, _SPARK_HEIGHT, 4)
+    good_bars, bad_bars = "", ""
+    for place, well, ill in zip(_SPARK_PLACES, good, bad, strict=True):
+        base = _SPARK_HEIGHT
+        if well:
+            tall = well * _SPARK_HEIGHT // top or 1
+            good_bars += f"{place} {base}v-{tall}h3v{tall}z"
+            base -= tall
+        if ill:
+            tall = ill * _SPARK_HEIGHT // top or 1
+            bad_bars += f"{place} {base}v-{tall}h3v{tall}z"
+    drawn = f'<path class="c-ok" d="{good_bars}"/>' if good_bars else ""
+    drawn += f'<path class="c-failed" d="{bad_bars}"/>' if bad_bars else ""
     return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, label, drawn)
 
 

@@ -79,7 +79,7 @@ class _Visit:
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
             self._desk.recent.forget(call.tenant)
-        return _finish(call, self._route, answer)
+        return await _finish(call, self._route, answer)
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)
@@ -88,7 +88,7 @@ class _Visit:
         async def make() -> str:
             page = await self._route.call(call)
             assert isinstance(page, Page)
-            return self._desk.assets.render(self._route.live, {**frame(call), **page.values})
+            return await self._desk.assets.render(self._route.live, {**frame(call), **page.values})
 
         async def is_welcome() -> bool:
             try:
@@ -104,9 +104,9 @@ class _Visit:
         problem = describe_error(error, request_id, client)
         values: dict[str, Any] = {"status": problem.status, "code": problem.code, "message": problem.message}
         if self._call is None:
-            text = self._desk.assets.render("bare_trouble.html", values)
+            text = self._desk.assets.render_small("bare_trouble.html", values)
         else:
-            text = self._desk.assets.render("trouble.html", {**frame(self._call), **values})
+            text = self._desk.assets.render_small("trouble.html", {**frame(self._call), **values})
         answer = html(text, problem.status)
         if problem.retry_after_s is not None:
             answer.headers["Retry-After"] = str(problem.retry_after_s)
@@ -185,7 +185,7 @@ async def read_form(call: PageCall) -> dict[str, str]:
     return form
 
 
-def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.StreamResponse) -> web.StreamResponse:
+async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.StreamResponse) -> web.StreamResponse:
     if isinstance(answer, web.StreamResponse):
         return answer
     if isinstance(answer, Go):
@@ -195,12 +195,12 @@ def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.StreamResp
     if route.live:
         path, mark, query = call.link().partition("?")
         live_url = f"{path}/live{mark}{query}"
-    return render_page(call, answer, live_url)
+    return await render_page(call, answer, live_url)
 
 
-def render_page(call: PageCall, page: Page, live_url: str = "") -> web.Response:
+async def render_page(call: PageCall, page: Page, live_url: str = "") -> web.Response:
     values = {**frame(call), "live_url": live_url, **page.values}
-    return html(call.desk.assets.render(page.template, values), page.status)
+    return html(await call.desk.assets.render(page.template, values), page.status)
 
 
 def frame(call: PageCall) -> dict[str, Any]:

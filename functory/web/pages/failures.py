@@ -14,7 +14,7 @@ pages = Pages()
 
 WINDOWS: Final = {"hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS, "all": 60 * DAY_MS}
 WINDOW_NAMES: Final = {"hour": "Last hour", "day": "Last day", "week": "Last week", "all": "All that is kept (60 days)"}
-_MAX_GROUPS: Final = 200
+_MAX_GROUPS: Final = 100
 
 
 @pages.get("/ui/t/{tenant}/failures", scope="read", live="live/failures.html")

@@ -9,7 +9,7 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declare import Go, Page, Pages
 from functory.web.pages.joblist import line_of
 from functory.web.pages.recent import Latency
-from store.base import HandlerSummary, JobFilter, JobState, TypeCounters
+from store.base import JobFilter, JobState, TypeCounters
 
 pages = Pages()
 
@@ -33,12 +33,13 @@ async def show_jobtype(call: PageCall) -> Page:
     hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
     latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
     groups = await store.list_failure_groups(call.tenant, jobtype=jobtype, limit=_GROUPS)
+    versions = await store.list_handler_versions(call.tenant, jobtype)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
     page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)
     values: dict[str, Any] = {
         "type": call.type_name,
         "counters": seen.counters.get(jobtype) or _none(jobtype),
-        "handler": seen.handlers.get(jobtype),
+        "handler": next((it for it in versions if it.current), None),
         "minutes": hour.ended,
         "hour": hour.total,
         "peak": charts.peak(hour.ended, now_ms),
@@ -48,7 +49,7 @@ async def show_jobtype(call: PageCall) -> Page:
         "lines": [line_of(record) for record in page.records],
         "has_more": page.cursor is not None,
         "now_ms": now_ms,
-        "versions": await _versions(call),
+        "versions": versions,
         "site": call.place.origin,
     }
     return Page("jobtype.html", values)
@@ -73,10 +74,6 @@ async def roll_back(call: PageCall) -> Go:
     stored = await handlers.roll_back(call.service, call.who, call.type_name, int(version) if version.isdigit() else 0)
     is_same = before is not None and before.version == stored.version
     return Go(f"{call.home}/type/{call.type_name}", "unchanged" if is_same else "rolled_back")
-
-
-async def _versions(call: PageCall) -> list[HandlerSummary]:
-    return await call.service.store.list_handler_versions(call.tenant, call.jobtype)
 
 
 def _cuts(latency: Latency) -> list[Cut]:

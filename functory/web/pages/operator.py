@@ -1,6 +1,7 @@
 """The operator's view of the whole service: tenants and their shares, queues, daemons, the audit log."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -71,20 +72,24 @@ async def list_tenants(call: PageCall) -> Page:
     chosen = [it for it in tenants if needle in it.name]
     start = call.number("from", 0, 0, 1_000_000)
     counters = await store.get_counters(None, now_ms=now_ms)
+    waiting, running = Counter[str](), Counter[str]()
+    for it in counters:
+        tenant_name = tenant_of(it.jobtype)
+        waiting[tenant_name] += it.waiting
+        running[tenant_name] += it.running
     ended = _by_tenant(await _last_hours(call))
     runner_us = sum(it.runner_us for it in ended.values()) or 1
     weights = sum(it.weight for it in tenants) or 1
     rows = []
     for tenant in chosen[start : start + PAGE_ROWS]:
-        mine = [it for it in counters if tenant_of(it.jobtype) == tenant.name]
         used = ended.get(tenant.name, _NOTHING)
         rows.append(
             TenantRow(
                 tenant,
                 limits_of(tenant),
                 await store.get_usage(tenant.name),
-                sum(it.waiting for it in mine),
-                sum(it.running for it in mine),
+                waiting[tenant.name],
+                running[tenant.name],
                 used,
                 used.runner_us / runner_us,
                 tenant.weight / weights,
@@ -96,8 +101,8 @@ async def list_tenants(call: PageCall) -> Page:
         "matching": len(chosen),
         "start": start,
         "page_rows": PAGE_ROWS,
-        "waiting": sum(it.waiting for it in counters),
-        "running": sum(it.running for it in counters),
+        "waiting": waiting.total(),
+        "running": running.total(),
         "runner_s": sum(it.runner_us for it in ended.values()) / 1e6,
         "suspended": sum(it.suspended for it in tenants),
         "daemons": await _daemons(call),

@@ -14,7 +14,8 @@ from markupsafe import Markup
 from functory.operations.service import Service
 from functory.web.pages import charts
 from functory.web.pages.charts import first_minute_ms
-from store.base import EndedSum, FailureGroup, HandlerSummary, Histogram, TypeCounters, Usage
+from functory.web.pages.spans import last_minutes
+from store.base import Code, EndedSum, FailureGroup, Histogram, TypeCounters, Usage
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
 
 _SETTLE_MS: Final = 2 * MINUTE_MS
@@ -22,7 +23,7 @@ _SETTLE_MS: Final = 2 * MINUTE_MS
 _LIFE_MS: Final = 1000
 _HANDLERS_LIFE_MS: Final = 5000
 _LATENCY_LIFE_MS: Final = 10_000
-_SUMS_LIFE_MS: Final = 5000
+_COUNTS_LIFE_MS: Final = 5000
 _MAX_TENANTS: Final = 64
 _MAX_TYPES: Final = 5000
 RATE_MINUTES: Final = 5
@@ -34,7 +35,8 @@ class Snapshot(NamedTuple):
     at_ms: int
     counters: Mapping[str, TypeCounters]
     """In order of jobtype."""
-    handlers: Mapping[str, HandlerSummary]
+    handled: frozenset[str]
+    """Jobtypes that have a handler."""
     usage: Usage
     minutes: Mapping[int, EndedSum]
     failures: Sequence[FailureGroup]
@@ -99,9 +101,9 @@ class _Known:
         self.snapshot: Snapshot | None = None
         self.all_types = Hour()
         self.by_type: OrderedDict[str, Hour] = OrderedDict()
-        self.sums: dict[int, tuple[int, dict[str, EndedSum]]] = {}
+        self.counts: dict[tuple[int, frozenset[Code]], tuple[int, dict[str, int]]] = {}
         self.latencies: dict[str, tuple[int, Latency]] = {}
-        self.handlers: tuple[int, dict[str, HandlerSummary]] = (0, {})
+        self.handled: tuple[int, frozenset[str]] = (0, frozenset())
 
 
 class Recent:
@@ -122,7 +124,7 @@ class Recent:
         """Something of the tenant was changed here: whoever did it sees it at once."""
         known = self._tenants.get(tenant)
         if known is not None:
-            known.snapshot, known.handlers = None, (0, {})
+            known.snapshot, known.handled = None, (0, frozenset())
 
     async def hours(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Hour]:
         """The last hour of these types."""
@@ -139,19 +141,16 @@ class Recent:
             self._remember(known, hours)
             return hours
 
-    async def sums(self, tenant: str, minutes: int) -> dict[str, EndedSum]:
-        """What ended of each type in so many minutes up to now; at most five seconds old."""
+    async def counts(self, tenant: str, minutes: int, codes: frozenset[Code]) -> Mapping[str, int]:
+        """How many ended with these codes, of each type, in so many minutes up to now; at most five seconds old."""
         known = self._known(tenant)
         async with known.lock:
             now_ms = self._service.now_ms()
-            at_ms, sums = known.sums.get(minutes, (0, {}))
-            if abs(now_ms - at_ms) >= _SUMS_LIFE_MS:
-                since_ms = (now_ms // MINUTE_MS - minutes + 1) * MINUTE_MS
-                sums = await self._service.store.sum_by_type(
-                    tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1
-                )
-                known.sums[minutes] = (now_ms, sums)
-            return sums
+            at_ms, counts = known.counts.get((minutes, codes), (0, {}))
+            if abs(now_ms - at_ms) >= _COUNTS_LIFE_MS:
+                counts = await self._service.store.count_by_type(tenant, codes, last_minutes(now_ms, minutes))
+                known.counts[minutes, codes] = (now_ms, counts)
+            return counts
 
     async def latencies(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Latency]:
         """Of this hour and the one before; at most ten seconds old, as two hours of them hardly change in that time."""
@@ -181,20 +180,20 @@ class Recent:
     async def _look(self, tenant: str, known: _Known, now_ms: int) -> Snapshot:
         store = self._service.store
         counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
-        read_ms, handlers = known.handlers
+        read_ms, handled = known.handled
         if abs(now_ms - read_ms) >= _HANDLERS_LIFE_MS:
-            handlers = {row.jobtype: row for row in await store.list_handlers(tenant)}
-            known.handlers = (now_ms, handlers)
+            handled = frozenset(await store.list_handled_types(tenant))
+            known.handled = (now_ms, handled)
         since_ms = known.all_types.since_ms(now_ms)
         ended = await store.sum_by_start(tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1)
         known.all_types.take(ended, now_ms)
         failures = await store.list_failure_groups(tenant, since_ms=max(now_ms - DAY_MS, 0), limit=100)
         usage = await store.get_usage(tenant)
-        idle = handlers.keys() - counters.keys()
+        idle = handled - counters.keys()
         if idle:
             nothing = (TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False) for jobtype in idle)
             counters = {row.jobtype: row for row in sorted([*counters.values(), *nothing])}
-        return Snapshot(now_ms, counters, handlers, usage, known.all_types.ended, failures)
+        return Snapshot(now_ms, counters, handled, usage, known.all_types.ended, failures)
 
     def _known(self, tenant: str) -> _Known:
         known = self._tenants.setdefault(tenant, _Known())

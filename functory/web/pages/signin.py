@@ -39,7 +39,7 @@ async def go_home(call: PageCall) -> Go:
 
 @pages.get("/ui/signin", scope=None)
 async def show_form(call: PageCall) -> web.StreamResponse:
-    return _form(call, call.query("next"))
+    return await _form(call, call.query("next"))
 
 
 @pages.post("/ui/signin", scope=None)
@@ -48,7 +48,7 @@ async def sign_in(call: PageCall) -> web.StreamResponse:
         principal = await _authenticate(call)
     except FunctoryError as error:
         status = 429 if error.code == "rate_limited" else 403
-        return _form(call, call.form.get("next", ""), str(error), status)
+        return await _form(call, call.form.get("next", ""), str(error), status)
     if call.cookie is not None:
         await call.desk.sessions.close(call.cookie)  # whoever signs in again leaves no session behind
     cookie, expires_ms = await call.desk.sessions.open(principal)
@@ -99,7 +99,7 @@ async def _authenticate(call: PageCall) -> Principal:
     return principal
 
 
-def _form(call: PageCall, go_on_to: str, problem: str = "", status: int = 200) -> web.StreamResponse:
+async def _form(call: PageCall, go_on_to: str, problem: str = "", status: int = 200) -> web.StreamResponse:
     token = secrets.token_urlsafe(24)
     is_exposed = not call.place.is_secure and not call.place.is_loopback
     page = Page(
@@ -107,7 +107,7 @@ def _form(call: PageCall, go_on_to: str, problem: str = "", status: int = 200) -
         {"next": _own_path(go_on_to), "problem": problem, "signin_token": token, "is_exposed": is_exposed},
         status,
     )
-    answer = render_page(call, page)
+    answer = await render_page(call, page)
     answer.set_cookie(
         FORM_COOKIE, token, max_age=3600, path="/ui", httponly=True, samesite="Strict", secure=call.place.is_secure
     )

@@ -74,7 +74,7 @@ async def create_key(call: PageCall) -> web.StreamResponse:
     if len(label) > 100:
         raise InvalidInput("the label has at most 100 characters")
     _, text = await keys.create_key(call.service, call.who.key_id, name, scopes=scopes, label=label)
-    return render_page(call, await _page(call, new_key=text))
+    return await render_page(call, await _page(call, new_key=text))
 
 
 @pages.post("/ui/operator/tenants/{name}/keys/{key_id}/revoke", scope="operator")

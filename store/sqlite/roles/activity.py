@@ -6,7 +6,8 @@ from store.checks import check_buckets, check_type_buckets
 from store.protocol.activity import Activity
 from store.sqlite import activity
 from store.sqlite.core import SqliteCore
-from store.values.scoreboard import Bucket, EndedSum
+from store.values.jobs import Code
+from store.values.scoreboard import Bucket, EndedSum, Span
 
 
 class SqliteActivity(SqliteCore, Activity):
@@ -33,3 +34,8 @@ class SqliteActivity(SqliteCore, Activity):
     ) -> dict[str, EndedSum]:
         check_buckets(tenant, width_ms, since_ms, until_ms)
         return await self._read(lambda conn: activity.sum_by_type(conn, tenant, width_ms, since_ms, until_ms))
+
+    async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:
+        for span in spans:
+            check_buckets(tenant, *span[1:])
+        return await self._read(lambda conn: activity.count_by_type(conn, tenant, codes, spans))

@@ -45,6 +45,10 @@ class SqliteHandlers(SqliteCore, HandlerShelf):
         check_tenant(tenant)
         return await self._read(lambda conn: handlers.list_handlers(conn, tenant))
 
+    async def list_handled_types(self, tenant: str) -> list[str]:
+        check_tenant(tenant)
+        return await self._read(lambda conn: handlers.list_handled_types(conn, tenant))
+
     async def list_handler_versions(self, tenant: str, jobtype: str) -> list[HandlerSummary]:
         check_jobtype(tenant, jobtype)
         return await self._read(lambda conn: handlers.list_handler_versions(conn, jobtype))

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from store.base import Code, EndedSum, Store
+from store.base import Code, EndedSum, Store, Tenant
 from store.errors import InvalidValue
 from store.names import MAX_BATCH
-from store.values.scoreboard import HOUR_MS, MINUTE_MS
+from store.values.scoreboard import HOUR_MS, MINUTE_MS, Span
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_job
 
 START = T0 - T0 % HOUR_MS
@@ -73,6 +73,43 @@ async def test_sums_by_time_and_by_type(store: Store) -> None:
     }
     assert (await store.sum_by_type(None, **window)).keys() == by_type.keys() | {"other-a"}
     assert await store.sum_by_type("nobody", **window) == {}
+
+
+@pytest.mark.parametrize("others", [0, 20], ids=["most types are the tenant's", "most types are others'"])
+async def test_counts_of_some_codes_by_type_over_spans(store: Store, others: int) -> None:
+    for number in range(others):
+        await store.set_type_paused("other", f"other-t{number}", paused=True)
+    await three_minutes(store)
+    minutes = Span(1, MINUTE_MS, START, END)
+    bad = frozenset({Code.FAILED, Code.ABANDONED})
+    assert await store.count_by_type(TENANT, bad, [minutes]) == {"acme-a": 3, "acme-c": 3}
+    assert await store.count_by_type(TENANT, frozenset(Code), [minutes]) == {"acme-a": 6, "acme-b": 3, "acme-c": 3}
+    hour, first = Span(1, HOUR_MS, START, START + 1), Span(-1, MINUTE_MS, START, START + MINUTE_MS)
+    assert await store.count_by_type(TENANT, frozenset({Code.OK}), [hour, first]) == {"acme-a": 2, "acme-b": 2}
+    assert await store.count_by_type(TENANT, frozenset({Code.OK}), [hour, minutes._replace(sign=-1)]) == {}
+    assert await store.count_by_type("other", frozenset({Code.OK}), [hour, first]) == {"other-a": 2}
+    for nothing in (
+        await store.count_by_type(TENANT, frozenset(), [minutes]),
+        await store.count_by_type(TENANT, bad, []),
+        await store.count_by_type(TENANT, bad, [minutes._replace(until_ms=START)]),
+        await store.count_by_type("nobody", bad, [minutes]),
+    ):
+        assert nothing == {}
+    for wrong in (Span(1, 5000, START, END), Span(1, MINUTE_MS, START, START + 2000 * MINUTE_MS)):
+        with pytest.raises(InvalidValue):
+            await store.count_by_type(TENANT, bad, [minutes, wrong])
+
+
+async def test_sums_by_time_go_with_their_tenant(store: Store) -> None:
+    await store.create_tenant(Tenant(TENANT, T0))
+    await three_minutes(store)
+    window: dict[str, Any] = {"width_ms": MINUTE_MS, "since_ms": START, "until_ms": END}
+    while (await store.delete_tenant(TENANT, limit=2)).more:
+        pass
+    assert await store.sum_by_start(TENANT, **window) == {}
+    assert {start: it.ok for start, it in (await store.sum_by_start(None, **window)).items()} == dict.fromkeys(
+        range(START, END, MINUTE_MS), 1
+    )
 
 
 async def test_other_tenants_and_too_much_are_refused(store: Store) -> None:

@@ -67,6 +67,9 @@ async def test_listings(store: Store) -> None:
         (1, T0, False),
     ]
     assert (await store.get_usage(TENANT)).handlers == 2
+    assert await store.list_handled_types(TENANT) == ["acme-a", JOBTYPE]
+    await store.delete_handler(TENANT, "acme-a")
+    assert await store.list_handled_types(TENANT) == [JOBTYPE]
 
 
 async def test_only_the_newest_versions_are_kept(store: Store) -> None:

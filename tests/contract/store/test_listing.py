@@ -59,6 +59,25 @@ async def test_filters_by_type_code_and_time(store: Store) -> None:
     assert await found(jobtype="acme-nothing") == set()
 
 
+async def test_pages_shorter_than_there_are_types(store: Store) -> None:
+    """Twelve types, whose jobs lie among each other in one order and in bunches: more than a page looks into."""
+    dues = {n: T0 - 500 + (n * 37) % 100 + 100 * (n % 3) for n in range(60)}
+    jobs = [new_job(n, jobtype=f"acme-t{n * n % 12}", dt_ms=dues[n]) for n in range(60)]
+    await store.add_jobs(jobs, now_ms=T0)
+    for limit in (1, 2, 5):
+        waiting = await everything(store, JobFilter(JobState.WAITING), limit=limit)
+        assert [record.job.due_ms for record in waiting] == sorted(dues.values())
+        assert {record.job.id for record in waiting} == {job.id for job in jobs}
+    claimed = [job for t in range(12) for job in await claim(store, 60, jobtype=f"acme-t{t}")]
+    for job in claimed:
+        code = Code.FAILED if job.due_ms % 2 else Code.OK
+        await store.release_jobs(OWNER, [archive(job, code)], now_ms=job.due_ms + 1000)
+    for limit in (1, 2, 5):
+        ended = await everything(store, JobFilter(JobState.ARCHIVED), limit=limit)
+        assert [record.done_ms - 1000 for record in ended] == sorted(dues.values(), reverse=True)
+        assert {record.job.id for record in ended} == {job.id for job in jobs}
+
+
 async def test_a_cursor_stays_true_when_jobs_come_and_go(store: Store) -> None:
     await archive_many(store, 12)
     where = JobFilter(JobState.ARCHIVED)

@@ -168,3 +168,6 @@ async def test_old_buckets_go_in_steps(store: Store) -> None:
     minutes = await store.get_buckets(TENANT, width_ms=MINUTE_MS, since_ms=0, until_ms=late + 1)
     assert all(bucket.start_ms >= late - RESOLUTIONS[MINUTE_MS] for bucket in minutes)
     assert len(await store.get_buckets(TENANT, width_ms=DAY_MS, since_ms=0, until_ms=late + 1)) == 5
+    first_day = {"since_ms": T0 - MINUTE_MS, "until_ms": T0 + 1000 * MINUTE_MS}
+    assert await store.sum_by_start(TENANT, width_ms=MINUTE_MS, **first_day) == {}
+    assert len(await store.sum_by_start(TENANT, width_ms=DAY_MS, since_ms=T0 - DAY_MS, until_ms=late + 1)) == 5

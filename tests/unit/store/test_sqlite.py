@@ -255,6 +255,25 @@ async def test_buckets_are_not_remembered_from_a_transaction_that_failed(store: 
     assert (bucket.ok, bucket.duration.count) == (2, 2)
 
 
+async def test_nothing_of_a_deleted_tenant_is_left_in_the_tables(store: SqliteStore) -> None:
+    for tenant in (TENANT, "other"):
+        await store.add_jobs(
+            [new_job(n, jobtype=f"{tenant}-t{n % 3}", id=f"{tenant}-{n}") for n in range(9)], now_ms=T0
+        )
+        for kind in range(3):
+            jobs = await claim(store, jobtype=f"{tenant}-t{kind}")
+            for minute, job in enumerate(jobs):
+                await store.release_jobs(OWNER, [archive(job)], now_ms=T0 + minute * 60_000)
+
+    before = await store.verify()
+    while (await store.delete_tenant(TENANT, limit=2)).more:
+        pass
+    after = await store.verify()
+    assert {name: 2 * count for name, count in after.items()} == before
+    assert min(after[name] for name in ("types", "lanes", "jobs", "buckets", "totals")) > 0
+    await check_counters(store, "other", T0)
+
+
 async def test_a_lane_goes_with_its_last_job(store: SqliteStore) -> None:
     await store.add_jobs(new_jobs(2, domain="d"), now_ms=T0)
     jobs = await claim(store)

@@ -34,6 +34,23 @@ async def test_what_is_kept_is_what_would_be_read_and_old_minutes_are_read_once(
         assert newest < 5 * 60_000, "not the whole hour again"
 
 
+async def test_counts_are_those_of_the_last_minutes_at_every_moment(tmp_path: Path) -> None:
+    ok, every = frozenset({Code.OK}), frozenset(Code)
+    async with open_site(tmp_path) as site:
+        for number in range(60):
+            site.clock.advance(150)  # two hours and a half: past two ends of an hour
+            await site.add(*"x" * (number % 3 + 2))
+            await site.run(number % 3 + 1)
+            await site.run(1, Code.FAILED)
+            now_ms = site.clock.now_ms()
+            for minutes, codes in ((60, ok), (60, every), (5, every)):
+                since_ms = (now_ms // 60_000 - minutes + 1) * 60_000
+                buckets = await site.store.get_buckets("acme", width_ms=60_000, since_ms=since_ms, until_ms=now_ms + 1)
+                expected = sum(getattr(bucket, code.value) for bucket in buckets for code in codes)
+                counts = await Recent(site.service).counts("acme", minutes, codes)
+                assert counts == ({"acme-thumb": expected} if expected else {}), (number, minutes)
+
+
 async def test_a_snapshot_is_shared_for_a_second_and_forgotten_on_a_change(tmp_path: Path) -> None:
     async with open_site(tmp_path) as site:
         recent = Recent(site.service)

@@ -1,0 +1,37 @@
+"""Pages are rendered in pieces: the text is the same, and others have the event loop in between."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from functory.web.pages import assets
+from functory.web.pages.assets import Assets, load_assets
+from functory.web.pages.joblist import STATES, JobLine
+
+
+@pytest.fixture
+async def loaded() -> Assets:
+    return await asyncio.to_thread(load_assets)
+
+
+async def test_a_long_page_gives_others_their_turn(loaded: Assets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assets, "_PIECE_S", 0.0)
+    lines = [JobLine(f"id-{n}", "thumb", "archived", "ok", 1, 0, 5, "<b>", 3) for n in range(50)]
+    call = SimpleNamespace(link=lambda **_: "/")
+    values = {"lines": lines, "states": STATES, "state": "archived", "tenant": "acme", "now_ms": 0}
+    values |= {"next": None, "is_first": True, "call": call}
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    text = await loaded.render("live/jobs.html", values)
+    other.cancel()
+    assert text == loaded.render_small("live/jobs.html", values)
+    assert text.count("id-49") == 2
+    assert turns > len(lines), "the table is not one piece"
