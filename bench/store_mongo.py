@@ -1,7 +1,8 @@
-"""Benchmark of the store on MongoDB's protocol: add, claim and release beside the bare driver calls.
+"""Benchmark of the store on MongoDB's protocol: beside the bare driver calls, and how its cost grows with the backlog.
 
     python -m bench.store_mongo                          ours and the limit in turns, in one run
     python -m bench.store_mongo --batches 500 --turns 40
+    python -m bench.store_mongo --turns 0 --waiting 1000 150000     only the cost by backlog
     python -m bench.store_mongo --json                   the same figures for machines
 
 The limit makes the same calls on the same indexes, of motor alone: insert_many, an ordered aggregate and a
@@ -15,7 +16,7 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorCollection
@@ -32,6 +33,9 @@ from tests.support.mongo_server import MongoServer, server_here
 
 BATCHES: Final = (1, 100, 500, 1000)
 TURNS: Final = 12
+WAITING: Final = (1_000, 30_000)
+TAKEN: Final = 50  # jobs of one claim and release in the table by backlog
+MEASURED: Final = 11
 OWNER: Final = "a7"
 ENDED: Final = Outcome(Code.OK, 200, NOW_MS, 150, b"ok", b"", 1, "L3")
 
@@ -103,7 +107,7 @@ def archived(document: dict[str, Any]) -> UpdateOne:
     )
 
 
-async def timed(work: Awaitable[None]) -> float:
+async def timed(work: Awaitable[object]) -> float:
     began = time.perf_counter()
     await work
     return time.perf_counter() - began
@@ -137,10 +141,31 @@ async def throughput(server: MongoServer, size: int, turns: int) -> dict[str, An
     return row
 
 
+async def growth(server: MongoServer, waiting: int) -> dict[str, Any]:
+    """The median milliseconds of what a job and the daemon's loops ask of the store, with a backlog of one type."""
+    jobs = [job._replace(dt_ms=NOW_MS - waiting + n) for n, job in enumerate(make_jobs(waiting))]
+    async with open_store(f"{server.url.rstrip('/')}/growth{waiting}") as store:
+        for start in range(0, waiting, 2000):
+            await store.add_jobs(jobs[start : start + 2000], now_ms=NOW_MS)
+        ours = Ours(store)
+        taken = jobs[:TAKEN]
+        verbs: dict[str, Callable[[], Awaitable[object]]] = {
+            f"claim of {TAKEN}": lambda: ours.claim(taken),
+            f"release of {TAKEN}": lambda: ours.release(taken),
+            "get_waiting_jobtypes": lambda: store.get_waiting_jobtypes(now_ms=NOW_MS),
+            "get_counters": lambda: store.get_counters(None, now_ms=NOW_MS),
+            "expire_locks": lambda: store.expire_locks(now_ms=NOW_MS),
+        }
+        seconds = {name: [await timed(verb()) for _ in range(MEASURED)] for name, verb in verbs.items()}
+    row: dict[str, Any] = {"waiting": waiting}
+    return row | {f"{name}, ms": 1000 * statistics.median(times) for name, times in seconds.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store_mongo", description=__doc__)
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="jobs in a batch")
-    parser.add_argument("--turns", type=int, default=TURNS, help="batches of each; the median counts")
+    parser.add_argument("--turns", type=int, default=TURNS, help="batches of each; the median counts. 0: none")
+    parser.add_argument("--waiting", type=int, nargs="*", default=WAITING, help="backlogs to compare")
     arguments = parse_arguments(parser, None)
     server = server_here(fsync=True)
     if server is None:
@@ -149,10 +174,13 @@ def main() -> None:
     report = Report("store_mongo", as_json=arguments.json)
     try:
         server.start()
-        rows = [asyncio.run(throughput(server, size, arguments.turns)) for size in arguments.batches]
+        sizes = arguments.batches if arguments.turns else ()
+        rows = [asyncio.run(throughput(server, size, arguments.turns)) for size in sizes]
+        backlogs = [asyncio.run(growth(server, waiting)) for waiting in sorted(arguments.waiting)]
     finally:
         server.close()
     report.table("MongoDB's protocol, 100-byte payloads: jobs/s, and share of the same driver calls alone", rows)
+    report.table("MongoDB's protocol, cost by backlog of one type", backlogs)
     report.finish()
 
 

@@ -18,7 +18,7 @@ from store.mongo.core import once
 from store.mongo.documents import job_from, kept_data
 from store.mongo.driver import Document, aggregate, retried
 from store.mongo.rates import Rates, whole_tokens
-from store.mongo.schema import QUEUED, RUNNING
+from store.mongo.schema import CLAIM, QUEUED, RUNNING
 from store.names import MAX_DATA_BYTES, PRIORITIES, check_owner, tenant_of
 from store.values.jobs import Job
 
@@ -141,6 +141,7 @@ class Claiming(Rates):
                 {"$sort": {"dom": 1}},
                 {"$group": {"_id": "$dom"}},
             ],
+            hint=CLAIM,
         )
         return {group["_id"] for group in groups}
 

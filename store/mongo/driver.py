@@ -111,9 +111,12 @@ def bucket(database: Database) -> Bucket:
     return _Bucket(database, bucket_name="blobs")
 
 
-async def aggregate(collection: Collection, pipeline: Sequence[Mapping[str, Any]]) -> list[Document]:
-    """All documents that the pipeline answers, in one reply where they fit."""
-    cursor = collection.aggregate(list(pipeline), batchSize=20_000)
+async def aggregate(
+    collection: Collection, pipeline: Sequence[Mapping[str, Any]], *, hint: str | None = None
+) -> list[Document]:
+    """All documents that the pipeline answers, in one reply where they fit. `hint` names the index to be read."""
+    options = {} if hint is None else {"hint": hint}
+    cursor = collection.aggregate(list(pipeline), batchSize=20_000, **options)
     return await cursor.to_list(None)
 
 

@@ -1,9 +1,10 @@
 """Reading jobs: one by one, and in pages that follow an index, whatever the number of jobs.
 
-A page of a tenant is merged from one index range per type and state. MongoDB merges ranges in order as
-long as they are not many, so types are asked for in groups, and the groups are merged here.
+A page of a tenant is merged from one index range per type and state: here, as long as they are few. Of more, types are
+asked for in groups, because MongoDB merges ranges in order up to a number, and the groups are merged here.
 """
 
+import asyncio
 import heapq
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,6 +20,9 @@ from store.values.jobs import FINAL_CODES, JobFilter, JobPage, JobRecord, JobSta
 
 _RANGES: Final = 150
 """Index ranges in one query: MongoDB merges up to 200 in the order of the index, and sorts beyond that."""
+
+_APART: Final = 8
+"""Up to so many ranges are read each by itself: every server reads a single one in order and ends at the limit."""
 
 _STATES: Final = {
     JobState.WAITING: (schema.QUEUED,),
@@ -67,28 +71,30 @@ class Listing(Core):
         check_page_limit(limit)
         check_time("now_ms", now_ms)
         newest_first = where.state == JobState.ARCHIVED
-        direction = -1 if newest_first else 1
         window = _window(where, now_ms)
         after: Document = {}
         if cursor is not None:
             time_ms, job_id = _decode(cursor, where.state)
             beyond = "$lt" if newest_first else "$gt"
             after = {"$or": [{"at": {beyond: time_ms}}, {"at": time_ms, "_id": {beyond: job_id}}]}
+            # The index is entered where the page begins; a server need not see that in the alternatives.
+            if newest_first:
+                window["$lt"] = min(window["$lt"], time_ms + 1)
+            else:
+                window["$gte"] = max(window["$gte"], time_ms)
         states = _STATES.get(where.state) or _archived_states(where)
         if where.jobtype is not None:
             types = [check_jobtype(tenant, where.jobtype)]
         else:
             types = await self._types_of(tenant)
-        found: list[list[Document]] = []
-        step = max(_RANGES // max(len(states), 1), 1)
-        for start in range(0, len(types), step):
-            which: Document = {
-                "type": {"$in": types[start : start + step]},
-                "s": {"$in": list(states)},
-                "at": window,
-            }
-            page = self.collections.jobs.find(which | after, WITHOUT_BYTES)
-            found.append(await page.sort([("at", direction), ("_id", direction)]).limit(limit + 1).to_list(limit + 1))
+        order = -1 if newest_first else 1
+        pages = [
+            self.collections.jobs.find(part | {"at": window} | after, WITHOUT_BYTES).sort(
+                [("at", order), ("_id", order)]
+            )
+            for part in _parts(types, states)
+        ]
+        found = await asyncio.gather(*(page.limit(limit + 1).to_list(limit + 1) for page in pages))
         merged = list(heapq.merge(*found, key=_place, reverse=newest_first))
         rows = merged[:limit]
         more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None
@@ -170,6 +176,15 @@ def _place(document: Document) -> tuple[int, str]:
 def _archived_states(where: JobFilter) -> tuple[str, ...]:
     codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
     return tuple(schema.ARCHIVED[code] for code in sorted(codes))
+
+
+def _parts(types: Sequence[str], states: Sequence[str]) -> list[Document]:
+    """The conditions that together name all types in all states, of as few queries as are read in order."""
+    if len(types) * len(states) <= _APART:
+        return [{"type": jobtype, "s": state} for jobtype in types for state in states]
+    step = max(_RANGES // len(states), 1)
+    groups = [list(types[start : start + step]) for start in range(0, len(types), step)]
+    return [{"type": {"$in": group}, "s": {"$in": list(states)}} for group in groups]
 
 
 def _window(where: JobFilter, now_ms: int) -> dict[str, Any]:

@@ -51,6 +51,14 @@ LIVE_STATES: Final = (QUEUED, RUNNING, PAUSED, HELD)
 VISIBLE_STATES: Final = (*LIVE_STATES, *ARCHIVED_STATES)
 ALL_STATES: Final = (*VISIBLE_STATES, HIDDEN, PURGED)
 
+# The indexes that queries name. MongoDB would find them by itself; DocumentDB's planner has no statistics of what
+# is in a document, and prefers the whole collection to an index that is empty.
+CLAIM: Final = "claim"
+LISTING: Final = "listing"
+UPKEEP: Final = "upkeep"
+DEFERRED: Final = "deferred"
+TODO: Final = "todo"
+
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
     IndexModel(
@@ -61,15 +69,15 @@ JOB_INDEXES: Final = (
             ("at", ASCENDING),
             ("_id", ASCENDING),
         ],
-        name="claim",
+        name=CLAIM,
         partialFilterExpression={"s": QUEUED},
     ),
     # listings, the oldest waiting job of every type, running jobs by type
-    IndexModel([("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name="listing"),
+    IndexModel([("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name=LISTING),
     # upkeep over all types: lapsed leases, purge, jobs that wait too long
-    IndexModel([("s", ASCENDING), ("at", ASCENDING)], name="upkeep"),
+    IndexModel([("s", ASCENDING), ("at", ASCENDING)], name=UPKEEP),
     # deferred jobs that came due and are still counted as deferred
-    IndexModel([("due", ASCENDING)], name="deferred", partialFilterExpression={"d": True}),
+    IndexModel([("due", ASCENDING)], name=DEFERRED, partialFilterExpression={"d": True}),
     IndexModel([("type", ASCENDING), ("seq", ASCENDING)], name="seq", partialFilterExpression={"seq": {"$gte": 0}}),
     IndexModel(
         [("parent", ASCENDING), ("pend", ASCENDING), ("_id", ASCENDING)],
@@ -77,7 +85,7 @@ JOB_INDEXES: Final = (
         partialFilterExpression={"parent": {"$exists": True}},
     ),
     # steps for relatives that a crash may have interrupted
-    IndexModel([("todo", ASCENDING)], name="todo", partialFilterExpression={"todo": {"$exists": True}}),
+    IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),
 )
 
 OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {

@@ -35,6 +35,7 @@ class Scores(Core):
                 {"$sort": {"type": 1, "at": 1}},
                 {"$group": {"_id": "$type", "at": {"$first": "$at"}}},
             ],
+            hint=schema.LISTING,
         )
         oldest = {head["_id"]: head["at"] for head in heads if head["at"] <= now_ms}
         if not oldest:
@@ -87,6 +88,7 @@ class Scores(Core):
                     {"$match": {"s": schema.RUNNING, "type": which}},
                     {"$group": {"_id": "$type", "n": {"$sum": 1}}},
                 ],
+                hint=schema.LISTING,
             ),
             aggregate(
                 self.collections.jobs,
@@ -95,6 +97,7 @@ class Scores(Core):
                     {"$limit": DUE_CAP},
                     {"$group": {"_id": "$type", "n": {"$sum": 1}}},
                 ],
+                hint=schema.DEFERRED,
             ),
         )
         types: dict[str, Document] = {row["type"]: row for row in counters}

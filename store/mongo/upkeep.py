@@ -23,7 +23,7 @@ class Upkeep(Creating):
         check_range("limit", limit, 1, 10_000)
         jobs = self.collections.jobs
         lapsed: Document = {"s": schema.RUNNING, "at": {"$lte": now_ms}}
-        rows = await jobs.find(lapsed, {"_id": 1}).sort("at", 1).limit(limit).to_list(limit)
+        rows = await jobs.find(lapsed, {"_id": 1}, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
         expired = 0
         if rows:
             # No counter changes with it: running is counted from its index.
@@ -39,7 +39,7 @@ class Upkeep(Creating):
     async def _promote_due(self, now_ms: int, limit: int) -> None:
         """Count deferred jobs that came due as waiting, so that readers need not look for them."""
         due: Document = {"d": True, "due": {"$lte": now_ms}, "s": schema.QUEUED}
-        rows = await self.collections.jobs.find(due, {"type": 1}).limit(limit).to_list(limit)
+        rows = await self.collections.jobs.find(due, {"type": 1}, hint=schema.DEFERRED).limit(limit).to_list(limit)
         effects = [Effect(row["type"], row["_id"], deferred=-1) for row in rows]
         await self.apply_alike(due, {"$unset": {"d": ""}}, effects, now_ms)
 
@@ -49,13 +49,14 @@ class Upkeep(Creating):
         await self.ledger.settle()
         await self.ledger.settle_lapsed(gone_before_ms=gone_before_ms, limit=limit)
         jobs = self.collections.jobs
-        for row in await jobs.find({"todo": {"$exists": True}}, {"_id": 1}).limit(limit).to_list(limit):
+        left = jobs.find({"todo": {"$exists": True}}, {"_id": 1}, hint=schema.TODO)
+        for row in await left.limit(limit).to_list(limit):
             await self.follow(row["_id"], now_ms)
         old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
-        for row in await jobs.find(old, NEEDED).limit(limit).to_list(limit):
+        for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
             await self.drop_hidden(row, now_ms)
-        rows = await jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}).limit(limit).to_list(limit)
-        await self._remove(rows)
+        purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
+        await self._remove(await purged.limit(limit).to_list(limit))
         await self.collections.types.update_many(
             {"open.at": {"$lt": gone_before_ms}}, {"$pull": {"open": {"at": {"$lt": gone_before_ms}}}}
         )
@@ -80,10 +81,16 @@ class Upkeep(Creating):
         return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
 
     async def _oldest(self, where: Document, states: Sequence[str], before_ms: int, limit: int) -> list[Document]:
-        if limit <= 0:
-            return []
-        old = where | {"s": {"$in": list(states)}, "at": {"$lt": before_ms}}
-        return await self.collections.jobs.find(old, NEEDED).limit(limit).to_list(limit)
+        """Of one state after the other, because only a single range of an index ends at the limit everywhere."""
+        hint = None if where else schema.UPKEEP
+        found: list[Document] = []
+        for state in states:
+            left = limit - len(found)
+            if left <= 0:
+                break
+            old = where | {"s": state, "at": {"$lt": before_ms}}
+            found += await self.collections.jobs.find(old, NEEDED, hint=hint).limit(left).to_list(left)
+        return found
 
     async def purge(self, documents: Sequence[Document], now_ms: int) -> int:
         """Remove archived jobs as they were read. Those that have moved since are left."""

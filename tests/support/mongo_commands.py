@@ -1,5 +1,6 @@
 """A log of the commands that a driver sends: one command is one round trip."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pymongo.monitoring import (
@@ -8,6 +9,21 @@ from pymongo.monitoring import (
     CommandStartedEvent,
     CommandSucceededEvent,
 )
+
+_ABOUT_THE_CALL = {
+    "lsid",
+    "$db",
+    "writeConcern",
+    "$clusterTime",
+    "txnNumber",
+    "ordered",
+    "$readPreference",
+}
+
+
+def without_session(command: Mapping[str, Any]) -> dict[str, Any]:
+    """The query itself, without what the driver adds about the call."""
+    return {key: value for key, value in command.items() if key not in _ABOUT_THE_CALL}
 
 
 class CommandLog(CommandListener):

@@ -115,6 +115,12 @@ class FerretDB(MongoServer):
             raise RuntimeError(f"the gateway ended: {log.read_text()}")
         self._port = int(self.url.rstrip("/").rpartition(":")[2])
 
+    def ask_postgres(self, *statements: str) -> str:
+        """What PostgreSQL itself answers, beside the gateway: the values alone, line by line."""
+        commands = [f"--command={statement}" for statement in statements]
+        psql = ["psql", "--host=/data", "--username=postgres", "--no-align", "--tuples-only", *commands, "postgres"]
+        return subprocess.run([*self._engine(), *psql], check=True, capture_output=True, text=True).stdout
+
     def kill(self) -> None:
         for process in (self._gateway, self._postgres):
             if process is not None:

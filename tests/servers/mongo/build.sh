@@ -94,13 +94,21 @@ build_template() {
     cat >>"$data/pg/postgresql.conf" <<'END'
 listen_addresses = '127.0.0.1' # the loopback of its own network: DocumentDB connects to itself
 unix_socket_directories = '/data'
-shared_preload_libraries = 'pg_cron,pg_documentdb_core,pg_documentdb'
+shared_preload_libraries = 'pg_cron,pg_documentdb_core,pg_documentdb,pg_documentdb_extended_rum'
 cron.database_name = postgres
 jit = off
+# Of the two kinds of index that DocumentDB has, the one that is read in order and stops at the limit.
+documentdb.alternate_index_handler_name = 'extended_rum'
+# The planner believes a queue of 100 thousand jobs to be a hundred, and would rather collect and sort them.
+enable_bitmapscan = off
+# What was claimed stays at the head of the index until it is vacuumed away: a queue is vacuumed often.
+autovacuum_naptime = 10s
+autovacuum_vacuum_scale_factor = 0.05
 END
     sh "$here/engine.sh" "$work" "$data" sh -eu -c '
         pg_ctl --pgdata=/data/pg --wait --log=/data/pg.log start
-        psql --host=/data --username=postgres --quiet --command="CREATE EXTENSION documentdb CASCADE" postgres
+        psql --host=/data --username=postgres --quiet --command="CREATE EXTENSION documentdb CASCADE" \
+            --command="CREATE EXTENSION documentdb_extended_rum" postgres
         pg_ctl --pgdata=/data/pg --wait --mode=fast stop'
 }
 
