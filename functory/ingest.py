@@ -30,9 +30,6 @@ log = logging.getLogger("functory.ingest")
 
 _BATCH_LINES = 500
 """A step holds up everybody who wants the store or the event loop, so it is not as long as would be fastest."""
-_FEW_LINES = 100
-_GATHER_S = 0.002
-"""After so few lines with more behind them: wait a moment, so that jobs that come one by one share a transaction."""
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -107,8 +104,6 @@ class Ingest:
                 pause_s = _FIRST_PAUSE_S
                 self._recovered()
                 self._settle()
-                if reservation.span.lines < _FEW_LINES and self._journal.read_point < self._journal.write_point:
-                    await asyncio.sleep(_GATHER_S)
 
     async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
         return await self._backlog.write(jobtype, lines, options)
