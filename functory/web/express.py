@@ -1,8 +1,8 @@
 """The short way in: a POST of a few lines, by a key that is known, without aiohttp's request, tasks and response.
 
 Nearly all requests are that, and the objects were more than half of what one cost. What is not plain goes the ordinary
-way through `Endpoint`: a query, JSON, a body that is compressed, chunked, large or still arriving, HTTP/1.0, and
-everything that is refused for who asks or how often. Both ways give the same answers; tests hold them side by side.
+way through `Endpoint`: a query, JSON, a body that is compressed, large or still arriving, HTTP/1.0, and everything
+that is refused for who asks or how often. Both ways give the same answers; tests hold them side by side.
 """
 
 import re
