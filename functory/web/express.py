@@ -1,6 +1,6 @@
 """The short way in: a POST of a few lines, by a key that is known, without aiohttp's request, tasks and response.
 
-Nearly all requests are that, and the objects were more than half of what one cost. What is not plain goes the ordinary
+Nearly all requests are that, and the objects were two fifths of what one cost. What is not plain goes the ordinary
 way through `Endpoint`: a query, JSON, a body that is compressed, large or still arriving, HTTP/1.0, and everything
 that is refused for who asks or how often. Both ways give the same answers; tests hold them side by side.
 """
@@ -21,13 +21,13 @@ from functory.operations.submit import submit_lines
 from functory.web.answers import JSON_HEADERS, error_answer
 from functory.web.endpoint import Web, bearer, check_type_name
 from functory.web.forwarded import peer_of
+from functory.web.jobs import ADD_ROUTE
 from functory.web.submission import added_json, is_lines, split_lines
 from functory.web.turns import LARGE_BYTES
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
-ADD_ROUTE: Final = "/{tenant}/job/{type}/add"
 ADD_PATH: Final = re.compile(r"/([a-z0-9_]{1,32})/job/([A-Za-z0-9_.:-]{1,127})/add(\?.*)?", re.ASCII)
 
 

@@ -31,12 +31,14 @@ from store.errors import StoreUnavailable
 
 routes = Routes()
 
+ADD_ROUTE = "/{tenant}/job/{type}/add"
+
 _ACK_TIMEOUT_S = 30.0
 
 
 @routes.add(
     "POST",
-    "/{tenant}/job/{type}/add",
+    ADD_ROUTE,
     scope="submit",
     summary="Add jobs: one payload a line, or JSON or NDJSON with options for each job",
     answer=Added,
