@@ -35,7 +35,7 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
     """A row for every type that has, or had, jobs or has a handler, in order of type."""
     store, now_ms = service.store, service.now_ms()
     counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
-    handlers = {handler.jobtype for handler in await store.list_handlers(tenant)}
+    handlers = set(await store.list_handled_types(tenant))
     for jobtype in handlers - counters.keys():
         counters[jobtype] = TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False)
     width_ms = MINUTE_MS if window_s <= 6 * 3600 else HOUR_MS
