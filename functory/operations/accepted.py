@@ -22,21 +22,21 @@ class AcceptedBatch(NamedTuple):
 
 
 class Accepted:
-    def __init__(self, max_stamps: int = 20_000) -> None:
-        self._max_stamps = max_stamps
+    def __init__(self, max_batches: int = 10_000) -> None:
+        self._max_batches = max_batches
+        self._count = 0
         self._batches: dict[str, list[AcceptedBatch]] = {}
+        """By what their ids share, the oldest first."""
 
     def note(self, ids: Sequence[str], jobtype: str, options: JobOptions) -> None:
         """Remember a batch of consecutive ids; the oldest are forgotten."""
         stamp = ids[0][:-_COUNTER_DIGITS]
         batch = AcceptedBatch(ids[0], ids[-1], jobtype, options)
-        known = self._batches.get(stamp)
-        if known is not None:
-            known.append(batch)
-            return
-        self._batches[stamp] = [batch]
-        if len(self._batches) > self._max_stamps:
-            del self._batches[next(iter(self._batches))]
+        self._batches.setdefault(stamp, []).append(batch)
+        self._count += 1
+        while self._count > self._max_batches:
+            oldest = next(iter(self._batches))
+            self._count -= len(self._batches.pop(oldest))
 
     def find(self, tenant: str, job_id: str) -> AcceptedBatch | None:
         """The batch of a job, if it is one of that tenant's."""
