@@ -1,6 +1,6 @@
-"""Group commit: all batches that arrive while one sync is under way share the next.
+"""Group commit: all writes that arrive while one sync is under way share the next.
 
-Nobody waits for company: an idle journal syncs a batch at once, and under load the group forms by itself during the
+Nobody waits for company: an idle journal syncs a write at once, and under load the group forms by itself during the
 sync before it. The delay that grouping adds is therefore at most one sync.
 """
 
@@ -11,22 +11,21 @@ from concurrent.futures import Executor
 from threading import Lock
 
 from journal.errors import JournalError
-from journal.format import Batch
-from journal.segment import Segment
-from journal.writer import SegmentWriter
+from journal.writer import Appended, SegmentWriter
+from journal.writes import Write
 
-_Waiting = tuple[Batch, "asyncio.Future[None]"]
+_Waiting = tuple[Write, "asyncio.Future[None]"]
 
 
 class GroupCommit:
-    """Hands batches from the event loop to the writer on its thread, and its verdict back."""
+    """Hands writes from the event loop to the writer on its thread, and its verdict back."""
 
     def __init__(
         self,
         writer: SegmentWriter,
         executor: Executor,
         max_group_bytes: int,
-        on_settled: Callable[[Segment | JournalError], None],
+        on_settled: Callable[[Appended | JournalError], None],
         monotonic_s: Callable[[], float],
     ) -> None:
         self._writer = writer
@@ -42,14 +41,14 @@ class GroupCommit:
         self._unsettled = 0
         self._moved_s = 0.0
 
-    def add(self, batch: Batch) -> "asyncio.Future[None]":
-        """A future that is done when the batch is durable, or fails with the reason why it is not."""
+    def add(self, write: Write) -> "asyncio.Future[None]":
+        """A future that is done when the write is durable, or fails with the reason why it is not."""
         done = self._last = self._loop.create_future()
         if not self._unsettled:
             self._moved_s = self._monotonic_s()
         self._unsettled += 1
         with self._lock:
-            self._waiting.append((batch, done))
+            self._waiting.append((write, done))
             start, self._is_writing = not self._is_writing, True
         if start:
             self._executor.submit(self._write_groups)
@@ -61,15 +60,15 @@ class GroupCommit:
         return self._monotonic_s() - self._moved_s if self._unsettled else 0.0
 
     async def drain(self) -> None:
-        """Wait until every batch added so far is settled; failures belong to those who added them."""
+        """Wait until every write added so far is settled; failures belong to those who added them."""
         if self._last is not None and not self._last.done():
             await asyncio.wait([self._last])
 
     def _write_groups(self) -> None:
-        """On the writer's thread: go on, group after group, as long as any batch is waiting."""
+        """On the writer's thread: go on, group after group, as long as any write is waiting."""
         while group := self._take_group():
             try:
-                verdict: Segment | BaseException = self._writer.append([batch for batch, _ in group])
+                verdict: Appended | BaseException = self._writer.append([write for write, _ in group])
             except BaseException as error:  # noqa: BLE001 (whatever it is, the writers must hear of it)
                 verdict = error
             self._loop.call_soon_threadsafe(self._settle, group, verdict)
@@ -80,19 +79,19 @@ class GroupCommit:
         with self._lock:
             while self._waiting and (not group or size < self._max_group_bytes):
                 group.append(self._waiting.popleft())
-                size += len(group[-1][0].body)
+                size += group[-1][0].size_bytes
             self._is_writing = bool(group)
         return group
 
-    def _settle(self, group: list[_Waiting], verdict: Segment | BaseException) -> None:
+    def _settle(self, group: list[_Waiting], verdict: Appended | BaseException) -> None:
         self._unsettled -= len(group)
         self._moved_s = self._monotonic_s()
-        if isinstance(verdict, (Segment, JournalError)):
+        if isinstance(verdict, (Appended, JournalError)):
             self._on_settled(verdict)
         for _, done in group:
             if done.cancelled():
                 continue
-            if isinstance(verdict, Segment):
+            if isinstance(verdict, Appended):
                 done.set_result(None)
             else:
                 done.set_exception(_own_copy(verdict))

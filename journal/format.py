@@ -19,18 +19,15 @@ that is being written, so a sector that holds acknowledged bytes is never writte
 """
 
 import re
-from binascii import a2b_base64, b2a_base64
+from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import repeat
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 from zlib import crc32
 
-from journal.errors import InvalidWrite, LimitExceeded, UnsupportedFormat
-from journal.ids import IdRange, iso_time
-from journal.options import JournalOptions
+from journal.errors import UnsupportedFormat
 
 VERSION: Final = 1
 SECTOR_BYTES: Final = 512
@@ -43,10 +40,6 @@ BODY_LIMIT: Final = 64 << 20
 BATCH_MARK: Final = b"#:Batch "
 _END_OF_BATCH: Final = b"#:EndBatch"
 
-_JOBTYPE: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}-[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
-_ATTRIBUTE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
-_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "pad", "sync", "crc"})
-_ATTRIBUTES_LIMIT: Final = 3072
 _BATCH: Final = re.compile(
     rb"#:Batch date=[-0-9T:.Z]{24},bytes=(\d{1,10}),lines=(\d{1,7}),jobtype=([!-+.-~-]{3,160})(,enc=b64)?"
     rb"((?:,[a-z][a-z0-9_]*=[^,\n]*)*?),pad=(\d{3}),sync=(\d{1,15})(,crc=([0-9a-f]{8})\n)"
@@ -57,7 +50,7 @@ _SEGMENT: Final = re.compile(
 )
 _ANY_VERSION: Final = re.compile(rb"#:Journal version=(\d{1,4}),[^\n]*(,crc=([0-9a-f]{8}) *\n)")
 """Whatever else a later version changes, its segments begin like this and end their first line with the checksum."""
-_NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
+NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Record(NamedTuple):
@@ -72,21 +65,6 @@ class Record(NamedTuple):
     def text(self) -> str:
         """The payload as it was written if that was a str; UnicodeDecodeError if it was other bytes."""
         return self.payload.decode("utf-8", "surrogatepass")
-
-
-class Payloads(NamedTuple):
-    """The lines of a write, within the limits."""
-
-    lines: list[bytes]
-    is_text: bool
-    """They can stand in the file as they are: one line each, and text. Otherwise all of them go encoded."""
-
-
-class Batch(NamedTuple):
-    """The lines of one write, checked and laid out, waiting to be framed into whichever segment is open."""
-
-    head: bytes
-    body: bytes
 
 
 class Frame(NamedTuple):
@@ -114,66 +92,6 @@ class SegmentHeader(NamedTuple):
     prev_bytes: int
 
 
-def encode_batch(
-    ids: IdRange,
-    jobtype: str,
-    payloads: Payloads,
-    attributes: Mapping[str, str],
-    now_ms: int,
-    options: JournalOptions,
-) -> Batch:
-    """Lay out one write. Raises InvalidWrite or LimitExceeded, so that what reaches the disk is always legal."""
-    suffix = b"" if payloads.is_text else b",enc=b64"
-    lines = payloads.lines if payloads.is_text else [b2a_base64(line, newline=False) for line in payloads.lines]
-    body = _encode_lines(ids, b"|%b|" % jobtype.encode(), lines)
-    if len(body) > options.max_batch_bytes:
-        raise LimitExceeded("the batch's size in bytes", len(body), "max_batch_bytes", options.max_batch_bytes)
-    if attributes:
-        suffix += _encode_attributes(attributes)
-    head = b"#:Batch date=%b,bytes=%d,lines=%d,jobtype=%b%b" % (
-        iso_time(now_ms).encode(),
-        len(body),
-        len(lines),
-        jobtype.encode(),
-        suffix,
-    )
-    return Batch(head, body)
-
-
-def _encode_lines(ids: IdRange, infix: bytes, lines: Sequence[bytes]) -> bytes:
-    """Interleave ids and lines by whole slices: the same bytes as a loop would give, at a third of its time."""
-    parts: list[bytes] = [infix] * (4 * len(lines))
-    at = 0
-    for stem, digits in ids.pieces():
-        end = at + 4 * len(digits)
-        parts[at:end:4] = [b"\n" + stem] * len(digits)
-        parts[at + 1 : end : 4] = digits
-        at = end
-    parts[3::4] = lines
-    parts[0] = parts[0][1:]
-    parts.append(b"\n")
-    return b"".join(parts)
-
-
-def frame_batches(batches: Sequence[Batch], sync: int, salt: int) -> bytes:
-    """The frames of the batches that share one sync, to be written at offset `sync`, up to the end of a sector."""
-    fixed = len(b",pad=000,sync=%d,crc=00000000\n" % sync) + len(_end_line(0))
-    size = sum(len(batch.head) + len(batch.body) for batch in batches) + fixed * len(batches)
-    pads = [0] * (len(batches) - 1) + [-(sync + size) % SECTOR_BYTES]
-    return b"".join(
-        part for batch, pad in zip(batches, pads, strict=True) for part in _frame_parts(batch, pad, sync, salt)
-    )
-
-
-def _frame_parts(batch: Batch, pad: int, sync: int, salt: int) -> tuple[bytes, bytes, bytes]:
-    head = b"%b,pad=%03d,sync=%d" % (batch.head, pad, sync)
-    return b"%b,crc=%08x\n" % (head, crc32(batch.body, crc32(head, salt))), batch.body, _end_line(pad)
-
-
-def _end_line(pad: int) -> bytes:
-    return _END_OF_BATCH + b" " * pad + b"\n"
-
-
 def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | None:
     """The frame that begins at `data[at]`, where `data[0]` is byte `base` of the segment.
 
@@ -191,7 +109,7 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
     body = data[begin:body_end]
     if crc32(body, crc32(data[at : match.start(8)], salt)) != int(checksum, 16):
         return None
-    if data[body_end:end] != _end_line(int(pad)):
+    if data[body_end:end] != end_line(int(pad)):
         return None
     return Frame(
         base + at,
@@ -200,7 +118,7 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
         int(lines),
         jobtype.decode(),
         encoding is not None,
-        _decode_attributes(attributes) if attributes else _NO_ATTRIBUTES,
+        _decode_attributes(attributes) if attributes else NO_ATTRIBUTES,
         body,
     )
 
@@ -215,7 +133,18 @@ def decode_records(frame: Frame) -> list[Record]:
     if frame.is_encoded:
         payloads = [a2b_base64(payload) for payload in payloads]
     ids = [line[:id_end].decode() for line in lines]
-    return list(map(Record, ids, repeat(frame.jobtype), payloads, repeat(frame.attributes)))
+    return to_records(ids, frame.jobtype, payloads, frame.attributes)
+
+
+def to_records(
+    ids: Sequence[str], jobtype: str, payloads: Sequence[bytes], attributes: Mapping[str, str]
+) -> list[Record]:
+    return list(map(Record, ids, repeat(jobtype), payloads, repeat(attributes)))
+
+
+def end_line(pad: int) -> bytes:
+    """The last line of a frame."""
+    return _END_OF_BATCH + b" " * pad + b"\n"
 
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
@@ -241,60 +170,6 @@ def decode_segment_header(data: bytes) -> SegmentHeader | None:
     return SegmentHeader(
         int(segment), date.decode(), sysid.decode(), int(salt, 16), int(floor_ms), int(prev), int(prev_bytes)
     )
-
-
-@lru_cache(maxsize=4096)
-def check_jobtype(jobtype: str) -> None:
-    if not _JOBTYPE.fullmatch(jobtype):
-        raise InvalidWrite(
-            f"jobtype {jobtype[:200]!r} is not tenant-type: the tenant is 1 to 32 of a-z, 0-9 and _, the type 1 to 127"
-            " of A-Z, a-z, 0-9, _, ., : and -, each beginning with a letter or digit"
-        )
-
-
-def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> Payloads:
-    """The lines of a write as bytes, within the limits that concern lines."""
-    if isinstance(lines, (str, bytes)):
-        raise InvalidWrite("lines must be a sequence of payloads, not a single one: wrap it in a list")
-    if not lines:
-        raise InvalidWrite("a write needs at least one line")
-    if len(lines) > options.max_batch_lines:
-        raise LimitExceeded("the number of lines in one write", len(lines), "max_batch_lines", options.max_batch_lines)
-    try:
-        payloads = [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
-    except AttributeError:
-        raise InvalidWrite("each line must be str or bytes") from None
-    joined = b"\n".join(payloads)
-    longest = len(joined) if len(payloads) == 1 else max(map(len, payloads))
-    if longest > options.max_payload_bytes:
-        raise LimitExceeded("a payload's size in bytes", longest, "max_payload_bytes", options.max_payload_bytes)
-    return Payloads(payloads, joined.count(b"\n") == len(payloads) - 1 and _is_text(joined))
-
-
-def _is_text(joined: bytes) -> bool:
-    """Whether it reads well in `less` and `grep`."""
-    if b"\0" in joined:
-        return False
-    if joined.isascii():
-        return True
-    try:
-        joined.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _encode_attributes(attributes: Mapping[str, str]) -> bytes:
-    for name in attributes:
-        if not _ATTRIBUTE.fullmatch(name) or name in _OWN_ATTRIBUTES:
-            raise InvalidWrite(
-                f"batch attribute {name[:64]!r} must be 1 to 32 of a-z, 0-9 and _, and not one of "
-                + ", ".join(sorted(_OWN_ATTRIBUTES))
-            )
-    text = "".join(f",{name}={quote(value, safe=' :+/', errors='surrogatepass')}" for name, value in attributes.items())
-    if len(text) > _ATTRIBUTES_LIMIT:
-        raise LimitExceeded("the batch attributes' size in bytes", len(text), "attributes", _ATTRIBUTES_LIMIT)
-    return text.encode()
 
 
 def _decode_attributes(text: bytes) -> Mapping[str, str]:

@@ -16,21 +16,24 @@ from typing import NamedTuple, Self, TypeVar
 
 from journal.clock import Clock, SystemClock
 from journal.commits import GroupCommit
-from journal.cursor import Cursor, Position
+from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
 from journal.errors import BacklogFull, JournalClosed, JournalError, JournalUnavailable
-from journal.format import Record, check_jobtype, encode_batch, to_payloads
+from journal.format import NO_ATTRIBUTES, Record
 from journal.ids import IdSource
 from journal.ledger import Ledger, Reservation, Span
 from journal.lines import LineReader, Piece
 from journal.options import JournalOptions
+from journal.recent import Recent
 from journal.recovery import Finding, recover
 from journal.segment import FIRST_FRAME, Damage, Segment
-from journal.writer import Previous, SegmentWriter
+from journal.writer import Appended, Previous, SegmentWriter
+from journal.writes import check_jobtype, make_write, to_payloads
 
 log = logging.getLogger("journal")
 _T = TypeVar("_T")
-_NO_ATTRIBUTES: Mapping[str, str] = {}
+_KEEP_AFTER_S = 0.2
+"""Whoever keeps the position elsewhere needs this one for a glance from outside only."""
 
 
 class JournalStats(NamedTuple):
@@ -73,9 +76,12 @@ class Journal:
         self._is_open = False
         self._segments: dict[int, Segment] = {}
         self._damaged: set[int] = set()
+        self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
+        self._backlog_bytes = 0
+        self._keeping: asyncio.TimerHandle | None = None
         self._lines_written = self._lines_read = self._damages = 0
         self._trouble = ""
         self.findings: list[Finding] = []
@@ -108,7 +114,8 @@ class Journal:
             self._clock.monotonic_s,
         )
         self._is_open = True
-        if self._backlog_bytes():
+        self._weigh_backlog()
+        if self._backlog_bytes:
             self._news.set()  # lines that an earlier life left are as good as new ones
 
     def _open_files(self) -> None:
@@ -143,6 +150,8 @@ class Journal:
             return
         self._is_open = False
         self._news.set()
+        if self._keeping is not None:
+            self._keeping.cancel()
         await self._commits.drain()
         async with self._reading:
             try:
@@ -164,7 +173,7 @@ class Journal:
         self,
         jobtype: str,
         lines: Sequence[str] | Sequence[bytes],
-        attributes: Mapping[str, str] = _NO_ATTRIBUTES,
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
     ) -> list[str]:
         """Append one batch; returns the lines' ids once all of them are on disk.
 
@@ -175,16 +184,17 @@ class Journal:
         self._require_open()
         check_jobtype(jobtype)
         payloads = to_payloads(lines, self._options)
-        backlog = self._backlog_bytes()
-        if backlog >= self._options.max_backlog_bytes:
+        if self._backlog_bytes >= self._options.max_backlog_bytes:
             raise BacklogFull(
-                f"{backlog} bytes wait to be read, at the limit max_backlog_bytes={self._options.max_backlog_bytes}"
+                f"{self._backlog_bytes} bytes wait to be read, at the limit"
+                f" max_backlog_bytes={self._options.max_backlog_bytes}"
             )
         now_ms = self._clock.now_ms()
-        ids = self._ids.take(len(payloads.lines), now_ms)
-        await self._commits.add(encode_batch(ids, jobtype, payloads, attributes, now_ms, self._options))
+        ids = self._ids.take(len(payloads), now_ms)
+        write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options)
+        await self._commits.add(write)
         self._lines_written += ids.size
-        return ids.texts()
+        return write.ids
 
     def take_ids(self, count: int) -> list[str]:
         """Ids for jobs that never pass through the journal: no line of it, written before or later, has one of them.
@@ -224,6 +234,8 @@ class Journal:
                 self._news.set()
             elif self._ledger.has_returned:
                 self._news.set()
+            else:
+                self._weigh_backlog()  # what was stepped over held no line
             return reservation
 
     async def read(self, reservation: Reservation) -> list[Record]:
@@ -241,7 +253,8 @@ class Journal:
         """The reserved lines are durable elsewhere: move the read point past them, and remove what is read up.
 
         Raises ReservationLapsed if it comes too late, and JournalUnavailable if the new position could not be kept
-        (the lines are done with all the same, but may be read again after a restart).
+        (the lines are done with all the same, but may be read again after a restart). Without `sync_cursor` the
+        position is kept a moment later, unless there is something to remove.
         """
         self._require_open()
         self._expire()
@@ -251,7 +264,11 @@ class Journal:
         position, done = self._ledger.read_point, self._read_up()
         for number in done:
             del self._segments[number]
-        await self._on_read_thread(lambda: self._keep_position(position, done, sync=self._options.sync_cursor))
+        self._weigh_backlog()
+        if done or self._options.sync_cursor:
+            await self._on_read_thread(lambda: self._keep_position(position, done, sync=self._options.sync_cursor))
+        elif self._keeping is None:
+            self._keeping = asyncio.get_running_loop().call_later(_KEEP_AFTER_S, self._keep_now)
 
     async def read_cancel(self, reservation: Reservation) -> None:
         """Give the reserved lines back at once. A reservation that has lapsed or ended is given back already."""
@@ -273,7 +290,7 @@ class Journal:
     def stats(self) -> JournalStats:
         return JournalStats(
             segments=len(self._segments),
-            backlog_bytes=self._backlog_bytes(),
+            backlog_bytes=self._backlog_bytes,
             reservations=self._ledger.open_reservations,
             lines_written=self._lines_written,
             lines_read=self._lines_read,
@@ -299,8 +316,10 @@ class Journal:
         return Position(newest.number, newest.end, 0) if newest else self._ledger.read_point
 
     async def _load(self, span: Span, max_lines: int) -> Piece:
-        segments = dict(self._segments)
         lines, size = min(max_lines, span.lines), self._options.read_bytes
+        if span.end == END and (piece := self._recent.read(span.start, lines, size)):
+            return piece
+        segments = dict(self._segments)
         return await self._on_read_thread(lambda: self._reader.read(span.start, segments, lines, size, span.end))
 
     async def _on_read_thread(self, call: Callable[[], _T]) -> _T:
@@ -319,11 +338,11 @@ class Journal:
             self._news.set()
             log.warning("journal.reservation_lapsed", extra={"lines": reservation.span.lines})
 
-    def _backlog_bytes(self) -> int:
-        """Of the segments from the read point on. It may lie past the end of what is there: in a copy that was taken
+    def _weigh_backlog(self) -> None:
+        """The segments from the read point on. It may lie past the end of what is there: in a copy that was taken
         before the store's, or where a crash left segments that the store had read up."""
         point = self._ledger.read_point
-        return sum(
+        self._backlog_bytes = sum(
             max(segment.end - max(FIRST_FRAME, point.offset if number == point.segment else 0), 0)
             for number, segment in self._segments.items()
             if number >= point.segment
@@ -350,9 +369,21 @@ class Journal:
             else:
                 self._disk.remove(name)
 
-    def _on_settled(self, verdict: Segment | JournalError) -> None:
-        if isinstance(verdict, Segment):
-            self._segments[verdict.number] = verdict
+    def _keep_now(self) -> None:
+        self._keeping = None
+        position = self._ledger.read_point
+        kept = asyncio.get_running_loop().run_in_executor(
+            self._read_executor, lambda: self._keep_position(position, (), sync=False)
+        )
+        kept.add_done_callback(_log_not_kept)
+
+    def _on_settled(self, verdict: Appended | JournalError) -> None:
+        if isinstance(verdict, Appended):
+            segment, batches, offsets = verdict
+            self._segments[segment.number] = segment
+            for batch, offset, end in zip(batches, offsets, offsets[1:], strict=False):
+                self._recent.add(segment.number, offset, end, batch)
+            self._weigh_backlog()
             self._news.set()
             if self._trouble:
                 self._trouble = ""
@@ -380,6 +411,11 @@ class Journal:
                 extra={"segment": finding.segment, "offset": finding.offset, "found": finding.text},
             )
         self._damages += sum(finding.is_damage for finding in findings)
+
+
+def _log_not_kept(kept: "asyncio.Future[None]") -> None:
+    if error := kept.exception():
+        log.error("journal.position_not_kept", extra={"reason": str(error)})
 
 
 def _one_thread(name: str) -> Executor:

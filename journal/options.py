@@ -29,5 +29,7 @@ class JournalOptions:
 
     read_bytes: int = 8 * MIB
     """A reservation holds no more than this, however many lines it asked for (but always one line)."""
+    recent_bytes: int = 4 * MIB
+    """As much of the newest lines stays in memory for a reader that keeps up."""
     sync_cursor: bool = True
     """Sync the read position at every `rsync`. Off when the store commits the position with the jobs."""

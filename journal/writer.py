@@ -1,6 +1,6 @@
-"""Appending batches to the open segment so that they are on disk when the call returns. Runs on one thread.
+"""Appending writes to the open segment so that they are on disk when the call returns. Runs on one thread.
 
-Ensures: `append` returns only after the sync of every byte. When it raises, none of its batches is acknowledged and
+Ensures: `append` returns only after the sync of every byte. When it raises, none of its writes is acknowledged and
 none will be read: what was written is cut off again, and where that cannot be done the segment is left for good, its
 successor's header recording how much of it counts. A failed sync is never tried again on the same file.
 """
@@ -9,17 +9,29 @@ import errno
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from journal.clock import Clock
 from journal.disk import Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
-from journal.format import Batch, SegmentHeader, encode_segment_header, frame_batches
+from journal.format import SegmentHeader, encode_segment_header
 from journal.ids import iso_time
 from journal.options import JournalOptions
 from journal.segment import FIRST_FRAME, Segment, segment_name
+from journal.writes import Batch, Write, frame_batches, frame_sizes, lay_out
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Appended(NamedTuple):
+    """Writes that are durable."""
+
+    segment: Segment
+    """As it stands now."""
+    batches: Sequence[Batch]
+    offsets: Sequence[int]
+    """Where each of them begins, and where the last one ends."""
 
 
 class Previous(NamedTuple):
@@ -61,8 +73,9 @@ class SegmentWriter:
         self._previous = previous
         self._open: _Open | None = None
 
-    def append(self, batches: Sequence[Batch]) -> Segment:
-        """Write the batches and sync them, all or none. Returns the segment as it stands then."""
+    def append(self, writes: Sequence[Write]) -> Appended:
+        """Write them and sync, all or none."""
+        batches = lay_out(writes)
         size = sum(len(batch.head) + len(batch.body) for batch in batches)
         try:
             self._require_room(size)
@@ -80,8 +93,9 @@ class SegmentWriter:
         except OSError as error:
             self._leave(segment)
             raise _unavailable(error, f"sync {segment_name(segment.number)}") from error
+        offsets = list(accumulate(frame_sizes(batches, segment.end), initial=segment.end))
         segment.end += len(data)
-        return Segment(segment.number, segment.salt, segment.end)
+        return Appended(Segment(segment.number, segment.salt, segment.end), batches, offsets)
 
     def close(self) -> None:
         if self._open is not None:

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from functory.jobattributes import PLAIN, JobOptions, from_attributes, new_job, to_attributes, to_new_job, to_new_jobs
 from journal import JournalOptions, Record
-from journal.format import decode_frame, decode_records, encode_batch, frame_batches, to_payloads
+from journal.format import decode_frame, decode_records
 from journal.ids import IdSource
+from journal.writes import frame_batches, lay_out, make_write, to_payloads
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 TIMES = st.integers(0, 253_402_300_799_999)
@@ -26,8 +27,8 @@ OPTIONS = st.builds(
 def test_options_survive_the_journals_format(options: JobOptions, payloads: list[bytes], now_ms: int) -> None:
     limits = JournalOptions()
     ids = IdSource("a7").take(len(payloads), 1_800_000_000_123)
-    batch = encode_batch(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, limits)
-    frame = decode_frame(frame_batches([batch], 0, 7), 0, 0, 7)
+    write = make_write(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, limits)
+    frame = decode_frame(frame_batches(lay_out([write]), 0, 7), 0, 0, 7)
     assert not isinstance(frame, int)
     assert frame is not None
     records = decode_records(frame)

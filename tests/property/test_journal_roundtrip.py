@@ -115,3 +115,55 @@ def test_every_flipped_bit_is_noticed_and_invents_nothing() -> None:
         assert all(record in lines for record in found), f"bit {bit} invented a line"
         assert found == sorted(found), f"bit {bit} changed the order"
         assert noticed, f"bit {bit} went unnoticed"
+
+
+WRITES = st.lists(
+    st.tuples(st.sampled_from(["a-b", "a-c"]), st.lists(PAYLOADS, min_size=1, max_size=6)), min_size=1, max_size=5
+)
+STEPS = st.lists(WRITES | st.tuples(st.integers(1, 9), st.sampled_from(["rsync", "cancel"])), max_size=25)
+
+
+@given(STEPS, st.sampled_from([0, 3_000, 1 << 20]))
+@settings(max_examples=150, deadline=None)
+def test_a_reader_gets_every_line_once_and_in_order_while_others_write(
+    steps: list[list[tuple[str, list[bytes | str]]] | tuple[int, str]], recent_bytes: int
+) -> None:
+    """From memory, from disk, or from one after the other: over new segments and after lines that were given back."""
+
+    async def scenario() -> None:
+        options = JournalOptions(segment_bytes=4_000, recent_bytes=recent_bytes)
+        written: list[tuple[str, bytes]] = []
+        read: list[tuple[str, bytes]] = []
+        journal = Journal(CrashDisk(), "a7", options, clock=FakeClock(), make_executor=lambda _: InlineExecutor())
+        async with journal:
+
+            async def take(max_lines: int, end: str) -> bool:
+                reservation = await journal.read_reserve(max_lines, 1e9)
+                if reservation is None:
+                    return False
+                records = await journal.read(reservation)
+                assert len(records) <= max_lines
+                if end == "cancel":
+                    await journal.read_cancel(reservation)
+                else:
+                    read.extend((record.id, record.payload) for record in records)
+                    await journal.rsync(reservation)
+                return True
+
+            for step in steps:
+                if isinstance(step, tuple):
+                    await take(*step)
+                    continue
+                lines = [[to_bytes(line) for line in payloads] for _, payloads in step]
+                answers = await asyncio.gather(
+                    *[journal.write(jobtype, each) for (jobtype, _), each in zip(step, lines, strict=True)]
+                )
+                for ids, each in zip(answers, lines, strict=True):
+                    written += zip(ids, each, strict=True)
+            while await take(5, "rsync"):
+                pass
+            assert read == written
+            assert journal.stats().backlog_bytes == 0
+            assert journal.stats().damages == 0
+
+    asyncio.run(scenario())

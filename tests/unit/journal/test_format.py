@@ -7,19 +7,15 @@ import pytest
 from journal import InvalidWrite, JournalOptions, LimitExceeded, UnsupportedFormat
 from journal.format import (
     SECTOR_BYTES,
-    Batch,
     Frame,
     SegmentHeader,
-    check_jobtype,
     decode_frame,
     decode_records,
     decode_segment_header,
-    encode_batch,
     encode_segment_header,
-    frame_batches,
-    to_payloads,
 )
 from journal.ids import IdRange
+from journal.writes import Batch, check_jobtype, frame_batches, lay_out, make_write, to_payloads
 
 OPTIONS = JournalOptions()
 NOW_MS = 1_794_700_799_123
@@ -28,7 +24,8 @@ HEADER = SegmentHeader(17, "2026-11-14T23:59:59.123Z", "a7", 0x1234ABCD, NOW_MS,
 
 def batch_of(*payloads: bytes, jobtype: str = "acme-resize", **attributes: str) -> Batch:
     ids = IdRange(b"20261114T235959123Z-a7-", 0, len(payloads))
-    return encode_batch(ids, jobtype, to_payloads(payloads, OPTIONS), attributes, NOW_MS, OPTIONS)
+    (batch,) = lay_out([make_write(ids, jobtype, to_payloads(payloads, OPTIONS), attributes, NOW_MS, OPTIONS)])
+    return batch
 
 
 def test_a_frame_reads_as_text() -> None:
@@ -139,7 +136,7 @@ def test_limits_are_named() -> None:
     with pytest.raises(LimitExceeded, match="max_batch_lines=3"):
         to_payloads(["x"] * 4, small)
     with pytest.raises(LimitExceeded, match="max_batch_bytes=50"):
-        encode_batch(IdRange(b"", 0, 3), "a-b", to_payloads(["x" * 10] * 3, OPTIONS), {}, NOW_MS, small)
+        make_write(IdRange(b"", 0, 3), "a-b", to_payloads(["x" * 10] * 3, OPTIONS), {}, NOW_MS, small)
     with pytest.raises(LimitExceeded, match="attributes"):
         batch_of(b"x", a="y" * 4000)
 

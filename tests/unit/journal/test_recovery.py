@@ -17,12 +17,12 @@ ONE_A_SEGMENT = JournalOptions(segment_bytes=600)
 
 
 def fill(directory: Path, *groups: list[str], options: JournalOptions = JournalOptions()) -> None:  # noqa: B008
-    """A journal with these lines; each group of batches shares one sync."""
+    """A journal with these lines, each in a batch of its own; each group shares one sync."""
 
     async def scenario() -> None:
         async with Journal(directory, "a7", options) as journal:
             for group in groups:
-                await asyncio.gather(*[journal.write("a-b", [line]) for line in group])
+                await asyncio.gather(*[journal.write(f"a-{n}", [line]) for n, line in enumerate(group)])
 
     asyncio.run(scenario())
 
