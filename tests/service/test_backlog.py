@@ -28,6 +28,7 @@ class Intake:
         self.journal = journal
         self.store = store
         self.added: list[str] = []
+        self.steps = 0
         self.passed = asyncio.Event()
         progress = Progress(SystemClock().monotonic_s)
         courtesy = Courtesy(SystemClock())
@@ -51,6 +52,7 @@ class Intake:
         async def add_jobs(jobs: Any, **more: Any) -> Any:
             report = await real(jobs, **more)
             self.added += [job.id for job in jobs]
+            self.steps += 1
             return report
 
         store.add_jobs = add_jobs  # type: ignore[method-assign]  # a spy on what is added, in which order
@@ -75,6 +77,23 @@ async def an_intake(folder: Path) -> AsyncIterator[Intake]:
 async def stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_lines_that_come_one_by_one_gather_until_somebody_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.ingest._GATHER_S", 1e6)
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        reader = asyncio.create_task(intake.ingest.run())
+        ids = await intake.ingest.write("acme-mail", [b"first"])
+        await intake.ingest.flush()
+        assert intake.added == ids
+        for _ in range(20):
+            ids += await intake.ingest.write("acme-mail", [b"x"])
+        await intake.ingest.flush()
+        await stop(reader)
+        assert intake.added == ids
+        assert intake.steps == 2
 
 
 async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
