@@ -194,7 +194,7 @@ class Journal:
         write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options)
         await self._commits.add(write)
         self._lines_written += ids.size
-        return write.ids
+        return list(write.ids)
 
     def take_ids(self, count: int) -> list[str]:
         """Ids for jobs that never pass through the journal: no line of it, written before or later, has one of them.

@@ -35,8 +35,8 @@ _T = TypeVar("_T")
 class Write(NamedTuple):
     """Lines that are legal, and the ids that they get."""
 
-    range: IdRange
-    ids: list[str]
+    id_range: IdRange
+    ids: Sequence[str]
     jobtype: str
     payloads: Sequence[bytes]
     attributes: Mapping[str, str]
@@ -94,7 +94,7 @@ def make_write(
     if attributes:
         suffix += _encode_attributes(attributes)
         attributes = MappingProxyType(dict(attributes))
-    return Write(ids, ids.texts(), jobtype, payloads, attributes or NO_ATTRIBUTES, suffix, stored_bytes, now_ms)
+    return Write(ids, tuple(ids.texts()), jobtype, payloads, attributes or NO_ATTRIBUTES, suffix, stored_bytes, now_ms)
 
 
 def lay_out(writes: Sequence[Write]) -> list[Batch]:
@@ -117,7 +117,7 @@ def _batch(writes: list[Write]) -> Batch:
     payloads = _joined([write.payloads for write in writes])
     if first.is_encoded:
         payloads = [b2a_base64(payload, newline=False) for payload in payloads]
-    body = _encode_lines([write.range for write in writes], b"|%b|" % first.jobtype.encode(), payloads)
+    body = _encode_lines([write.id_range for write in writes], b"|%b|" % first.jobtype.encode(), payloads)
     head = b"#:Batch date=%b,bytes=%d,lines=%d,jobtype=%b%b" % (
         iso_time(first.made_ms).encode(),
         len(body),

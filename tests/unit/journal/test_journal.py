@@ -321,3 +321,14 @@ async def test_lines_of_an_earlier_life_are_readable_without_a_new_one(journal: 
         async with asyncio.timeout(30):
             await again.readable()
         assert payloads(await take(again)) == [b"left behind"]
+
+
+async def test_the_ids_that_a_writer_got_are_its_own(tmp_path: Path) -> None:
+    """Whatever it does to them, a reader gets the lines under the ids that were acknowledged."""
+    async with Journal(tmp_path, "a7") as journal:
+        ids = await journal.write("a-b", ["x", "y"])
+        first, second = ids
+        ids.reverse()
+        reservation = await journal.read_reserve(10, 60)
+        assert reservation is not None
+        assert [record.id for record in await journal.read(reservation)] == [first, second]
