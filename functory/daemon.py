@@ -256,7 +256,7 @@ class Daemon:
 
     def _on_released(self, endings: Sequence[Ending]) -> None:
         self.execute.released(endings)
-        self.endings.announce(ending.job.id for ending in endings if isinstance(ending.release, Archive))
+        self.endings.announce(release.id for _, release, _ in endings if isinstance(release, Archive))
         self.execute.wake()
 
     # What the web asks (functory.seams.Control)

@@ -16,7 +16,7 @@ from typing import Final
 from functory.courtesy import Courtesy
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
-from functory.outcomes import give_up, release_of, retry_policy
+from functory.outcomes import give_up, releases_of, retry_policy
 from functory.progress import Progress
 from functory.shelf import HandlerCache
 from functory.tenantbook import TenantBook, permitted
@@ -29,6 +29,7 @@ from scheduler import Candidate, Pick, Policy, tenant_of
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Store, Unget
 from store.errors import StoreUnavailable
+from store.values.columns import fields
 
 log = logging.getLogger("functory.execute")
 
@@ -37,6 +38,10 @@ _LOOK_AGAIN_S: Final = 0.1
 
 _LOOK_PART: Final = 3
 """Under load a look at what waits is followed by so many times its length without one."""
+
+_LEASE: Final = fields(Job, "id", "token")
+_STARTED: Final = fields(Job, "id", "attempts", "due_ms")
+_NEW_JOBS: Final = fields(Stopped, "new_jobs")
 
 
 class Execute:
@@ -112,9 +117,10 @@ class Execute:
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has written these."""
-        for ending in endings:
-            if self._leases.get(ending.job.id) == ending.job.token:
-                del self._leases[ending.job.id]
+        leases = self._leases
+        for job_id, token in [_LEASE(job) for job, _, _ in endings]:
+            if leases.get(job_id) == token:
+                del leases[job_id]
 
     def note_long_batches(self) -> None:
         """Tell the scheduler what has been running for how long, so that it need not wait for the end to know."""
@@ -267,9 +273,13 @@ class Execute:
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
         self.claimed += len(jobs)
-        self._leases.update({job.id: job.token for job in jobs})
+        self._leases.update(map(_LEASE, jobs))
         if self._joblog is not None:
-            self._joblog.started([(j.id, jobtype, j.attempts, max(0, now_ms - j.due_ms)) for j in jobs], now_ms)
+            started = [
+                (job_id, jobtype, attempts, now_ms - due_ms if due_ms < now_ms else 0)
+                for job_id, attempts, due_ms in map(_STARTED, jobs)
+            ]
+            self._joblog.started(started, now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
@@ -285,7 +295,7 @@ class Execute:
     async def _run_batch(self, jobtype: str, handler: Handler, version: int, jobs: Sequence[Job]) -> None:
         retry = retry_policy(handler, self._retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
-        self._outbox.put([Ending(job, give_up(job, self._clock.now_ms())) for job in exhausted])
+        self._outbox.put([(job, give_up(job, self._clock.now_ms()), ()) for job in exhausted])
         left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
         try:
             if left:
@@ -293,15 +303,12 @@ class Execute:
                 await self._runner.run_jobs(jobtype, list(left.values()), handler, on_stopped)
         finally:
             # Given back by the runner, or this daemon is stopping: as far as anybody can tell they did not start.
-            self._outbox.put([Ending(job, Unget(job.id, job.token)) for job in left.values()])
+            self._outbox.put([(job, Unget(job.id, job.token), ()) for job in left.values()])
             left.clear()
 
     def _on_stopped(self, left: dict[str, Job], version: int, retry: RetryPolicy, stopped: Sequence[Stopped]) -> None:
-        now_ms = self._clock.now_ms()
-        endings = []
-        for one in stopped:
-            job = left.pop(one.id, None)
-            if job is not None:
-                release = release_of(job, one, version, retry, now_ms, random.random())  # noqa: S311 (jitter)
-                endings.append(Ending(job, release, one.new_jobs))
-        self._outbox.put(endings)
+        ended = [one for one in stopped if one.id in left]
+        if ended:
+            jobs = [left.pop(one.id) for one in ended]
+            releases = releases_of(jobs, ended, version, retry, self._clock.now_ms(), random.random)
+            self._outbox.put(list(zip(jobs, releases, map(_NEW_JOBS, ended), strict=True)))

@@ -7,16 +7,19 @@ written them. `unique` and `parent` have no attribute, because such jobs never p
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import groupby, repeat
 from typing import Final, NamedTuple
 
 from journal import Record, parse_id
 from store.base import NewJob
+from store.values.columns import fields, make_all
 
 DEFAULT_PRIORITY: Final = 500
 
 
 class JobOptions(NamedTuple):
-    """What may be said about a job beside its payload. dt_ms None: eligible at once."""
+    """What may be said about a job beside its payload. dt_ms None: eligible at once. The others stand in the order in
+    which they are fields of NewJob."""
 
     dt_ms: int | None = None
     priority: int = DEFAULT_PRIORITY
@@ -29,6 +32,9 @@ class JobOptions(NamedTuple):
 
 PLAIN: Final = JobOptions()
 _NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
+_STAMP_CHARS: Final = 19
+"""Of the time at the beginning of an id."""
+_ATTRIBUTES: Final = fields(Record, "attributes")
 
 
 def to_attributes(options: JobOptions) -> Mapping[str, str]:
@@ -72,13 +78,13 @@ def from_attributes(attributes: Mapping[str, str]) -> JobOptions:
 def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     """The jobs of journal lines; the attributes are read once per batch, whose lines share one mapping."""
     jobs: list[NewJob] = []
-    shared: Mapping[str, str] | None = None
-    options = PLAIN
-    for record in records:
-        if record.attributes is not shared:
-            shared = record.attributes
-            options = from_attributes(shared)
-        jobs.append(new_job(record.id, record.jobtype, record.payload, options, now_ms))
+    for attributes, lines in groupby(records, _ATTRIBUTES):
+        ids, jobtypes, payloads, _ = zip(*lines, strict=True)
+        dt_ms, *others = from_attributes(attributes)
+        created = [_time_of(job_id[:_STAMP_CHARS]) for job_id in ids]
+        due = [_due_ms(create_ms, dt_ms, now_ms) for create_ms in created]
+        shared = map(repeat, (*others, "", ""))  # neither unique nor parent
+        jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
     return jobs
 
 
@@ -87,23 +93,17 @@ def to_new_job(record: Record, now_ms: int) -> NewJob:
 
 
 def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
-    """A job as the store takes it. Its creation is the time in its id; without dt_ms it is due from then on."""
-    create_ms = _time_of(job_id[:19])
-    dt_ms = options.dt_ms
-    return NewJob(
-        job_id,
-        jobtype,
-        data,
-        # An id may run ahead of a clock that was set back: that must not defer the job.
-        min(create_ms, now_ms) if dt_ms is None else dt_ms,
-        create_ms,
-        options.priority,
-        options.domain,
-        options.options,
-        options.retry_after_ms,
-        options.indexed,
-        options.repeat,
-    )
+    """A job as the store takes it. Its creation is the time in its id."""
+    create_ms = _time_of(job_id[:_STAMP_CHARS])
+    return NewJob(job_id, jobtype, data, _due_ms(create_ms, options.dt_ms, now_ms), create_ms, *options[1:])
+
+
+def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int) -> int:
+    """Without dt_ms a job is due from its creation on. Its id may run ahead of a clock that was set back: that must not
+    defer it."""
+    if dt_ms is None:
+        return min(now_ms, create_ms)
+    return dt_ms
 
 
 @lru_cache(maxsize=4096)

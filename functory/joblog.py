@@ -5,6 +5,7 @@ and codes come from fixed alphabets and need no quoting.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 from functory.logs import Style, format_time
@@ -47,6 +48,8 @@ class JobLog:
         self._log("stopped", jobs, now_ms)
 
     def _log(self, event: str, jobs: Iterable[Entered | Started | Stopped], now_ms: int) -> None:
+        """All lines are one format: that is done in half the time of one after the other."""
         line = self._lines[event].replace("{time}", format_time(now_ms))
-        if text := "".join([line % job for job in jobs]):
-            self._write(text)
+        values = tuple(chain.from_iterable(jobs))
+        if values:
+            self._write(line * (len(values) // line.count("%")) % values)

@@ -10,11 +10,10 @@ lost its lease by then is reported by the store and counted, and changes nothing
 
 import asyncio
 import logging
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from functory.backlog import Backlog
 from functory.courtesy import Courtesy
@@ -23,7 +22,7 @@ from functory.progress import Progress
 from journal import Clock, JournalUnavailable
 from runner.protocol import NewJob as WantedJob
 from scheduler import tenant_of
-from store.base import Archive, Job, Rearm, Release, Retry, Store, Unget
+from store.base import Job, Release, Store, Unget
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.outbox")
@@ -37,12 +36,8 @@ _PIECE_BYTES = 8 << 20
 _T = TypeVar("_T")
 
 
-class Ending(NamedTuple):
-    """One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
-
-    job: Job
-    release: Release
-    wanted: tuple[WantedJob, ...] = ()
+Ending = tuple[Job, Release, tuple[WantedJob, ...]]
+"""One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
 
 
 class Outbox:
@@ -66,7 +61,7 @@ class Outbox:
         self._progress = progress
         self._courtesy = courtesy
         self._joblog = joblog
-        self._lanes: dict[str, deque[Ending]] = {}
+        self._lanes: dict[str, list[Ending]] = {}
         """What waits, by tenant."""
         self._deliveries: asyncio.TaskGroup | None = None
         """One for each lane, while this runs."""
@@ -78,12 +73,12 @@ class Outbox:
         """Of jobs of one type."""
         if not endings:
             return
-        tenant = tenant_of(endings[0].job.jobtype)
+        tenant = tenant_of(endings[0][0].jobtype)
         lane = self._lanes.get(tenant)
         if lane is not None:
             lane.extend(endings)
             return
-        self._lanes[tenant] = deque(endings)
+        self._lanes[tenant] = list(endings)
         if self._deliveries is not None:
             self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
 
@@ -110,8 +105,7 @@ class Outbox:
         while lane:
             batch = _first(lane, self._courtesy.step(tenant, _BATCH))
             await self._deliver(batch)
-            for _ in batch:
-                lane.popleft()
+            del lane[: len(batch)]
             self._on_released(batch)
             if not lane:
                 del self._lanes[tenant]
@@ -121,19 +115,13 @@ class Outbox:
     async def _deliver(self, batch: Sequence[Ending]) -> None:
         for jobtype, payloads in _wanted_lines(batch):
             await self._until_it_works(partial(self._backlog.write, jobtype, payloads))
-        releases = [ending.release for ending in batch]
+        releases = [release for _, release, _ in batch]
         report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now()))
         if report.stale:
             self.stale += len(report.stale)
             log.warning("outbox.stale", extra={"jobs": len(report.stale), "first": report.stale[0]})
         if self._joblog is not None:
-            stale = set(report.stale)  # an id is in a batch once
-            lines = [
-                _log_line(ending.job, ending.release)
-                for ending in batch
-                if not isinstance(ending.release, Unget) and ending.job.id not in stale
-            ]
-            self._joblog.stopped(lines, self._now())
+            self._joblog.stopped(_log_values(batch, set(report.stale)), self._now())
 
     async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
         has_failed = False
@@ -151,26 +139,26 @@ class Outbox:
         return self._clock.now_ms()
 
 
-def _first(lane: deque[Ending], count: int) -> list[Ending]:
+def _first(lane: list[Ending], count: int) -> list[Ending]:
     """So many, up to the first job that is among them already: a daemon that lost a lease and claimed the job again may
     end both deliveries at the same moment, and the store takes an id once in a call.
     """
-    endings = list(islice(lane, count))
+    endings = lane[:count]
     seen: set[str] = set()
-    for number, ending in enumerate(endings):
-        if ending.job.id in seen:
-            return endings[:number]
-        seen.add(ending.job.id)
+    if len({job.id for job, _, _ in endings}) < len(endings):
+        for number, (job, _, _) in enumerate(endings):
+            if job.id in seen:
+                return endings[:number]
+            seen.add(job.id)
     return endings
 
 
 def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
     """The jobs that were asked for, by jobtype, in pieces that fit a write. The tenant is the asking job's own."""
     lines: defaultdict[str, list[bytes]] = defaultdict(list)
-    for ending in batch:
-        tenant = tenant_of(ending.job.jobtype)
-        for wanted in ending.wanted:
-            lines[f"{tenant}-{wanted.type}"].append(wanted.payload)
+    for job, _, wanted in batch:
+        for one in wanted:
+            lines[f"{tenant_of(job.jobtype)}-{one.type}"].append(one.payload)
     for jobtype, payloads in lines.items():
         piece: list[bytes] = []
         size_bytes = 0
@@ -183,6 +171,9 @@ def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
         yield jobtype, piece
 
 
-def _log_line(job: Job, release: Archive | Retry | Rearm) -> Stopped:
-    outcome = release.outcome
-    return job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000
+def _log_values(batch: Sequence[Ending], stale: set[str]) -> Iterator[Stopped]:
+    """Of the jobs that stopped: neither those given back nor those that somebody else has. An id is in a batch once."""
+    for job, release, _ in batch:
+        if not isinstance(release, Unget) and job.id not in stale:
+            outcome = release.outcome
+            yield job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000

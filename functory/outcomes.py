@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Final
 
 from handlers.model import Handler
@@ -13,34 +15,65 @@ from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
 from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
+from store.values.columns import fields, make_all
 
 _ABANDONED_EXITCODE: Final = 504
 _MESSAGE_CHARS: Final = 200
 _CODES: Final = {code.value: code for code in Code}
 _LEVELS: Final = {level: level.name for level in Level}
 """Both as tables: a look into an enumeration costs as much as all else here, and this is passed by every job."""
+_OVER: Final = frozenset({Code.OK, Code.FAILED})
+_SILENT: Final = frozenset({Code.OK, Code.RETRY})
+"""Codes of jobs that had nothing to complain of."""
+_ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
-def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now_ms: int, roll: float) -> Release:
-    """`roll` in [0, 1) is the jitter of a retry."""
-    code = _CODES[stopped.code]
-    duration_us = int(stopped.duration_ms * 1000)
-    message = "" if code in (Code.OK, Code.RETRY) else last_line(stopped.result)
-    outcome = Outcome(
-        code,
-        stopped.exitcode,
-        now_ms - duration_us // 1000,
-        duration_us,
-        stopped.result,
-        stopped.log[-MAX_LOG_BYTES:],
-        version,
-        _LEVELS[stopped.level],
-        fingerprint(stopped.exitcode, message) if message else "",
-        message,
+def releases_of(
+    jobs: Sequence[Job],
+    stopped: Sequence[Stopped],
+    version: int,
+    retry: RetryPolicy,
+    now_ms: int,
+    roll: Callable[[], float],
+) -> list[Release]:
+    """What becomes of jobs that stopped, each in its own way; nearly always all of them are over. `roll` gives a number
+    in [0, 1), the jitter of a retry."""
+    outcomes = outcomes_of(stopped, version, now_ms)
+    if _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):
+        return list(make_all(Archive, map(_ID, jobs), map(_TOKEN, jobs), outcomes))
+    return [
+        release_of(job, outcome, retry, now_ms, roll(), one.retry_after_ms)
+        for job, outcome, one in zip(jobs, outcomes, stopped, strict=True)
+    ]
+
+
+def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[Outcome]:
+    """In columns, as all that is done for every job."""
+    _, words, exitcodes, results, logs, durations_ms, _, levels, _ = zip(*stopped, strict=True)
+    durations_us = [int(duration_ms * 1000) for duration_ms in durations_ms]
+    messages = ["" if word in _SILENT else last_line(result) for word, result in zip(words, results, strict=True)]
+    return make_all(
+        Outcome,
+        [_CODES[word] for word in words],
+        exitcodes,
+        [now_ms - duration_us // 1000 for duration_us in durations_us],
+        durations_us,
+        results,
+        [log and log[-MAX_LOG_BYTES:] for log in logs],
+        repeat(version),
+        [_LEVELS[level] for level in levels],
+        [message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)],
+        messages,
     )
-    if code in (Code.OK, Code.FAILED):
+
+
+def release_of(
+    job: Job, outcome: Outcome, retry: RetryPolicy, now_ms: int, roll: float, asked_ms: int | None
+) -> Release:
+    """The rule for one job. asked_ms: how long the handler wants to wait before the next attempt."""
+    if outcome.code in _OVER:
         next_ms = next_round_ms(job, outcome.started_ms, now_ms)
         return Archive(job.id, job.token, outcome) if next_ms is None else Rearm(job.id, job.token, next_ms, outcome)
     verdict = decide_retry(
@@ -49,7 +82,7 @@ def release_of(job: Job, stopped: Stopped, version: int, retry: RetryPolicy, now
         begun_ms=job.create_ms,
         now_ms=now_ms,
         roll=roll,
-        asked_s=None if stopped.retry_after_ms is None else stopped.retry_after_ms / 1000,
+        asked_s=None if asked_ms is None else asked_ms / 1000,
     )
     if isinstance(verdict, Abandon):
         return Archive(job.id, job.token, outcome._replace(code=Code.ABANDONED))

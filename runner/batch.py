@@ -16,7 +16,7 @@ from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
-from runner.protocol import BatchJob, Detail, Reply
+from runner.protocol import BatchJob, Detail, Reply, ReplyRow
 from runner.raw_log import RawLog
 
 _FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
@@ -64,13 +64,13 @@ class Batch:
         """When the job that is running has used up its time."""
         return self.progress_at + self.handler.timeout_s
 
-    def feed(self, replies: list[Reply], now: float) -> bool:
+    def feed(self, replies: Sequence[ReplyRow], now: float) -> bool:
         """Take a chunk of replies; True when it is over. Raises ProtocolError at the first that does not belong."""
         start = 0  # of a run of STOPPED replies; nearly always that is all there is, with ENDED after it
         for at in [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]:
             if at > start:
                 self._take_stopped(replies[start:at], now)
-            self._take_phase(replies[at], now)
+            self._take_phase(Reply(*replies[at]), now)
             start = at + 1
         if start < len(replies):
             self._take_stopped(replies[start:], now)
@@ -136,34 +136,39 @@ class Batch:
         else:
             raise ProtocolError("spoke out of order")
 
-    def _take_stopped(self, replies: list[Reply], now: float) -> None:
-        """Turn STOPPED replies into outcomes; the short path is a job that left nothing but its code."""
+    def _take_stopped(self, replies: Sequence[ReplyRow], now: float) -> None:
+        """Turn STOPPED replies into outcomes; the short path is jobs that left nothing but their code."""
         if self._asked:
-            self._take_last_words(replies[0])
+            self._take_last_words(Reply(*replies[0]))
             return
-        if not self._begun or self.over or self.reported + len(replies) > len(self.jobs):
+        end = self.reported + len(replies)
+        if not self._begun or self.over or end > len(self.jobs):
             raise ProtocolError("reported a job that was not running")
-        elapsed_ms = (now - self.progress_at) * 1000
-        total_us = sum([reply.duration_us for reply in replies])
-        per_us = elapsed_ms / total_us if total_us else 0.0
-        even_ms = 0.0 if total_us else elapsed_ms / len(replies)
+        _, codes, numbers, shares_us, bodies = zip(*replies, strict=True)
+        ids = [job.id for job in self.jobs[self.reported : end]]
+        durations_ms = self._durations_ms(shares_us, now)
         stopped: list[Stopped] = []
-        jobs, level, index, new = self.jobs, self._level, self.reported, tuple.__new__
         try:
-            for _, code, number, us, body in replies:
-                if number != index:
+            if set(codes) == {outcome.OK} and not any(bodies) and numbers == tuple(range(self.reported, end)):
+                stopped = outcome.left_nothing(ids, durations_ms, self._level)
+                return
+            for index, number in enumerate(numbers):
+                if number != self.reported + index:
                     raise ProtocolError("reported jobs out of order")
-                job_id, duration_ms = jobs[index].id, us * per_us + even_ms
-                if code == outcome.OK and not body:
-                    stopped.append(new(Stopped, (job_id, "ok", code, b"", b"", duration_ms, (), level, None)))
-                else:
-                    stopped.append(self._outcome(job_id, code, body, duration_ms))
-                index += 1
+                stopped.append(self._outcome(ids[index], codes[index], bodies[index], durations_ms[index]))
         finally:  # those before a reply that is wrong keep their outcome
             if stopped:
-                self.reported = index
+                self.reported += len(stopped)
                 self.progress_at = now
                 self._report(stopped)
+
+    def _durations_ms(self, shares_us: Sequence[int], now: float) -> list[float]:
+        elapsed_ms = (now - self.progress_at) * 1000
+        total_us = sum(shares_us)
+        if not total_us:
+            return [elapsed_ms / len(shares_us)] * len(shares_us)
+        per_us = elapsed_ms / total_us
+        return [share_us * per_us for share_us in shares_us]
 
     def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
         if not outcome.is_status(code):

@@ -16,7 +16,7 @@ from runner.batch import Batch, OnStopped
 from runner.errors import ContextEndedError, OutputError, ProtocolError, RefusedError
 from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
-from runner.protocol import BatchJob, Reply
+from runner.protocol import BatchJob, Reply, ReplyRow
 from runner.raw_log import RawLog
 from runner.wire import Wire
 
@@ -226,7 +226,7 @@ class ProcessContext:
             return False
         return True
 
-    def _received(self, replies: list[Reply]) -> None:
+    def _received(self, replies: list[ReplyRow]) -> None:
         """Called by the wire with every chunk. Raises ProtocolError at the first that has no business here."""
         batch = self._batch
         if batch is None or batch.over:
@@ -239,11 +239,11 @@ class ProcessContext:
         elif batch.more_soon(now):
             self._wire.pause()
 
-    def _received_answer(self, replies: list[Reply]) -> None:
+    def _received_answer(self, replies: list[ReplyRow]) -> None:
         for reply in replies:
             if self._answer is None or self._answer.done():
                 raise ProtocolError("spoke without being asked")
-            self._answer.set_result(reply)
+            self._answer.set_result(Reply(*reply))
 
     # The end of the process ---------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ to read.
 """
 
 import signal
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from runner.launch import Exit, Level
@@ -34,6 +36,14 @@ class Stopped(NamedTuple):
     new_jobs: tuple[NewJob, ...]
     level: Level
     retry_after_ms: int | None = None  # what the handler asked for
+
+
+def left_nothing(ids: Iterable[str], durations_ms: Iterable[float], level: Level) -> list[Stopped]:
+    """Jobs that ended well without a word, as most do: by the thousand, so the columns are put together by
+    `tuple.__new__`, which is what Stopped itself calls."""
+    nothing = repeat(b"")
+    rows = zip(ids, repeat("ok"), repeat(OK), nothing, nothing, durations_ms, repeat(()), repeat(level), repeat(None))
+    return list(map(tuple.__new__, repeat(Stopped), rows))
 
 
 def is_status(exitcode: int) -> bool:

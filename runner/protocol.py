@@ -11,6 +11,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 from runner.errors import ProtocolError
@@ -35,6 +36,8 @@ _REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, durati
 _DETAIL: Final = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
 _NO_DELAY: Final = 0xFFFFFFFF
 _REPLY_BYTES: Final = _REPLY.size
+_LENGTH_BYTES: Final = 4
+_KINDS: Final = frozenset(range(HELLO, LEAVING + 1))
 
 _TYPE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 
@@ -56,6 +59,10 @@ class Reply(NamedTuple):
     number: int  # which job, slot or batch
     duration_us: int
     body: bytes
+
+
+ReplyRow = tuple[int, int, int, int, bytes]
+"""The fields of a Reply, which thousands of them a second are not worth naming one by one."""
 
 
 class NewJob(NamedTuple):
@@ -110,7 +117,7 @@ class ReplyParser:
         self._rest = bytearray()
         self._wanted = _REPLY_BYTES
 
-    def feed(self, data: bytes) -> list[Reply]:
+    def feed(self, data: bytes) -> list[ReplyRow]:
         """The replies that `data` completes. Raises ProtocolError at the first that is not one."""
         buffer: bytes | bytearray = data
         if self._rest:
@@ -118,27 +125,39 @@ class ReplyParser:
             if len(self._rest) < self._wanted:  # a big reply on its way: do not look at it again and again
                 return []
             buffer = self._rest
-        replies: list[Reply] = []
-        at, end = 0, len(buffer)
-        unpack, size, new = _REPLY.unpack_from, _REPLY_BYTES, tuple.__new__
-        self._wanted = size
-        while end - at >= size:
-            length, kind, zero, code, index, duration_us = unpack(buffer, at)
-            if zero or not HELLO <= kind <= LEAVING:
-                raise ProtocolError(f"sent a message of unknown kind {kind}")
-            if length:
-                if length > self.max_body_bytes:
-                    raise ProtocolError(f"announced a message of {length} bytes, the limit is {self.max_body_bytes}")
-                if at + size + length > end:
-                    self._wanted = size + length
-                    break
-                body = bytes(buffer[at + size : at + size + length])
-            else:
-                body = b""
-            replies.append(new(Reply, (kind, code, index, duration_us, body)))
-            at += size + length
-        self._rest = bytearray(buffer[at:]) if at < end else bytearray()
+        self._wanted = _REPLY_BYTES
+        replies, end = _without_bodies(buffer) or self._one_by_one(buffer)
+        self._rest = bytearray(buffer[end:])
         return replies
+
+    def _one_by_one(self, buffer: bytes | bytearray) -> tuple[list[ReplyRow], int]:
+        """Whole replies, and where the first begins that is not whole."""
+        replies: list[ReplyRow] = []
+        at, end, size = 0, len(buffer), _REPLY_BYTES
+        while end - at >= size:
+            length, kind, zero, code, number, duration_us = _REPLY.unpack_from(buffer, at)
+            if zero or kind not in _KINDS:
+                raise ProtocolError(f"sent a message of unknown kind {kind}")
+            if length > self.max_body_bytes:
+                raise ProtocolError(f"announced a message of {length} bytes, the limit is {self.max_body_bytes}")
+            if at + size + length > end:
+                self._wanted = size + length
+                break
+            replies.append((kind, code, number, duration_us, bytes(buffer[at + size : at + size + length])))
+            at += size + length
+        return replies, at
+
+
+def _without_bodies(buffer: bytes | bytearray) -> tuple[list[ReplyRow], int] | None:
+    """The same, when no reply says more than that a job stopped: nearly always, and then they are all of one size.
+    None: they are to be looked at one by one."""
+    end = len(buffer) // _REPLY_BYTES * _REPLY_BYTES
+    if not end or any(buffer[at:end:_REPLY_BYTES].strip(b"\0") for at in range(_LENGTH_BYTES)):
+        return None
+    _, kinds, zeros, codes, numbers, durations_us = zip(*_REPLY.iter_unpack(buffer[:end]), strict=True)
+    if any(zeros) or not _KINDS.issuperset(kinds):
+        return None
+    return list(zip(kinds, codes, numbers, durations_us, repeat(b""))), end
 
 
 def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:

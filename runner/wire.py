@@ -15,7 +15,7 @@ from typing import Final
 
 from runner.errors import OutputError, ProtocolError
 from runner.launch import Child
-from runner.protocol import Reply, ReplyParser
+from runner.protocol import ReplyParser, ReplyRow
 from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
@@ -36,7 +36,7 @@ class Wire:
         log: RawLog,
         *,
         max_log_bytes: int,
-        received: Callable[[list[Reply]], None],
+        received: Callable[[list[ReplyRow]], None],
         lost: Callable[[Exception | None], None],
     ) -> None:
         self._child = child

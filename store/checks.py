@@ -158,6 +158,7 @@ _CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {
     Retry: frozenset({Code.RETRY, Code.ERROR}),
     Rearm: FINAL_CODES - {Code.CANCELLED},
 }
+_EXITCODES: Final = frozenset(range(1000))
 
 
 def check_releases(releases: Sequence[Release]) -> None:
@@ -189,13 +190,12 @@ def _are_plain(outcomes: Sequence[Outcome]) -> bool:
         *outcomes, strict=True
     )
     return (
-        set(codes) <= FINAL_CODES
-        and min(exitcodes) >= 0
-        and max(exitcodes) <= 999
+        FINAL_CODES.issuperset(codes)
+        and _EXITCODES.issuperset(exitcodes)
         and are_times(started)
         and min(durations) >= 0
-        and max([len(result) if result else 0 for result in results]) <= MAX_RESULT_BYTES
-        and max(map(len, logs)) <= MAX_LOG_BYTES
+        and max(map(len, filter(None, results)), default=0) <= MAX_RESULT_BYTES
+        and max(map(len, filter(None, logs)), default=0) <= MAX_LOG_BYTES
         and not any(fingerprints)
         and not any(messages)
         and all(len(isolation) <= 32 and isolation.isascii() for isolation in set(isolations))
@@ -208,7 +208,7 @@ def _check_outcome(outcome: Outcome, job_id: str) -> None:
         raise InvalidValue(f"result of job {job_id}: {len(result)} bytes, at most {MAX_RESULT_BYTES}")
     if len(log) > MAX_LOG_BYTES:
         raise InvalidValue(f"log of job {job_id}: {len(log)} bytes, at most {MAX_LOG_BYTES}")
-    if not 0 <= exitcode <= 999:
+    if exitcode not in _EXITCODES:
         raise InvalidValue(f"exitcode {exitcode} of job {job_id} is not in 0..999")
     if duration_us < 0:
         raise InvalidValue(f"duration_us {duration_us} of job {job_id} is negative")

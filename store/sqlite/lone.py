@@ -4,8 +4,8 @@ What endings.py does for one job after the other is done here for columns of job
 never ended before, and for results that fit the row: the caller looks.
 """
 
-from collections import Counter
 from collections.abc import Sequence
+from operator import sub
 from typing import Any, Final
 
 from store.sqlite.buckets import CODE_NUMBER
@@ -27,11 +27,11 @@ _ARCHIVE_WITH_WORDS: Final = Bulk(f"UPDATE jobs SET {_ALIKE}, {_EACH}, {_WORDS} 
 
 
 def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Archive], now_ms: int) -> None:
-    """rows: (n, type, lane, due) of running jobs. Ensures: they and all counts are as `end_jobs` would leave them, but
-    for `settled`, which is asked only of a job with a parent."""
+    """rows: of release.HELD, of running jobs. Ensures: they and all counts are as `end_jobs` would leave them, but for
+    `settled`, which is asked only of a job with a parent."""
     if not rows:
         return
-    row_numbers, types, lanes, due = zip(*rows, strict=True)
+    _, _, row_numbers, types, lanes, due = zip(*rows, strict=True)
     ids, _, outcomes = zip(*archives, strict=True)
     codes, exitcodes, started, durations, results, logs, versions, isolations, fingerprints, messages = zip(
         *outcomes, strict=True
@@ -43,15 +43,13 @@ def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Arc
         columns += [[word or None for word in column] for column in (fingerprints, messages, logs)]
     for (code, exitcode, version, isolation), mine in by_key([codes, exitcodes, versions, isolations], columns):
         bulk.run(tx.conn, mine, (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None))
-    for lane, count in Counter(lanes).items():
-        tx.tally.lane(lane, running=-count)
-    sizes_bytes = [len(result) if result else 0 for result in results]
-    waits_us = [(started_ms - due_ms) * 1000 for started_ms, due_ms in zip(started, due, strict=True)]
-    counted = [sizes_bytes, logs, durations, waits_us]
-    for (number, code), (its_sizes, its_logs, its_durations, its_waits) in by_key([types, codes], counted):
-        tx.tally.size(number, sum(its_sizes) + sum(map(len, its_logs)))
-        tx.tally.ended(number, code, len(its_sizes), now_ms)
-        tx.tally.ran(number, its_durations, its_waits, now_ms)
+    counted = [results, logs, durations, started, due]
+    for (number, lane, code), (its_results, its_logs, its_durations, *times) in by_key([types, lanes, codes], counted):
+        tx.tally.lane(lane, running=-len(its_results))
+        tx.tally.size(number, sum(map(len, filter(None, its_results))) + sum(map(len, filter(None, its_logs))))
+        tx.tally.ended(number, code, len(its_results), now_ms)
+        waits_us = [1000 * wait_ms for wait_ms in map(sub, *times)]
+        tx.tally.ran(number, its_durations, waits_us, now_ms)
     if any(fingerprints):
         for number, job_id, outcome in zip(types, ids, outcomes, strict=True):
             if outcome.fingerprint:

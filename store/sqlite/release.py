@@ -6,7 +6,7 @@ by row number.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from store.sqlite.bulk import job_ids, numbers
 from store.sqlite.endings import (
@@ -23,7 +23,8 @@ from store.sqlite.lone import archive_lone
 from store.sqlite.moves import change_payload, leave, put_in_queue, queued_state
 from store.sqlite.schema import INLINE_BYTES, State
 from store.sqlite.writer import Tx
-from store.values.jobs import Archive, Code, Lease, Rearm, Release, ReleaseReport, RenewReport, Retry
+from store.values.columns import fields
+from store.values.jobs import Archive, Code, Lease, Outcome, Rearm, Release, ReleaseReport, RenewReport, Retry
 
 HELD: Final = (
     "SELECT j.token, j.parent IS NULL AND j.pending = 0 AND j.code IS NULL, j.n, j.type, j.lane, j.due"
@@ -35,6 +36,9 @@ has no relatives and never ended before."""
 _OWNED: Final = (
     f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
 )
+_ID, _TOKEN, _OUTCOME = fields(Archive, "id"), fields(Archive, "token"), fields(Archive, "outcome")
+"""The first two are the same of every release."""
+_RESULT: Final = fields(Outcome, "result")
 _RENEW: Final = "UPDATE jobs SET lease = ? WHERE n IN (SELECT value FROM carray(?))"
 
 
@@ -62,22 +66,36 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     as a rule, goes row by row."""
     if not releases:
         return ReleaseReport(0, (), ())
-    held = tx.conn.execute(HELD, (job_ids([release[0] for release in releases]), owner)).fetchall()
+    held = tx.conn.execute(HELD, (job_ids(list(map(_ID, releases))), owner)).fetchall()
+    if _are_lone(releases, held):
+        archive_lone(tx, held, releases, now_ms)
+        return ReleaseReport(len(releases), (), ())
     rows: list[tuple[Any, ...]] = []
     lone: list[Archive] = []
     others: list[Release] = []
     stale: list[str] = []
     for release, row in zip(releases, held, strict=True):
-        if row[0] != release[1]:
+        if row[0] != release.token:
             stale.append(release.id)
-        elif row[1] and type(release) is Archive and len(release[2].result or b"") <= INLINE_BYTES:
-            rows.append(row[2:])
+        elif row[1] and isinstance(release, Archive) and len(release.outcome.result or b"") <= INLINE_BYTES:
+            rows.append(row)
             lone.append(release)
         else:
             others.append(release)
     archive_lone(tx, rows, lone, now_ms)
     paused = _release_each(tx, _owned(tx, owner, others), others, now_ms)
     return ReleaseReport(len(releases) - len(stale), tuple(stale), paused)
+
+
+def _are_lone(releases: Sequence[Release], held: Sequence[tuple[Any, ...]]) -> TypeGuard[Sequence[Archive]]:
+    """Whether all of them go in bulk: in one look at each column, because nearly always they do."""
+    tokens, alone, *_ = zip(*held, strict=True)
+    return (
+        set(map(type, releases)) == {Archive}
+        and tokens == tuple(map(_TOKEN, releases))
+        and all(alone)
+        and max(map(len, filter(None, map(_RESULT, map(_OUTCOME, releases)))), default=0) <= INLINE_BYTES
+    )
 
 
 def _release_each(tx: Tx, owned: dict[str, Row], releases: list[Release], now_ms: int) -> tuple[str, ...]:

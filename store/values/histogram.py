@@ -43,15 +43,14 @@ class Histogram:
         return f"Histogram({dict(sorted(self.cells.items()))})"
 
     def record(self, values: Iterable[int]) -> None:
-        self._add(Counter(map(cell_of, values)))
+        """Equal values, of which there are many in a batch, are looked at once."""
+        for value, count in Counter(values).items():
+            cell = cell_of(value)
+            self.cells[cell] = self.cells.get(cell, 0) + count
 
     def merge(self, other: "Histogram") -> None:
-        self._add(other.cells)
-
-    def _add(self, cells: Mapping[int, int]) -> None:
-        mine = self.cells
-        for cell, count in cells.items():
-            mine[cell] = mine.get(cell, 0) + count
+        for cell, count in other.cells.items():
+            self.cells[cell] = self.cells.get(cell, 0) + count
 
     @property
     def count(self) -> int:

@@ -20,7 +20,7 @@ from runner.errors import ProtocolError
 from runner.launch import REPLY_FD
 from runner.limits import ContextLimits
 from runner.plain import PlainLauncher
-from runner.protocol import ReplyParser, encode_batch, parse_detail, parse_refusal
+from runner.protocol import Reply, ReplyParser, encode_batch, parse_detail, parse_refusal
 from runner.runner import Runner, RunnerSettings
 from tests.support.engines import Job, jobs, run
 
@@ -162,7 +162,7 @@ def test_the_parser_returns_replies_or_refuses_and_nothing_else(chunks: list[byt
     parser = ReplyParser(max_body_bytes=1000)
     try:
         for chunk in chunks:
-            for reply in parser.feed(chunk):
+            for reply in map(Reply._make, parser.feed(chunk)):
                 assert protocol.HELLO <= reply.kind <= protocol.LEAVING
                 assert len(reply.body) <= 1000
     except ProtocolError:
@@ -180,7 +180,7 @@ def test_the_parser_does_not_care_how_bytes_are_cut(replies: list[tuple[int, int
         for number, (kind, code, body) in enumerate(replies)
     )
     parser = ReplyParser(max_body_bytes=50)
-    found = [reply for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
+    found = [Reply(*reply) for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
     assert [(reply.kind, reply.code, reply.body) for reply in found] == replies
     assert [reply.number for reply in found] == list(range(len(replies)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from functory.backlog import Backlog
 from functory.courtesy import Courtesy
 from functory.joblog import JobLog
-from functory.outbox import Ending, Outbox
+from functory.outbox import Outbox
 from functory.progress import Progress
 from journal import Journal
 from store.base import Store
@@ -47,7 +47,7 @@ async def test_both_deliveries_of_a_job_end_at_the_same_moment(tmp_path: Path) -
         late_ms = T0 + LEASE_MS + 1
         assert await store.expire_locks(now_ms=late_ms) == 1
         second = await claim_one(store, now_ms=late_ms)
-        box.put([Ending(first, archive(first)), Ending(second, archive(second))])
+        box.put([(first, archive(first), ()), (second, archive(second), ())])
         async with asyncio.timeout(10):
             await box.empty()
         record = await store.get_job(TENANT, job_id(0), now_ms=late_ms)

@@ -13,10 +13,10 @@ from tests.support.service import running_daemon
 
 
 def endings(jobtype: str, count: int) -> list[Ending]:
-    found = []
+    found: list[Ending] = []
     for number in range(count):
         job = Job(f"20261114T235959123Z-a7-{number:06x}", jobtype, b"", 0, "a7", 1, 1, 500, 0, 0)
-        found.append(Ending(job, Archive(job.id, 1, Outcome(Code.OK, 200, 0))))
+        found.append((job, Archive(job.id, 1, Outcome(Code.OK, 200, 0)), ()))
     return found
 
 
@@ -43,7 +43,7 @@ async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypat
         quiet_is_recorded = asyncio.Event()
 
         def on_released(batch: Sequence[Ending]) -> None:
-            heard.extend(ending.job.jobtype for ending in batch)
+            heard.extend(job.jobtype for job, _, _ in batch)
             if "quiet-x" in heard:
                 quiet_is_recorded.set()
 
