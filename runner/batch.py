@@ -59,6 +59,10 @@ class Batch:
         self._hook_error = ""
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
 
+    def begin(self, now: float) -> None:
+        """Its handler is ready only now: the time before this is no job's."""
+        self.progress_at = self._started_at = now
+
     @property
     def deadline(self) -> float:
         """When the job that is running has used up its time."""
