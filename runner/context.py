@@ -275,10 +275,8 @@ class ProcessContext:
 
     def _take_answers(self, replies: list[Reply]) -> list[Reply]:
         """Take those that are due and judge them at once: what follows may be about the batch that waits for them."""
-        taken = 0
-        for reply, due in zip(replies, tuple(self._due), strict=False):
-            self._due.popleft()
-            taken += 1
+        answers = list(zip(replies, tuple(self._due), strict=False))
+        for reply, due in answers:
             if reply.kind not in due.kinds:
                 raise ProtocolError("answered out of order")
             if reply.number != due.number:
@@ -287,9 +285,10 @@ class ProcessContext:
                 self._batch = None  # none of its jobs can have run
             elif self._batch is not None:
                 self._batch.begin(time.monotonic())
+            self._due.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
             if not due.reply.done():
                 due.reply.set_result(reply)
-        return replies[taken:]
+        return replies[len(answers) :]
 
     # The end of the process ---------------------------------------------------------------------------------------
 
