@@ -130,6 +130,8 @@ class Batch:
             self._hook_error = f"beforeEach failed: {_text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
+            if reply.body and not self.handler.after_each:  # its jobs have their outcome already
+                raise ProtocolError("told of a hook that it does not have")
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True

@@ -125,8 +125,8 @@ class ProcessContext:
             spec["body"] = ""
         return protocol.encode_load(protocol.LOAD, slot, spec, attachment)
 
-    async def _loaded(self, key: tuple[str, str], within_s: float) -> int:
-        """The slot of the handler whose LOAD was sent, when it is ready."""
+    async def _loaded(self, key: tuple[str, str], within_s: float) -> None:
+        """Wait until the handler whose LOAD was just sent is ready; then it has its slot."""
         slot = len(self._slots)
         try:
             await self._ask(slot, within_s)
@@ -134,7 +134,6 @@ class ProcessContext:
             self.usable = False
             raise
         self._slots[key] = slot
-        return slot
 
     async def _ask(self, slot: int, within_s: float) -> Reply:
         """The answer to the LOAD or CHECK that was just sent; its time begins when the context is up."""
@@ -213,12 +212,6 @@ class ProcessContext:
                 await self._loaded(key, handler.timeout_s)
             else:
                 self._wire.send(protocol.encode_batch(slot, batch.number, jobs))
-            return await self._finish(batch)
-        finally:
-            self._batch = None
-
-    async def _finish(self, batch: Batch) -> list[str]:
-        try:
             in_time = await self._until_over(batch)
         except BaseException:
             await self.close()
@@ -281,13 +274,14 @@ class ProcessContext:
                 raise ProtocolError("answered out of order")
             if reply.number != due.number:
                 raise ProtocolError("answered a request that was not made")
+            if due.reply.cancelled():  # nobody waits any more, and the jobs that came along are on their way back
+                raise ProtocolError("answered too late")
             if reply.kind == protocol.REFUSED:
                 self._batch = None  # none of its jobs can have run
             elif self._batch is not None:
                 self._batch.begin(time.monotonic())
             self._due.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
-            if not due.reply.done():
-                due.reply.set_result(reply)
+            due.reply.set_result(reply)
         return replies[len(answers) :]
 
     # The end of the process ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from handlers.errors import HandlerError
 from handlers.model import Handler
 from runner import protocol
 from runner.context import ProcessContext
-from runner.errors import RunnerError
+from runner.errors import ContextEndedError, RunnerError
 from runner.launch import Exit, Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
@@ -38,10 +39,13 @@ class ScriptedChild:
         for chunk in chunks:
             if self._ended.done():
                 return
-            os.write(self._replies, chunk)
-            for _ in range(3):  # turns of the loop: the chunk is read before the next is there
-                await asyncio.sleep(0)
+            await self.speak(chunk)
         await self.kill()
+
+    async def speak(self, chunk: bytes) -> None:
+        os.write(self._replies, chunk)
+        for _ in range(3):  # turns of the loop: it is read before more is there
+            await asyncio.sleep(0)
 
     async def terminate(self) -> None: ...
 
@@ -125,6 +129,29 @@ def test_each_job_counts_once_whatever_is_said(honest: bytes, forged: list[bytes
         assert not seen, "a job was reported, and would be again with the others"
     else:
         assert sorted(seen + left) == IDS
+
+
+class LateChild(ScriptedChild):
+    """Has all its answers ready when it is killed for having none."""
+
+    async def kill(self) -> None:
+        if not self._ended.done():
+            await self.speak(HONEST[16:])
+        await super().kill()
+
+
+async def late_batch() -> list[Stopped]:
+    child, stopped = LateChild(), list[Stopped]()
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+    await child.speak(HONEST[:16])
+    with pytest.raises(ContextEndedError, match="did not answer within"):
+        await context.run("acme-test", Handler("python", "x", timeout_s=0.01), jobs(*"abc"), stopped.extend)
+    await context.close()
+    return stopped
+
+
+def test_an_answer_that_comes_while_the_context_is_ended_for_its_lack_does_not_count() -> None:
+    assert asyncio.run(late_batch()) == []
 
 
 def test_a_batch_whose_handler_was_refused_is_not_heard_any_more() -> None:

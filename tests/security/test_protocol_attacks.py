@@ -83,6 +83,12 @@ async def test_a_forged_message_costs_the_forger(runner: Runner, attack: str) ->
     assert honest.results == [b'"a"']
 
 
+async def test_a_hook_that_is_not_there_cannot_fail_jobs_that_are_over(runner: Runner) -> None:
+    body = REPLY + "for n in range(3): reply(5, n)\nreply(6, 1, body=b'failed')\nimport time; time.sleep(60)"
+    seen = await run(runner, Handler("python", body, timeout_s=5.0), jobs("0", "1", "2"))
+    assert seen.exitcodes == [200, 200, 200]
+
+
 async def test_claiming_all_jobs_done_reports_each_once_and_no_more(runner: Runner) -> None:
     """The forger may say of its own jobs what it likes; what it says twice or too much ends it."""
     body = REPLY + "for n in range(3): reply(5, n)\nreply(6, 1)\nimport time; time.sleep(60)"
