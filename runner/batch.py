@@ -59,6 +59,10 @@ class Batch:
         self._hook_error = ""
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
 
+    def begin(self, now: float) -> None:
+        """Its handler is ready only now: the time before this is no job's."""
+        self.progress_at = self._started_at = now
+
     @property
     def deadline(self) -> float:
         """When the job that is running has used up its time."""
@@ -126,6 +130,8 @@ class Batch:
             self._hook_error = f"beforeEach failed: {_text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
+            if reply.body and not self.handler.after_each:  # its jobs have their outcome already
+                raise ProtocolError("told of a hook that it does not have")
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True

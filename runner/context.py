@@ -7,7 +7,9 @@ after anything but a clean end that tree is gone and `usable` is False.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
@@ -19,6 +21,14 @@ from runner.limits import ContextLimits
 from runner.protocol import BatchJob, Reply, ReplyRow
 from runner.raw_log import RawLog
 from runner.wire import Wire
+
+
+class _Due(NamedTuple):
+    """A reply that the context owes."""
+
+    kinds: tuple[int, ...]
+    number: int
+    reply: asyncio.Future[Reply]
 
 
 class ProcessContext:
@@ -34,10 +44,11 @@ class ProcessContext:
         self._slots: dict[tuple[str, str], int] = {}
         self._batch: Batch | None = None
         self._batches = 0
-        self._answer: asyncio.Future[Reply] | None = None  # to the request under way, when that is not a batch
+        self._due: deque[_Due] = deque()  # in the order of the requests
         self._over = asyncio.Event()  # the batch under way, or the context
         self._ended = False
         self._why: Exception | None = None  # it was ended, when it did not end by itself
+        self._up = self._expect(protocol.HELLO, number=protocol.VERSION)
         self._log = RawLog(keep_bytes=limits.log_bytes, line_bytes=limits.new_job_bytes, new_jobs=limits.new_jobs)
         self._parser = protocol.ReplyParser(limits.reply_bytes)
         self._wire = Wire(
@@ -55,42 +66,24 @@ class ProcessContext:
     async def start(
         cls, launcher: Launcher, spec: LaunchSpec, limits: ContextLimits, *, memory_mb: int
     ) -> "ProcessContext":
-        """A context that has said hello.
+        """A context that need not have said hello yet: what it is asked waits in its pipe until it is up.
 
-        Raises LaunchError or ContextEndedError, and then nothing of it is left.
+        Raises LaunchError, and then nothing of it is left. If it never says hello, the first request raises that.
         """
-        context = cls(await launcher.launch(spec), limits, memory_mb=memory_mb)
-        try:
-            hello = await context._next_answer(protocol.HELLO, within_s=limits.start_timeout_s)
-            if hello.number != protocol.VERSION:
-                await context._fail(ProtocolError(f"speaks version {hello.number} of it"))
-        except BaseException:
-            await context.close()
-            raise
-        return context
+        return cls(await launcher.launch(spec), limits, memory_mb=memory_mb)
 
     # Handlers -----------------------------------------------------------------------------------------------------
 
-    async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> int:
-        """The slot of `handler`, loading it when it is new here.
+    async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> None:
+        """Have `handler` loaded before its first batch.
 
         Raises RefusedError, HandlerSyntaxError or ContextEndedError; half a handler may have run then, so the context
         is not used again. With an attachment the body is not sent: it is what the attachment was made from.
         """
         key = (jobtype, handler.version)
-        if (slot := self._slots.get(key)) is not None:
-            return slot
-        slot = len(self._slots)
-        spec = self._spec(jobtype, handler, with_before=slot == 0)
-        if attachment:
-            spec["body"] = ""
-        try:
-            await self._ask(protocol.encode_load(protocol.LOAD, slot, spec, attachment), slot, handler.timeout_s)
-        except BaseException:
-            self.usable = False
-            raise
-        self._slots[key] = slot
-        return slot
+        if key not in self._slots:
+            self._wire.send(self._load_request(jobtype, handler, attachment))
+            await self._loaded(key, handler.timeout_s)
 
     async def check(self, jobtype: str, handler: Handler) -> bytes:
         """Parse the handler's texts and run none.
@@ -98,10 +91,10 @@ class ProcessContext:
         Returns what the language made of it (wasm: machine code).
         """
         spec = self._spec(jobtype, handler, with_before=True)
-        frame = protocol.encode_load(protocol.CHECK, 0, spec)
         self._parser.max_body_bytes = self.limits.compiled_bytes
         try:
-            return (await self._ask(frame, 0, self.limits.check_timeout_s)).body
+            self._wire.send(protocol.encode_load(protocol.CHECK, 0, spec))
+            return (await self._ask(0, self.limits.check_timeout_s)).body
         finally:
             self._parser.max_body_bytes = self.limits.reply_bytes
 
@@ -125,11 +118,28 @@ class ProcessContext:
             "limits": self.limits.for_child(handler),
         }
 
-    async def _ask(self, frame: bytes, slot: int, within_s: float) -> Reply:
-        self._wire.send(frame)
-        reply = await self._next_answer(protocol.LOADED, protocol.REFUSED, within_s=within_s)
-        if reply.number != slot:
-            await self._fail(ProtocolError("answered a request that was not made"))
+    def _load_request(self, jobtype: str, handler: Handler, attachment: bytes) -> bytes:
+        slot = len(self._slots)
+        spec = self._spec(jobtype, handler, with_before=slot == 0)
+        if attachment:
+            spec["body"] = ""
+        return protocol.encode_load(protocol.LOAD, slot, spec, attachment)
+
+    async def _loaded(self, key: tuple[str, str], within_s: float) -> None:
+        """Wait until the handler whose LOAD was just sent is ready; then it has its slot."""
+        slot = len(self._slots)
+        try:
+            await self._ask(slot, within_s)
+        except BaseException:
+            self.usable = False
+            raise
+        self._slots[key] = slot
+
+    async def _ask(self, slot: int, within_s: float) -> Reply:
+        """The answer to the LOAD or CHECK that was just sent; its time begins when the context is up."""
+        answer = self._expect(protocol.LOADED, protocol.REFUSED, number=slot)
+        await self._answered(self._up, self.limits.start_timeout_s)
+        reply = await self._answered(answer, within_s)
         if reply.kind == protocol.REFUSED:
             field_, message, line, column = protocol.parse_refusal(reply.body)
             if reply.code == 400:
@@ -137,12 +147,17 @@ class ProcessContext:
             raise RefusedError(f"{field_} failed: {message}")
         return reply
 
-    async def _next_answer(self, *kinds: int, within_s: float) -> Reply:
+    def _expect(self, *kinds: int, number: int) -> asyncio.Future[Reply]:
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._due.append(_Due(kinds, number, reply))
         if self._ended:
-            raise ContextEndedError(await self._last_report())
-        self._answer = asyncio.get_running_loop().create_future()
+            self._break_off()
+        return reply
+
+    async def _answered(self, reply: asyncio.Future[Reply], within_s: float) -> Reply:
         try:
-            reply = await asyncio.wait_for(self._answer, within_s)
+            async with asyncio.timeout(within_s):
+                return await reply
         except TimeoutError:
             await self.close()
             raise ContextEndedError(f"did not answer within {within_s:g} s") from None
@@ -151,15 +166,6 @@ class ProcessContext:
             raise ContextEndedError(f"broke the runner protocol: it {err}") from err
         except ContextEndedError:
             raise ContextEndedError(await self._last_report()) from None
-        finally:
-            self._answer = None
-        if reply.kind not in kinds:
-            await self._fail(ProtocolError("answered out of order"))
-        return reply
-
-    async def _fail(self, err: ProtocolError) -> None:
-        await self.close()
-        raise ContextEndedError(f"broke the runner protocol: it {err}")
 
     async def _last_report(self) -> str:
         await self.close()
@@ -169,8 +175,21 @@ class ProcessContext:
 
     # Batches ------------------------------------------------------------------------------------------------------
 
-    async def run(self, slot: int, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped) -> list[str]:
-        """Run a batch; returns the ids of the jobs that were not started. Cancelling it ends the context."""
+    async def run(
+        self,
+        jobtype: str,
+        handler: Handler,
+        jobs: Sequence[BatchJob],
+        on_stopped: OnStopped,
+        attachment: bytes = b"",
+    ) -> list[str]:
+        """Run a batch; returns the ids of the jobs that were not started. Cancelling it ends the context.
+
+        A handler that is new here is loaded first. Its jobs are sent along with it, so that the first of them does not
+        wait for the daemon to hear that it was loaded. Raises what `load` raises, and then no job was started.
+        """
+        key = (jobtype, handler.version)
+        slot = self._slots.get(key)
         self._batches += 1
         self._log.take()  # what was printed between batches belongs to no job
         batch = Batch(
@@ -183,10 +202,15 @@ class ProcessContext:
             level=self.child.level,
             now=time.monotonic(),
         )
+        if not self._ended:
+            self._batch = batch
+            self._over.clear()
         try:
-            if not self._ended:
-                self._batch = batch
-                self._over.clear()
+            if slot is None:
+                request = protocol.encode_batch(len(self._slots), batch.number, jobs)
+                self._wire.send(self._load_request(jobtype, handler, attachment), request)
+                await self._loaded(key, handler.timeout_s)
+            else:
                 self._wire.send(protocol.encode_batch(slot, batch.number, jobs))
             in_time = await self._until_over(batch)
         except BaseException:
@@ -228,10 +252,13 @@ class ProcessContext:
 
     def _received(self, replies: list[ReplyRow]) -> None:
         """Called by the wire with every chunk. Raises ProtocolError at the first that has no business here."""
+        if self._due:
+            replies = self._take_answers(replies)
+            if not replies:
+                return
         batch = self._batch
         if batch is None or batch.over:
-            self._received_answer(replies)
-            return
+            raise ProtocolError("spoke without being asked")
         self._wire.drain_log()
         now = time.monotonic()
         if batch.feed(replies, now):
@@ -239,11 +266,23 @@ class ProcessContext:
         elif batch.more_soon(now):
             self._wire.pause()
 
-    def _received_answer(self, replies: list[ReplyRow]) -> None:
-        for reply in replies:
-            if self._answer is None or self._answer.done():
-                raise ProtocolError("spoke without being asked")
-            self._answer.set_result(Reply(*reply))
+    def _take_answers(self, replies: list[ReplyRow]) -> list[ReplyRow]:
+        """Take those that are due and judge them at once: what follows may be about the batch that waits for them."""
+        answers = list(zip(map(Reply._make, replies), tuple(self._due), strict=False))
+        for reply, due in answers:
+            if reply.kind not in due.kinds:
+                raise ProtocolError("answered out of order")
+            if reply.number != due.number:
+                raise ProtocolError("answered a request that was not made")
+            if due.reply.cancelled():  # nobody waits any more, and the jobs that came along are on their way back
+                raise ProtocolError("answered too late")
+            if reply.kind == protocol.REFUSED:
+                self._batch = None  # none of its jobs can have run
+            elif self._batch is not None:
+                self._batch.begin(time.monotonic())
+            self._due.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
+            due.reply.set_result(reply)
+        return replies[len(answers) :]
 
     # The end of the process ---------------------------------------------------------------------------------------
 
@@ -269,6 +308,13 @@ class ProcessContext:
         self._ended = True
         self._why = why
         self.usable = False
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(why or ContextEndedError("ended"))
+        self._break_off()
         self._over.set()
+
+    def _break_off(self) -> None:
+        """Nothing that is due will come any more."""
+        while self._due:
+            reply = self._due.popleft().reply
+            if not reply.done():
+                reply.set_exception(self._why or ContextEndedError("ended"))
+                reply.exception()  # seen, even if nobody waits for it

@@ -2,9 +2,9 @@
 sides.
 
 Owns the formats and their bounds; does no I/O. Requests are ours and trusted by the child; replies are
-hostile: the tenant's code lives in the process that writes them. `ReplyParser` takes any bytes and either
-returns whole replies within the bounds or raises ProtocolError; it never holds more than one bounded reply
-that is incomplete.
+hostile: the tenant's code lives in the process that writes them. `ReplyParser` takes any bytes and returns
+whole replies within the bounds, up to the first that is none; it never holds more than one bounded reply that
+is incomplete.
 """
 
 import json
@@ -110,15 +110,21 @@ def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
 
 
 class ReplyParser:
-    """Bytes in, whole replies out."""
+    """Bytes in, whole replies out.
+
+    `wrong` is what the first of the others was; those before it count, however the bytes were cut, and none after it.
+    """
 
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
+        self.wrong: ProtocolError | None = None
         self._rest = bytearray()
         self._wanted = _REPLY_BYTES
 
     def feed(self, data: bytes) -> list[ReplyRow]:
-        """The replies that `data` completes. Raises ProtocolError at the first that is not one."""
+        """The replies that `data` completes."""
+        if self.wrong is not None:
+            return []
         buffer: bytes | bytearray = data
         if self._rest:
             self._rest += data
@@ -131,15 +137,18 @@ class ReplyParser:
         return replies
 
     def _one_by_one(self, buffer: bytes | bytearray) -> tuple[list[ReplyRow], int]:
-        """Whole replies, and where the first begins that is not whole."""
+        """Whole replies, and where what is to be kept begins: the first that is not whole, but nothing that is wrong."""
         replies: list[ReplyRow] = []
         at, end, size = 0, len(buffer), _REPLY_BYTES
         while end - at >= size:
             length, kind, zero, code, number, duration_us = _REPLY.unpack_from(buffer, at)
             if zero or kind not in _KINDS:
-                raise ProtocolError(f"sent a message of unknown kind {kind}")
+                self.wrong = ProtocolError(f"sent a message of unknown kind {kind}")
+                return replies, end
             if length > self.max_body_bytes:
-                raise ProtocolError(f"announced a message of {length} bytes, the limit is {self.max_body_bytes}")
+                limit = self.max_body_bytes
+                self.wrong = ProtocolError(f"announced a message of {length} bytes, the limit is {limit}")
+                return replies, end
             if at + size + length > end:
                 self._wanted = size + length
                 break

@@ -169,9 +169,9 @@ class Runner:
             key = ContextKey.of(_tenant(run.jobtype), run.handler)
             attachment = await self._attachment(run.jobtype, run.handler)
             async with self._pool.borrow(key, lambda: self._start(run.jobtype, run.handler, language)) as context:
-                slot = await context.load(run.jobtype, run.handler, attachment)
+                left = await context.run(run.jobtype, run.handler, batch, run.stopped, attachment)
                 self._jobtypes.setdefault(key, set()).add(run.jobtype)
-                return not await context.run(slot, run.handler, batch, run.stopped)
+                return not left
         except (RunnerError, HandlerError) as err:
             run.stopped(self._not_started(err, batch))
             return True

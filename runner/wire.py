@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -19,7 +20,8 @@ from runner.protocol import ReplyParser, ReplyRow
 from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
-_REQUEST_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so one wake-up less
+_PIPE_BYTES: Final = 64 * 1024  # what a pipe holds as it comes
+_WIDE_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so one wake-up less
 # A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
 # on the loop.
 _LOG_STEPS: Final = 4
@@ -46,21 +48,23 @@ class Wire:
         self._received = received
         self._lost = lost
         self._loop = asyncio.get_running_loop()
-        self._unsent = memoryview(b"")
+        self._unsent: deque[memoryview] = deque()
+        self._waiting = False  # for room in the request pipe
+        self._wide = False
         self._resume: asyncio.TimerHandle | None = None
         self._log_open = True
         self._closed = False
-        with contextlib.suppress(OSError):  # a user may have so many bytes of pipes; without them it is just slower
-            fcntl.fcntl(child.writer, fcntl.F_SETPIPE_SZ, _REQUEST_PIPE_BYTES)
         self._loop.add_reader(child.reader, self._readable)
         self._loop.add_reader(child.log_fd, self._log_readable)
 
-    def send(self, frame: bytes) -> None:
-        """Write `frame`, now or as the pipe takes it.
+    def send(self, *frames: bytes) -> None:
+        """Write `frames`, now or as the pipe takes them.
 
         A context that has ended is noticed by its reply pipe, not here.
         """
-        self._unsent = memoryview(frame)
+        if not self._wide and sum(map(len, frames)) > _PIPE_BYTES:
+            self._widen()
+        self._unsent.extend(map(memoryview, frames))
         self._writable()
 
     def pause(self) -> None:
@@ -93,13 +97,25 @@ class Wire:
     def _writable(self) -> None:
         try:
             while self._unsent:
-                self._unsent = self._unsent[os.write(self._child.writer, self._unsent) :]
+                written = os.write(self._child.writer, self._unsent[0])
+                if written == len(self._unsent[0]):
+                    self._unsent.popleft()
+                else:
+                    self._unsent[0] = self._unsent[0][written:]
         except BlockingIOError:
+            self._waiting = True
             self._loop.add_writer(self._child.writer, self._writable)
             return
         except OSError:
-            self._unsent = memoryview(b"")
-        self._loop.remove_writer(self._child.writer)
+            self._unsent.clear()
+        if self._waiting:
+            self._waiting = False
+            self._loop.remove_writer(self._child.writer)
+
+    def _widen(self) -> None:
+        self._wide = True
+        with contextlib.suppress(OSError):  # a user may have so many bytes of pipes; without them it is just slower
+            fcntl.fcntl(self._child.writer, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
 
     def _look_again(self) -> None:
         self._resume = None
@@ -119,7 +135,10 @@ class Wire:
             self._lost(None)
             return False
         try:
-            self._received(self._parser.feed(data))
+            if replies := self._parser.feed(data):
+                self._received(replies)
+            if self._parser.wrong is not None:
+                raise self._parser.wrong
         except ProtocolError as err:
             self._loop.remove_reader(self._child.reader)
             self._lost(err)

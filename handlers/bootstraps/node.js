@@ -428,7 +428,7 @@ async function serve() {
   for (;;) {
     const { kind, slot, body } = readRequest();
     if (kind === BATCH) {
-      await runBatch(slots.get(slot), body);
+      if (slots.has(slot)) await runBatch(slots.get(slot), body); // else its handler was refused, and it came along with that
       continue;
     }
     const spec = JSON.parse(body.toString('utf8', 4, 4 + body.readUInt32LE(0)));

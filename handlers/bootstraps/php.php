@@ -106,7 +106,9 @@ final class Functory
             ['length' => $length, 'kind' => $kind, 'slot' => $slot] = unpack('Vlength/vkind/vslot', $head);
             $body = $length ? $this->read($length) : '';
             if ($kind === self::BATCH) {
-                $this->batch($this->slots[$slot], $body);
+                if (isset($this->slots[$slot])) { // else its handler was refused, and it came along with that
+                    $this->batch($this->slots[$slot], $body);
+                }
                 continue;
             }
             $spec = json_decode(substr($body, 4, unpack('V', $body)[1]), true);

@@ -39,6 +39,8 @@ else:
     wasmtime = _load("wasmtime", os.path.join(sys.argv[1], "__init__.py"), submodule_search_locations=sys.argv[1:])
 
 WASI = "wasi_snapshot_preview1"
+START = b"_start"
+FUNC = 0  # as wasmtime_extern_t says it
 CODES = {0: 200, 65: 400, 75: 100}
 # What this interpreter itself takes of the context's memory; the rest is the instance's.
 OWN_MEMORY_MB = 40
@@ -57,12 +59,12 @@ class Wasm:
         self.engine = wasmtime.Engine(config)
         self.linker = wasmtime.Linker(self.engine)
         self.linker.define_wasi()
+        self.made: tuple[wasmtime.WasiConfig, wasmtime.Store] | None = None
 
-    def warm_up(self) -> None:
-        """The first jobs of a process cost milliseconds of page faults and lazy binding: have them now."""
-        module = wasmtime.Module.deserialize(self.engine, bytes(wasmtime.Module(self.engine, NOTHING).serialize()))
-        for _ in range(2):
-            self.execute(module, b"", {}, memory_mb=1)
+    def rehearse(self) -> None:
+        """The first job of a process costs milliseconds of page faults and lazy binding: have that now."""
+        python.rehearse(self, {"body": ""}, bytes(wasmtime.Module(self.engine, NOTHING).serialize()))
+        self.made = self.surroundings()
 
     def check(self, spec: dict[str, Any]) -> bytes:
         module = self.compile(spec)
@@ -99,42 +101,62 @@ class Wasm:
 
     def execute(self, module: wasmtime.Module, payload: bytes, env: dict[str, str], memory_mb: int) -> int:
         """Run a fresh instance to its end; its exit status. Raises Trap or WasmtimeError."""
-        wasi = wasmtime.WasiConfig()
-        wasi.argv = ["handler"]
-        wasi.env = env.items()
-        give_stdin(wasi, payload)
-        wasi.stdout_custom = wasi.stderr_custom = self.print
-        store = wasmtime.Store(self.engine)
+        wasi, store = self.surroundings()
         try:
+            wasi.env = env.items()
+            give_stdin(wasi, payload)
             store.set_limits(memory_size=memory_mb << 20)
             store.set_wasi(wasi)
-            start = self.linker.instantiate(store, module).exports(store)["_start"]
-            if not isinstance(start, wasmtime.Func):
-                raise wasmtime.WasmtimeError("_start is not a function")
-            start(store)
+            start(store, self.linker.instantiate(store, module))
         except wasmtime.ExitTrap as err:
             return err.code
         finally:
             store.close()  # else its memory and its descriptors stay until the collector comes by, and may run out
         return 0
 
+    def surroundings(self) -> tuple[wasmtime.WasiConfig, wasmtime.Store]:
+        """What an instance needs and no tenant has a say in. Those of the first job were made before there was one."""
+        made, self.made = self.made, None
+        if made is None:
+            wasi = wasmtime.WasiConfig()
+            wasi.argv = ["handler"]
+            wasi.stdout_custom = wasi.stderr_custom = self.print
+            made = wasi, wasmtime.Store(self.engine)
+        return made
+
     def print(self, data: bytes) -> int:
         return self.log.buffer.write(data)
 
 
+# The package's own ways to do what follows take a good part of a short job's time: they list all exports, ask for types
+# that are known here and make a type for each length of bytes. So these two call the functions beneath.
+ffi: Any = wasmtime._bindings  # noqa: SLF001  the package has no public name for it
+entered: Any = wasmtime._func.enter_wasm  # noqa: SLF001  makes exceptions of traps, as the package does
+
+
 def give_stdin(wasi: wasmtime.WasiConfig, payload: bytes) -> None:
-    """The package offers files only, and the runtime closes those late: quick jobs would run out of descriptors. The
-    function beneath it takes the bytes over."""
-    ffi: Any = wasmtime._bindings  # noqa: SLF001  the package has no name of its own for it
+    """From memory, which is copied: the package offers files only, and quick jobs would run out of descriptors."""
     taken = ffi.wasm_byte_vec_t()
-    start = (ctypes.c_ubyte * len(payload)).from_buffer_copy(payload)
-    ffi.wasm_byte_vec_new(ctypes.byref(taken), len(payload), ctypes.cast(start, ctypes.POINTER(ctypes.c_ubyte)))
+    at = ctypes.cast(ctypes.c_char_p(payload), ctypes.POINTER(ctypes.c_ubyte))
+    ffi.wasm_byte_vec_new(ctypes.byref(taken), len(payload), at)
     ffi.wasi_config_set_stdin_bytes(wasi.ptr(), ctypes.byref(taken))
+
+
+def start(store: wasmtime.Store, instance: wasmtime.Instance) -> None:
+    """Call `_start`. Raises Trap or WasmtimeError, of which ExitTrap is one."""
+    context, found = store._context(), ffi.wasmtime_extern_t()  # noqa: SLF001
+    at = ctypes.byref(instance._instance)  # noqa: SLF001
+    if not ffi.wasmtime_instance_export_get(context, at, START, len(START), ctypes.byref(found)) or found.kind != FUNC:
+        raise wasmtime.WasmtimeError("_start is not a function")
+    with entered(store) as trap:
+        error = ffi.wasmtime_func_call(context, ctypes.byref(found.of.func), None, 0, None, 0, trap)
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001
 
 
 def prepare() -> Callable[[], None]:
     engine = Wasm()
-    engine.warm_up()
+    engine.rehearse()
     return python.ready(engine)
 
 

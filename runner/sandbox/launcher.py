@@ -10,7 +10,7 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Coroutine, Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty
 _MIN_FILES: Final = 64
 _LOCKED_BYTES: Final = 1 << 16
 _STOCKED_KINDS: Final = 8
+_KNOWN_KINDS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class SandboxLauncher:
         self._spawners: dict[View, asyncio.Task[Spawner]] = {}
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
+        self._kinds: dict[Hashable, Kind] = {}  # by the parts of a LaunchSpec
         self._made = 0
         self._closed = False
 
@@ -119,7 +121,18 @@ class SandboxLauncher:
         await self._stock.fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
-        task = asyncio.create_task(self._start(spec))
+        try:
+            kind = self._kind(spec)
+            blank = self._stock.take_ready(kind)
+            if blank is not None and blank.go_at_once(_environment(blank, spec)):
+                return blank  # as a rule: nothing was waited for, so nothing can be left half done
+            return await self._undisturbed(self._launch(kind, spec, blank))
+        except LaunchError as error:
+            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
+            raise
+
+    async def _undisturbed(self, launch: Coroutine[None, None, SandboxedChild]) -> SandboxedChild:
+        task = asyncio.create_task(launch)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
@@ -127,21 +140,15 @@ class SandboxLauncher:
                 await (await task).discard()
             raise
 
-    async def _start(self, spec: LaunchSpec) -> SandboxedChild:
-        kind = self._kind(spec)
+    async def _launch(self, kind: Kind, spec: LaunchSpec, blank: SandboxedChild | None) -> SandboxedChild:
         try:
-            try:
-                return await self._launch(kind, spec.env)
-            except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-                return await self._launch(kind, spec.env)
-        except LaunchError as error:
-            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
-            raise
+            return await self._set_going(blank or await self._stock.take(kind), spec)
+        except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
+            return await self._set_going(await self._stock.take(kind), spec)
 
-    async def _launch(self, kind: Kind, env: Mapping[str, str]) -> SandboxedChild:
-        child = await self._stock.take(kind)
+    async def _set_going(self, child: SandboxedChild, spec: LaunchSpec) -> SandboxedChild:
         try:
-            await child.go(pack_environment({**child.scratch_env, **env}))
+            await child.go(_environment(child, spec))
         except BaseException:
             await child.discard()
             raise
@@ -150,17 +157,27 @@ class SandboxLauncher:
     def _kind(self, spec: LaunchSpec) -> Kind:
         if self._python is None or self._closed:
             raise LaunchError("the launcher has not been started, or is closed")
-        fork = spec.template == "python"
-        words = (*spec.argv, *spec.env, *spec.env.values())
-        if len(spec.argv) < (3 if fork else 1) or any("\0" in word for word in words):
-            raise LaunchError("the program is missing, or there is a NUL character in it or in the environment")
         if any(not name or "=" in name for name in spec.env):
             raise LaunchError("a name in the environment is empty or has a '=' in it")
+        if "\0" in "".join((*spec.argv, *spec.env, *spec.env.values())):
+            raise LaunchError("there is a NUL character in the program or in the environment")
+        parts = spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.preload
+        kind = self._kinds.get(parts)
+        if kind is None:
+            if len(self._kinds) >= _KNOWN_KINDS:
+                self._kinds.clear()
+            kind = self._kinds[parts] = self._new_kind(spec, self._python)
+        return kind
+
+    def _new_kind(self, spec: LaunchSpec, python: Interpreter) -> Kind:
+        fork = spec.template == "python"
+        if len(spec.argv) < (3 if fork else 1):
+            raise LaunchError("the program is missing")
         extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
         if relative := [str(path) for path in extra if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         preload = spec.preload if fork else ()
-        view = View(self._python, tuple(sorted(extra)), spec.network, preload)
+        view = View(python, tuple(sorted(extra)), spec.network, preload)
         return Kind(spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
@@ -296,6 +313,10 @@ class SandboxLauncher:
         if limits.cpu_s:
             chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
         return chosen
+
+
+def _environment(child: SandboxedChild, spec: LaunchSpec) -> bytes:
+    return pack_environment({**child.scratch_env, **spec.env})
 
 
 def _open_cgroups() -> cgroups.Cgroups:

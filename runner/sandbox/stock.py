@@ -8,10 +8,14 @@ once.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from runner.errors import LaunchError
 from runner.sandbox.child import SandboxedChild
+
+# Making a context keeps a core and the event loop busy for milliseconds: those in which whoever took the last one waits
+# for its first result.
+_CALM_S: Final = 0.005
 
 Kind = TypeVar("Kind", bound=Hashable)
 
@@ -32,18 +36,24 @@ class Stock(Generic[Kind]):
 
     async def take(self, kind: Kind) -> SandboxedChild:
         """A blank context of this kind, from stock if there is one; another takes its place in the
-        background.
+        background, a moment later.
         """
+        child = self.take_ready(kind)
+        if child is None:
+            child = await self._make(kind)
+            self._refill_soon(kind)
+        return child
+
+    def take_ready(self, kind: Kind) -> SandboxedChild | None:
+        """As `take`, but None when there is none in stock."""
         blanks = self._blanks.get(kind, [])
         while blanks:
             child = blanks.pop(0)
             if child.alive:
-                self._refill(kind)
+                self._refill_soon(kind)
                 return child
             child.close()
-        child = await self._make(kind)
-        self._refill(kind)
-        return child
+        return None
 
     async def fill(self, kind: Kind) -> None:
         """Return when the stock of this kind is full."""
@@ -57,6 +67,9 @@ class Stock(Generic[Kind]):
         await asyncio.gather(*self._filling.values())
         blanks, self._blanks = self._blanks, OrderedDict()
         await asyncio.gather(*(child.discard() for children in blanks.values() for child in children))
+
+    def _refill_soon(self, kind: Kind) -> None:
+        asyncio.get_running_loop().call_later(_CALM_S, self._refill, kind)
 
     def _refill(self, kind: Kind) -> None:
         if self._spares and not self._closed and kind not in self._filling:

@@ -104,6 +104,17 @@ def test_times_add_up_to_the_daemons_own_clock(claimed: list[int]) -> None:
     assert abs(sum(one.duration_ms for one in stopped) - 2000) < 0.001
 
 
+def test_the_time_until_its_handler_is_ready_is_no_jobs() -> None:
+    stopped: list[Stopped] = []
+    log = RawLog(keep_bytes=100, line_bytes=100, new_jobs=2)
+    made = Handler("python", "x", timeout_s=5.0)
+    batch = Batch(NUMBER, jobs("a"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=10.0)
+    batch.begin(100.0)
+    assert batch.deadline == 105.0
+    batch.feed([Reply(protocol.STOPPED, 200, 0, 7, b"")], 101.0)
+    assert stopped[0].duration_ms == 1000.0
+
+
 def test_work_that_makes_new_jobs_ends_in_error_without_them() -> None:
     line = b"mail|x"
     body = struct.pack("<IIIII", 0, 0, 0, 0xFFFFFFFF, 1) + struct.pack("<I", len(line)) + line

@@ -148,6 +148,17 @@ async def test_a_spawner_that_died_is_replaced(launcher: SandboxLauncher) -> Non
     assert replies == b"again\n"
 
 
+@pytest.mark.parametrize(("count", "size"), [(1, 10), (1, 5_000), (5, 100_000)])
+async def test_a_blank_context_takes_an_environment_of_any_size(
+    launcher: SandboxLauncher, count: int, size: int
+) -> None:
+    """All in one write that is whole or none, in one that need not be, and more than the pipe holds."""
+    spec = sh(f"echo ${{#V0}} ${{#V{count - 1}}} >&4", env={f"V{n}": "x" * size for n in range(count)})
+    await launcher.prepare(spec)
+    replies, _ = await finish(await launcher.launch(spec))
+    assert replies == f"{size} {size}\n".encode()
+
+
 async def test_a_relative_path_is_refused(launcher: SandboxLauncher) -> None:
     with pytest.raises(LaunchError, match="absolute"):
         await launcher.launch(replace(sh("exit 0"), readable=(Path("here"),)))

@@ -83,6 +83,12 @@ async def test_a_forged_message_costs_the_forger(runner: Runner, attack: str) ->
     assert honest.results == [b'"a"']
 
 
+async def test_a_hook_that_is_not_there_cannot_fail_jobs_that_are_over(runner: Runner) -> None:
+    body = REPLY + "for n in range(3): reply(5, n)\nreply(6, 1, body=b'failed')\nimport time; time.sleep(60)"
+    seen = await run(runner, Handler("python", body, timeout_s=5.0), jobs("0", "1", "2"))
+    assert seen.exitcodes == [200, 200, 200]
+
+
 async def test_claiming_all_jobs_done_reports_each_once_and_no_more(runner: Runner) -> None:
     """The forger may say of its own jobs what it likes; what it says twice or too much ends it."""
     body = REPLY + "for n in range(3): reply(5, n)\nreply(6, 1)\nimport time; time.sleep(60)"
@@ -160,13 +166,12 @@ async def test_printing_for_ever_inside_the_language_is_ended_too(runner: Runner
 @given(st.lists(st.binary(max_size=64), max_size=20))
 def test_the_parser_returns_replies_or_refuses_and_nothing_else(chunks: list[bytes]) -> None:
     parser = ReplyParser(max_body_bytes=1000)
-    try:
-        for chunk in chunks:
-            for reply in map(Reply._make, parser.feed(chunk)):
-                assert protocol.HELLO <= reply.kind <= protocol.LEAVING
-                assert len(reply.body) <= 1000
-    except ProtocolError:
-        return
+    for chunk in chunks:
+        refused = parser.wrong is not None
+        for reply in map(Reply._make, parser.feed(chunk)):
+            assert not refused
+            assert protocol.HELLO <= reply.kind <= protocol.LEAVING
+            assert len(reply.body) <= 1000
     assert len(parser._rest) < 1016
 
 
@@ -183,6 +188,17 @@ def test_the_parser_does_not_care_how_bytes_are_cut(replies: list[tuple[int, int
     found = [Reply(*reply) for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
     assert [(reply.kind, reply.code, reply.body) for reply in found] == replies
     assert [reply.number for reply in found] == list(range(len(replies)))
+    assert parser.wrong is None
+
+
+@given(st.integers(0, 5), st.integers(1, 40), st.binary(max_size=40))
+def test_what_was_said_before_the_first_wrong_word_counts(good: int, step: int, after: bytes) -> None:
+    stream = b"".join(struct.pack("<IBBHII", 0, protocol.STOPPED, 0, 200, number, 7) for number in range(good))
+    stream += struct.pack("<IBBHII", 0, 99, 0, 0, 0, 0) + after
+    parser = ReplyParser(max_body_bytes=50)
+    found = [Reply(*reply) for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
+    assert [reply.number for reply in found] == list(range(good))
+    assert "unknown kind 99" in str(parser.wrong)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The stock of blank contexts: filled in the background, used once, bounded, and empty after close."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -25,8 +26,10 @@ class FakeChild:
 class Factory:
     made: list[FakeChild] = field(default_factory=list)
     broken: bool = False
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def make(self, _kind: str) -> SandboxedChild:
+        self.asked.set()
         if self.broken:
             raise LaunchError("no")
         self.made.append(FakeChild())
@@ -45,6 +48,31 @@ async def test_a_blank_context_is_ready_before_it_is_wanted_and_is_used_once() -
     await stock.close()
     assert all(child.closed for child in factory.made[2:])
     assert not any(child.closed for child in factory.made[:2])  # those belong to whoever took them
+
+
+async def test_its_place_is_filled_a_moment_later_and_not_while_its_first_result_is_awaited() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=1, kinds=4)
+    assert stock.take_ready("python") is None
+    await stock.fill("python")
+    factory.asked.clear()
+    assert stock.take_ready("python") is not None
+    await asyncio.sleep(0)
+    assert not factory.asked.is_set()
+    await asyncio.wait_for(factory.asked.wait(), 20)
+    await stock.fill("python")
+    assert len(factory.made) == 2
+    await stock.close()
+
+
+async def test_nothing_is_made_for_a_stock_that_was_closed_meanwhile() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=1, kinds=4)
+    await stock.take("python")
+    await stock.close()
+    stock._refill("python")  # as the timer that `take` set will do
+    assert not stock._filling
+    assert len(factory.made) == 1
 
 
 async def test_one_that_died_in_stock_is_not_given_out() -> None:

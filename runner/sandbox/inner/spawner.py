@@ -46,6 +46,8 @@ PRELOAD: Final = (
     "urllib.parse", "uuid", "zlib",
 )  # fmt: skip
 
+_ANY_ENVIRONMENT: Final = {f"NAME_{number}": "x" * 64 for number in range(8)}
+
 Program = Callable[[], None]
 
 
@@ -160,7 +162,7 @@ def _drop(order: Order, sysctls: int | None) -> None:
         confine.give_up_privileges()
 
 
-def _become_program(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
+def _become_program(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program:
     try:
         os.setsid()
         confine.restore_signals(before_exec=code is None)
@@ -182,19 +184,39 @@ def _become_program(order: Order, code: types.CodeType | None, report: socket.so
     except OSError as error:
         _fail(report, order.argv[0], error)
         os._exit(127)
-    program = None if code is None else _prepare(code, order.argv[2:])
-    env = read_environment(REQUEST_FD)  # a blank context waits here, with every layer in place
+    if code is None:
+        return lambda: _exec(order.argv)
+    program = _prepare(code, order.argv[2:])
+    _clear_environment()
+
+    def go() -> None:
+        os.environ.update(_wait_for_environment())
+        program()
+
+    return go
+
+
+def _clear_environment() -> None:
+    """Make room for the tenant's. Setting some other one first spares the context a first time when somebody waits."""
+    os.environ.update(json.loads(json.dumps(_ANY_ENVIRONMENT)))
+    os.environ.clear()
+
+
+def _wait_for_environment() -> dict[str, str]:
+    """A blank context waits here, with every layer in place; it leaves when it is not wanted after all."""
+    env = read_environment(REQUEST_FD)
     if env is None:
         os._exit(0)
-    if program is None:
-        try:
-            os.execve(order.argv[0], order.argv, env)  # noqa: S606  # the purpose of this process
-        except OSError as error:
-            os.write(2, f"{order.argv[0]}: {error}\n".encode())
-            os._exit(127)
-    os.environ.clear()
-    os.environ.update(env)
-    return program
+    return env
+
+
+def _exec(argv: tuple[str, ...]) -> None:
+    env = _wait_for_environment()
+    try:
+        os.execve(argv[0], argv, env)  # noqa: S606  # the purpose of this process
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error}\n".encode())
+        os._exit(127)
 
 
 def _prepare(code: types.CodeType, argv: Sequence[str]) -> Program:

@@ -7,7 +7,7 @@ import pytest
 from handlers.model import Handler
 from runner.protocol import NewJob
 from runner.runner import Runner
-from tests.support.engines import behaviours, handler, jobs, languages, run
+from tests.support.engines import behaviours, handler, jobs, languages, run, wasm
 
 _PRINTS_THROUGH_MS = 20.0
 """python and node: a job that runs longer writes its log past the replies."""
@@ -23,6 +23,15 @@ async def test_a_job_that_says_nothing_is_ok(runner: Runner, lang: str) -> None:
         ("ok", 200, b"", b"", ())
     ] * 3
     assert all(one.level == runner.level and one.duration_ms >= 0 for one in seen.stopped)
+
+
+async def test_a_wasm_module_whose_start_is_not_to_be_called_is_an_error_and_no_crash(runner: Runner) -> None:
+    for signature in ("(param i32)", "(result i32) (i32.const 7)"):
+        seen = await run(
+            runner, Handler("wasm", wasm(f'(module (func (export "_start") {signature}))')), jobs("a", "b")
+        )
+        assert seen.exitcodes == [500, 500]
+        assert b"expected" in seen.results[0]
 
 
 @everywhere
