@@ -137,7 +137,7 @@ class ReplyParser:
         return replies
 
     def _one_by_one(self, buffer: bytes | bytearray) -> tuple[list[ReplyRow], int]:
-        """Whole replies, and where what is to be kept begins: the first that is not whole, but nothing that is wrong."""
+        """Whole replies, and where what is to be kept begins: one that is not whole, nothing that is wrong."""
         replies: list[ReplyRow] = []
         at, end, size = 0, len(buffer), _REPLY_BYTES
         while end - at >= size:
