@@ -273,7 +273,10 @@ class ProcessContext:
             if reply.kind not in due.kinds:
                 raise ProtocolError("answered out of order")
             if reply.number != due.number:
-                raise ProtocolError("answered a request that was not made")
+                hello = reply.kind == protocol.HELLO
+                raise ProtocolError(
+                    f"speaks version {reply.number} of it" if hello else "answered a request that was not made"
+                )
             if due.reply.cancelled():  # nobody waits any more, and the jobs that came along are on their way back
                 raise ProtocolError("answered too late")
             if reply.kind == protocol.REFUSED:

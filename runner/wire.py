@@ -62,6 +62,8 @@ class Wire:
 
         A context that has ended is noticed by its reply pipe, not here.
         """
+        if self._closed:  # its descriptors may be somebody else's by now
+            return
         if not self._wide and sum(map(len, frames)) > _PIPE_BYTES:
             self._widen()
         self._unsent.extend(map(memoryview, frames))

@@ -154,6 +154,45 @@ def test_an_answer_that_comes_while_the_context_is_ended_for_its_lack_does_not_c
     assert asyncio.run(late_batch()) == []
 
 
+async def after_its_end(*, loaded: bool) -> list[str] | None:
+    """What was given back; None when the handler did not load."""
+    child, stopped = ScriptedChild(), list[Stopped]()
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+    if loaded:
+        ready = asyncio.create_task(context.load("acme-test", Handler("python", "x")))
+        await child.speak(HONEST[:32])
+        await ready
+    await context.close()
+    others = [os.pipe2(os.O_NONBLOCK) for _ in range(6)]  # so that the numbers of its descriptors are taken again
+    try:
+        return await context.run("acme-test", Handler("python", "x"), jobs(*"abc"), stopped.extend)
+    except ContextEndedError:
+        return None
+    finally:
+        for read_fd, write_fd in others:
+            with pytest.raises(BlockingIOError):
+                os.read(read_fd, 1)
+            os.close(read_fd)
+            os.close(write_fd)
+
+
+def test_a_context_that_was_closed_writes_to_nobody() -> None:
+    assert asyncio.run(after_its_end(loaded=False)) is None
+    assert asyncio.run(after_its_end(loaded=True)) == IDS[1:]
+
+
+def test_another_version_of_the_protocol_is_named() -> None:
+    async def greet() -> None:
+        child = ScriptedChild()
+        context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+        saying = asyncio.create_task(child.say([reply(protocol.HELLO, 7)]))
+        with pytest.raises(ContextEndedError, match="speaks version 7"):
+            await context.load("acme-test", Handler("python", "x"))
+        await saying
+
+    asyncio.run(greet())
+
+
 def test_a_batch_whose_handler_was_refused_is_not_heard_any_more() -> None:
     refused = reply(protocol.HELLO, protocol.VERSION) + reply(protocol.REFUSED, 0, 400, REFUSAL)
     stopped, left = asyncio.run(first_batch([refused + reply(protocol.STOPPED, 0, 200)]))

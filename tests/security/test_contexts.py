@@ -159,6 +159,15 @@ async def test_a_blank_context_takes_an_environment_of_any_size(
     assert replies == f"{size} {size}\n".encode()
 
 
+async def test_kinds_are_told_apart_and_not_remembered_without_end(launcher: SandboxLauncher) -> None:
+    specs = [replace(sh("exit 0"), limits=replace(LIMITS, open_files=number)) for number in range(32, 532)]
+    kinds = [launcher._kind(spec) for spec in specs]
+    assert [kind.limits.open_files for kind in kinds] == list(range(32, 532))
+    assert launcher._kind(specs[-1]) is kinds[-1]
+    assert launcher._kind(specs[0]) == kinds[0]
+    assert len(launcher._kinds) <= 256
+
+
 async def test_a_relative_path_is_refused(launcher: SandboxLauncher) -> None:
     with pytest.raises(LaunchError, match="absolute"):
         await launcher.launch(replace(sh("exit 0"), readable=(Path("here"),)))
