@@ -54,8 +54,15 @@ class JobLog:
         if not columns:
             return
         count = len(columns[0])
-        alike = [column.count(column[0]) == count for column in columns]
-        line = self._lines[event].replace("{time}", format_time(now_ms))
-        line %= tuple([column[0] if same else "%s" for column, same in zip(columns, alike, strict=True)])
-        varying = [column for column, same in zip(columns, alike, strict=True) if not same]
-        self._write(line * count % tuple(chain.from_iterable(zip(*varying, strict=True))))
+        shared: list[object] = []
+        varying = []
+        for column in columns:
+            if column.count(column[0]) == count:
+                shared.append(column[0])
+            else:
+                shared.append("%s")
+                varying.append(column)
+        text = self._lines[event].replace("{time}", format_time(now_ms)) % tuple(shared) * count
+        if varying:
+            text %= tuple(chain.from_iterable(zip(*varying, strict=True)))
+        self._write(text)
