@@ -257,7 +257,6 @@ class Daemon:
     def _on_released(self, endings: Sequence[Ending]) -> None:
         self.execute.released(endings)
         self.endings.announce(release.id for _, release, _ in endings if isinstance(release, Archive))
-        self.execute.wake()
 
     # What the web asks (functory.seams.Control)
 

@@ -89,6 +89,9 @@ class Execute:
         self._leases: dict[str, int] = {}
         self._looks = 0
         self._next_look_s = 0.0
+        self._later: asyncio.TimerHandle | None = None
+        self._is_news = True
+        """Something may wait that the last look did not see."""
         self._woken = asyncio.Event()
         self._is_stopping = False
         self.is_paused = False
@@ -99,13 +102,14 @@ class Execute:
 
     def wake(self) -> None:
         """Something may have become runnable."""
+        self._is_news = True
         self._woken.set()
 
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types have come into the store."""
         for jobtype in jobtypes:
             self._resting.pop(jobtype, None)
-        self._woken.set()
+        self.wake()
 
     def leases(self) -> list[Lease]:
         """Everything claimed and not yet released."""
@@ -116,11 +120,12 @@ class Execute:
         return len(self._leases)
 
     def released(self, endings: Sequence[Ending]) -> None:
-        """The outbox has written these."""
+        """The outbox has written these. What they have made runnable, if anything, is seen at the next look."""
         leases = self._leases
         for job_id, token in [_LEASE(job) for job, _, _ in endings]:
             if leases.get(job_id) == token:
                 del leases[job_id]
+        self._woken.set()
 
     def note_long_batches(self) -> None:
         """Tell the scheduler what has been running for how long, so that it need not wait for the end to know."""
@@ -175,18 +180,27 @@ class Execute:
             await asyncio.wait(list(self._slots))
 
     async def _fill_slots(self) -> None:
-        """While there is known work the store is not looked at all the time: with many types that would be the work."""
+        """The store is not looked at all the time, neither while there is known work (with many types that would be the
+        work) nor at every slot that becomes free when nobody said that there is more to do."""
         if not self._may_start():
             return
         now_s = self._clock.monotonic_s()
-        if now_s < self._next_look_s and self._start_known():
-            asyncio.get_running_loop().call_later(self._next_look_s - now_s, self.wake)
+        if now_s < self._next_look_s and (self._start_known() or not self._is_news):
+            self._look_later(self._next_look_s - now_s)
             return
         with self._progress.step("execute"):
             await self._look()
         ended_s = self._clock.monotonic_s()
         self._next_look_s = ended_s + _LOOK_PART * (ended_s - now_s)
         self._start_known()
+
+    def _look_later(self, delay_s: float) -> None:
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(delay_s, self._now_is_later)
+
+    def _now_is_later(self) -> None:
+        self._later = None
+        self._woken.set()
 
     def _start_known(self) -> bool:
         """Fill the slots with what waited at the last look; False when there was nothing for them."""
@@ -209,6 +223,7 @@ class Execute:
         now_s = self._clock.monotonic_s()
         self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
         self._looks += 1
+        self._is_news = False
         taken = self._claiming.copy()
         waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms())
         runnable = [each for each in waiting if each.handler_version and each.jobtype not in self._resting]

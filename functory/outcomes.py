@@ -23,8 +23,8 @@ _CODES: Final = {code.value: code for code in Code}
 _LEVELS: Final = {level: level.name for level in Level}
 """Both as tables: a look into an enumeration costs as much as all else here, and this is passed by every job."""
 _OVER: Final = frozenset({Code.OK, Code.FAILED})
-_SILENT: Final = frozenset({Code.OK, Code.RETRY})
-"""Codes of jobs that had nothing to complain of."""
+_SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value})
+"""Of jobs that had nothing to complain of."""
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")

@@ -37,6 +37,8 @@ _DETAIL: Final = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes d
 _NO_DELAY: Final = 0xFFFFFFFF
 _REPLY_BYTES: Final = _REPLY.size
 _LENGTH_BYTES: Final = 4
+_MANY_BYTES: Final = 16 * _REPLY_BYTES
+"""Of replies that are worth a look at all of them together."""
 _KINDS: Final = frozenset(range(HELLO, LEAVING + 1))
 
 _TYPE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
@@ -158,10 +160,10 @@ class ReplyParser:
 
 
 def _without_bodies(buffer: bytes | bytearray) -> tuple[list[ReplyRow], int] | None:
-    """The same, when no reply says more than that a job stopped: nearly always, and then they are all of one size.
-    None: they are to be looked at one by one."""
+    """The same for many replies of which none says more than that a job stopped: then they are all of one size, as
+    nearly always. None: they are to be looked at one by one."""
     end = len(buffer) // _REPLY_BYTES * _REPLY_BYTES
-    if not end or any(buffer[at:end:_REPLY_BYTES].strip(b"\0") for at in range(_LENGTH_BYTES)):
+    if end < _MANY_BYTES or any(buffer[at:end:_REPLY_BYTES].strip(b"\0") for at in range(_LENGTH_BYTES)):
         return None
     _, kinds, zeros, codes, numbers, durations_us = zip(*_REPLY.iter_unpack(buffer[:end]), strict=True)
     if any(zeros) or not _KINDS.issuperset(kinds):

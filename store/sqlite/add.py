@@ -5,15 +5,17 @@ from typing import Any, Final
 
 from store.errors import Conflict, NotFound
 from store.names import tenant_of
-from store.sqlite.bulk import Bulk, by_key
+from store.sqlite.bulk import Bulk, alike, by_key
 from store.sqlite.moves import change_payload, change_priority, put_in_queue
 from store.sqlite.rows import data_key, disposition, inline, write_blob
 from store.sqlite.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.writer import Tx
+from store.values.columns import fields
 from store.values.jobs import AddReport, CreateReport, JobState, JournalPosition, NewJob, state_of
 
 _PLAIN: Final = "id, type, lane, state, due, created, data_bytes, data"
 _SELDOM: Final = "options, retry_after, repeat"
+_INDEXED: Final = fields(NewJob, "indexed")
 INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 
@@ -40,7 +42,7 @@ def _insert(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> int:
     for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
         put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
         tx.tally.size(number, sum(sizes))
-    if any(job.indexed for job in jobs):
+    if any(map(_INDEXED, jobs)):
         _give_seqs(tx, jobs)
     if max(sizes_bytes) > INLINE_BYTES:
         _write_big(tx, jobs)
@@ -67,16 +69,18 @@ def _places(
     tx: Tx, jobtypes: Sequence[str], domains: Sequence[str], priorities: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The columns of types and lanes, made where they are new."""
-    places: dict[tuple[str, str, int], tuple[int, int]] = {}
-    for key in dict.fromkeys(zip(jobtypes, domains, priorities, strict=True)):
-        jobtype, domain, priority = key
-        number = tx.catalog.make_type(jobtype)
-        places[key] = (number, tx.catalog.make_lane(number, domain, priority))
-    if len(places) == 1:
-        ((number, lane),) = places.values()
+    if alike([jobtypes, domains, priorities]):
+        number, lane = _place(tx, jobtypes[0], domains[0], priorities[0])
         return [number] * len(jobtypes), [lane] * len(jobtypes)
-    chosen = [places[key] for key in zip(jobtypes, domains, priorities, strict=True)]
+    keys = list(zip(jobtypes, domains, priorities, strict=True))
+    places = {key: _place(tx, *key) for key in dict.fromkeys(keys)}
+    chosen = [places[key] for key in keys]
     return [number for number, _ in chosen], [lane for _, lane in chosen]
+
+
+def _place(tx: Tx, jobtype: str, domain: str, priority: int) -> tuple[int, int]:
+    number = tx.catalog.make_type(jobtype)
+    return number, tx.catalog.make_lane(number, domain, priority)
 
 
 def _those_added(tx: Tx, newest: int, jobs: Sequence[NewJob]) -> list[NewJob]:

@@ -59,12 +59,17 @@ def job_ids(values: Sequence[str]) -> "apsw.CArrayBinding":
         return apsw.carray(tuple([value if is_job_id(value) else "" for value in values]))
 
 
+def alike(columns: Iterable[Sequence[Any]]) -> bool:
+    """Whether all jobs have the same in each of these columns: the usual case, and cheaply found out."""
+    return all(column.count(column[0]) == len(column) for column in columns)
+
+
 def by_key(
     keys: Sequence[Sequence[Any]], columns: Sequence[Sequence[Any]]
 ) -> Iterator[tuple[tuple[Any, ...], Sequence[Sequence[Any]]]]:
     """The columns, split by what stands in the columns `keys`, each part with its key. One key for all jobs is the
     usual case, and costs next to nothing."""
-    if all(column.count(column[0]) == len(column) for column in keys):
+    if alike(keys):
         yield tuple([column[0] for column in keys]), columns
         return
     rows: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)

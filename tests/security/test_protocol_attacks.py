@@ -176,10 +176,17 @@ def test_the_parser_returns_replies_or_refuses_and_nothing_else(chunks: list[byt
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 8), st.integers(0, 65535), st.binary(max_size=50)), max_size=20),
-    st.integers(1, 40),
+    st.lists(
+        st.tuples(st.integers(1, 8), st.integers(0, 65535), st.just(b"") | st.binary(max_size=50)),
+        max_size=20,
+    ),
+    st.integers(0, 40),
+    st.integers(1, 40) | st.integers(300, 1000),
 )
-def test_the_parser_does_not_care_how_bytes_are_cut(replies: list[tuple[int, int, bytes]], step: int) -> None:
+def test_the_parser_does_not_care_how_bytes_are_cut(
+    replies: list[tuple[int, int, bytes]], alike: int, step: int
+) -> None:
+    replies = [(protocol.STOPPED, 200, b"")] * alike + replies
     stream = b"".join(
         struct.pack("<IBBHII", len(body), kind, 0, code, number, 7) + body
         for number, (kind, code, body) in enumerate(replies)
@@ -199,6 +206,15 @@ def test_what_was_said_before_the_first_wrong_word_counts(good: int, step: int, 
     found = [Reply(*reply) for at in range(0, len(stream), step) for reply in parser.feed(stream[at : at + step])]
     assert [reply.number for reply in found] == list(range(good))
     assert "unknown kind 99" in str(parser.wrong)
+
+
+@pytest.mark.parametrize("at", [0, 20, 39])
+@pytest.mark.parametrize(("kind", "zero"), [(0, 0), (protocol.LEAVING + 1, 0), (protocol.STOPPED, 1)])
+def test_one_that_is_no_reply_among_many(at: int, kind: int, zero: int) -> None:
+    good = struct.pack("<IBBHII", 0, protocol.STOPPED, 0, 200, 0, 7)
+    bad = struct.pack("<IBBHII", 0, kind, zero, 200, 0, 7)
+    with pytest.raises(ProtocolError, match=f"unknown kind {kind}"):
+        ReplyParser(max_body_bytes=50).feed(good * at + bad + good * (39 - at))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from itertools import cycle, islice
 
+import pytest
+
 from store.base import Archive, Code, Job, JobState, NewJob, Outcome, Rearm, Release, Retry, Store, Unget
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, claim, ids, new_job, outcome
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, claim, ids, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters, read_all
 
 COUNT = 300  # more than one piece of any bulk statement, and no round number of pieces
@@ -88,6 +90,39 @@ async def test_unlike_endings_of_one_batch_are_kept_each_for_its_job(store: Stor
         counted.count(Code.FAILED),
         counted.count(Code.RETRY),
     )
+
+
+@pytest.mark.parametrize("odd", ["big", "failed", "late", "replayed", "retry", "parent"])
+async def test_one_unlike_ending_among_plain_ones(store: Store, odd: str) -> None:
+    await store.add_jobs(new_jobs(9), now_ms=T0)
+    if odd == "replayed":
+        (first,) = await claim(store, 1)
+        await store.release_jobs(OWNER, [Archive(first.id, first.token, outcome(result=BIG, log=b"log"))], now_ms=T0)
+        await store.replay_jobs(TENANT, [first.id], dt_ms=T0, now_ms=T0)
+    claimed = await claim(store)
+    releases: list[Release] = [Archive(job.id, job.token, outcome(result=b"r")) for job in claimed]
+    job = claimed[4]
+    if odd == "big":
+        releases[4] = Archive(job.id, job.token, outcome(result=BIG))
+    elif odd == "failed":
+        releases[4] = Archive(job.id, job.token, outcome(Code.FAILED, fingerprint="f", message="m"))
+    elif odd == "late":
+        releases[4] = Archive(job.id, job.token - 1, outcome())
+    elif odd == "retry":
+        releases[4] = Retry(job.id, job.token, T0 + 50, outcome(Code.RETRY))
+    elif odd == "parent":
+        await store.create_job(new_job(50, jobtype="acme-child", parent=job.id), now_ms=T0)
+    report = await store.release_jobs(OWNER, releases, now_ms=T0 + 1)
+    assert report.stale == ((job.id,) if odd == "late" else ())
+    assert report.paused == ((job.id,) if odd == "parent" else ())
+    states = {"late": JobState.RUNNING, "retry": JobState.DEFERRED, "parent": JobState.PAUSED}
+    for number, release in enumerate(releases):
+        record = await store.get_job(TENANT, release.id, now_ms=T0 + 1)
+        assert record is not None
+        assert record.state == (states.get(odd, JobState.ARCHIVED) if number == 4 else JobState.ARCHIVED)
+        if isinstance(release, Archive) and (number != 4 or odd not in states):
+            assert record.outcome == release.outcome
+    await check_counters(store, TENANT, T0 + 1)
 
 
 async def test_an_id_that_no_job_can_have_is_stale(store: Store) -> None:

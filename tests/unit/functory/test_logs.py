@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from functory.joblog import JobLog
-from functory.logs import configure_logging, format_line
+from functory.logs import Style, configure_logging, format_line
 
 HOSTILE = 'a "b"=c\n2026-11-14T00:00:00Z INFO forged\x1b[31m \u202e\ud800'
 NOW_MS = 1_794_700_799_123
@@ -70,6 +70,24 @@ def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
         f"{moment} INFO job.started id=id1 jobtype=acme-x attempt=1 waited_ms=12\n",
         f"{moment} INFO job.stopped id=id1 jobtype=acme-x attempt=1 code=ok exitcode=200 duration_ms=3\n",
     ]
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_line_is_the_same_alone_and_among_others(style: Style) -> None:
+    jobs = [
+        ("id1", "acme-x", 1, "ok", 200, 3),
+        ("id2", "acme-x", 1, "ok", 200, 3),
+        ("id3", "acme-x", 2, "ok", 200, 4),
+        ("id4", "acme-y", 2, "failed", 404, 4),
+    ]
+    for first in range(len(jobs)):
+        for end in range(first + 1, len(jobs) + 1):
+            alone: list[str] = []
+            together: list[str] = []
+            for job in jobs[first:end]:
+                JobLog(alone.append, style).stopped([job], NOW_MS)
+            JobLog(together.append, style).stopped(jobs[first:end], NOW_MS)
+            assert together == ["".join(alone)]
 
 
 def test_job_lines_in_json() -> None:

@@ -1,0 +1,89 @@
+"""When the store is looked at for work: at once for news, a moment later when a slot or an outcome is all there is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from functory.courtesy import Courtesy
+from functory.execute import Execute
+from functory.progress import Progress
+from scheduler.retry import RetryPolicy
+from tests.support.clocks import FakeClock
+
+LOOK_S = 0.001
+POLL_S = 3600.0
+
+
+class EmptyStore:
+    """Takes a moment to say that nothing waits."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.looks: asyncio.Queue[None] = asyncio.Queue()
+
+    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[Any]:
+        self._clock.advance(LOOK_S)
+        self.looks.put_nowait(None)
+        return []
+
+
+@asynccontextmanager
+async def idle(clock: FakeClock) -> AsyncIterator[tuple[Execute, asyncio.Queue[None]]]:
+    """One that has looked once, and found nothing."""
+    store: Any = EmptyStore(clock)
+    runner: Any = SimpleNamespace(warm_jobtypes=frozenset)
+    policy: Any = SimpleNamespace(
+        board=SimpleNamespace(free_slots=1), set_waiting=lambda _: None, select_jobtype_to_run=lambda _: None
+    )
+    unused: Any = None
+    execute = Execute(
+        store,
+        runner,
+        policy,
+        unused,
+        unused,
+        clock,
+        owner="a1",
+        lease_s=60,
+        poll_s=POLL_S,
+        retry=RetryPolicy(),
+        progress=Progress(clock.monotonic_s),
+        courtesy=Courtesy(clock),
+    )
+    task = asyncio.create_task(execute.run())
+    async with asyncio.timeout(10):
+        await store.looks.get()
+        await turns()
+        yield execute, store.looks
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def turns() -> None:
+    """Let the loop of Execute come to rest."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_news_are_looked_at_at_once() -> None:
+    async with idle(FakeClock()) as (execute, looks):
+        execute.wake()
+        await looks.get()
+        await turns()
+        execute.added(["acme-x"])
+        await looks.get()
+
+
+async def test_an_outcome_is_no_news_but_is_looked_at_a_moment_later() -> None:
+    clock = FakeClock()
+    async with idle(clock) as (execute, looks):
+        for _ in range(3):
+            execute.released([])
+            await turns()
+        assert looks.empty()
+        clock.advance(10 * LOOK_S)
+        await looks.get()
+        await turns()
+        assert looks.empty(), "one look for all of them"
