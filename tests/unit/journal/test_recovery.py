@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from zlib import crc32
 
 import pytest
@@ -11,16 +13,35 @@ from journal import Journal, JournalOptions, OsDisk, UnsupportedFormat
 from journal.recovery import Recovered, recover
 from journal.segment import FIRST_FRAME
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 FIRST = "0000000001.journal"
 SECOND = "0000000002.journal"
 ONE_A_SEGMENT = JournalOptions(segment_bytes=600)
+
+
+class NextTurn(ThreadPoolExecutor):
+    """Threads that begin when the event loop next turns: all writes of one turn are there then, and share a sync."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 (handed to whoever waits)
+                done.set_exception(error)
+
+        asyncio.get_running_loop().call_soon(super().submit, run)
+        return done
 
 
 def fill(directory: Path, *groups: list[str], options: JournalOptions = JournalOptions()) -> None:  # noqa: B008
     """A journal with these lines, each in a batch of its own; each group shares one sync."""
 
     async def scenario() -> None:
-        async with Journal(directory, "a7", options) as journal:
+        async with Journal(directory, "a7", options, make_executor=lambda _: NextTurn(1)) as journal:
             for group in groups:
                 await asyncio.gather(*[journal.write(f"a-{n}", [line]) for n, line in enumerate(group)])
 
