@@ -31,9 +31,10 @@ log = logging.getLogger("functory.ingest")
 
 _BATCH_LINES = 500
 """A step holds up everybody who wants the store or the event loop, so it is not as long as would be fastest."""
-_FEW_LINES = 50
+_SOME_LINES = range(4, 50)
 _GATHER_S = 0.003
-"""After a step of few lines the next one waits for so long: many cost little more in one transaction than one."""
+"""After a step of some lines, which came one by one, the next one waits for so long: many cost little more in one
+transaction than one. After a step of fewer somebody waits for single jobs, and they are not held up."""
 _RESERVATION_S = 60.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -109,7 +110,7 @@ class Ingest:
                 pause_s = _FIRST_PAUSE_S
                 self._recovered()
                 self._settle()
-                if reservation.span.lines < _FEW_LINES:
+                if reservation.span.lines in _SOME_LINES:
                     await self._let_gather()
 
     async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:

@@ -87,13 +87,15 @@ async def test_lines_that_come_one_by_one_gather_until_somebody_waits_for_them(
         reader = asyncio.create_task(intake.ingest.run())
         ids = await intake.ingest.write("acme-mail", [b"first"])
         await intake.ingest.flush()
+        ids += await intake.ingest.write("acme-mail", [b"one"] * 5)
+        await intake.ingest.flush()
         assert intake.added == ids
         for _ in range(20):
             ids += await intake.ingest.write("acme-mail", [b"x"])
         await intake.ingest.flush()
         await stop(reader)
         assert intake.added == ids
-        assert intake.steps == 2
+        assert intake.steps == 3
 
 
 async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
