@@ -144,8 +144,8 @@ def _first(lane: list[Ending], count: int) -> list[Ending]:
     end both deliveries at the same moment, and the store takes an id once in a call.
     """
     endings = lane[:count]
-    seen: set[str] = set()
     if len({job.id for job, _, _ in endings}) < len(endings):
+        seen: set[str] = set()
         for number, (job, _, _) in enumerate(endings):
             if job.id in seen:
                 return endings[:number]

@@ -175,7 +175,7 @@ class Journal:
         lines: Sequence[str] | Sequence[bytes],
         attributes: Mapping[str, str] = NO_ATTRIBUTES,
     ) -> list[str]:
-        """Append one batch; returns the lines' ids once all of them are on disk.
+        """Append lines of one type; returns their ids once all of them are on disk.
 
         Raises InvalidWrite or LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable
         when it could not be: then none of the lines will ever be read. A caller that is cancelled while it waits

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import ParamSpec, TypeVar
 from zlib import crc32
 
@@ -22,19 +23,17 @@ ONE_A_SEGMENT = JournalOptions(segment_bytes=600)
 
 
 class NextTurn(ThreadPoolExecutor):
-    """Threads that begin when the event loop next turns: all writes of one turn are there then, and share a sync."""
+    """A thread that waits until the event loop next turns: all writes of one turn are there then, and share a sync."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        done: Future[T] = Future()
+        turned = Event()
 
-        def run() -> None:
-            try:
-                done.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 (handed to whoever waits)
-                done.set_exception(error)
+        def run() -> T:
+            turned.wait()
+            return fn(*args, **kwargs)
 
-        asyncio.get_running_loop().call_soon(super().submit, run)
-        return done
+        asyncio.get_running_loop().call_soon(turned.set)
+        return super().submit(run)
 
 
 def fill(directory: Path, *groups: list[str], options: JournalOptions = JournalOptions()) -> None:  # noqa: B008
