@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ OLDEST_SQLITE: Final = (3, 51, 3)
 """Versions before this can lose committed transactions when two connections meet while the WAL is reset."""
 
 BUSY_TIMEOUT_MS: Final = 10_000
+_RETRY_S: Final = 0.005
 CACHE_KIB: Final = 32 * 1024
 CHECKPOINT_PAGES: Final = 8_000
 """The WAL is moved into the file when it is this long (32 MB): rarer checkpoints write a hot page less
@@ -39,12 +41,26 @@ def connect_writer(path: Path) -> apsw.Connection:
     if not path.exists():
         _create_private(path)
     conn = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-    conn.execute("PRAGMA journal_mode = WAL")
+    _enter_wal(conn)
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute("PRAGMA temp_store = MEMORY")
     conn.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     conn.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 4096}")
     return conn
+
+
+def _enter_wal(conn: apsw.Connection) -> None:
+    """Two that do this to a new file at once are in each other's way, and SQLite tells one of them so without
+    waiting as it does elsewhere."""
+    end_s = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            conn.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() >= end_s:
+                raise
+            time.sleep(_RETRY_S)
 
 
 def _create_private(path: Path) -> None:

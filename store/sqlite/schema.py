@@ -222,10 +222,13 @@ def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] =
 
 
 def read_version(conn: apsw.Connection, path: str) -> int:
-    """How many migrations the file has had, be it more than this code knows. Raises UnsupportedStore."""
-    version = int(conn.execute("PRAGMA user_version").get)
-    owner = int(conn.execute("PRAGMA application_id").get)
-    tables = int(conn.execute("SELECT count(*) FROM sqlite_schema").get)
+    """How many migrations the file has had, be it more than this code knows. Raises UnsupportedStore.
+    One statement, so one snapshot: another process may be making the schema meanwhile."""
+    version: int
+    version, owner, tables = conn.execute(
+        "SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),"
+        " (SELECT count(*) FROM sqlite_schema)"
+    ).get
     if owner != APPLICATION_ID and (owner or version or tables):
         raise UnsupportedStore(f"{path} is a database of another program; name a file of its own for the store")
     return version

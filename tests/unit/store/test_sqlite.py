@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,8 +22,8 @@ from store.errors import (
     UnsupportedStore,
 )
 from store.sqlite import SqliteStore
-from store.sqlite.connection import as_store_error, check_library
-from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate
+from store.sqlite.connection import as_store_error, check_library, connect_writer
+from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate, read_version
 from store.sqlite.writer import Tx
 from store.url import open_store
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs
@@ -131,6 +132,34 @@ async def test_many_processes_may_create_the_file_at_once(tmp_path: Path) -> Non
     await asyncio.gather(*(store.add_jobs([new_job(n)], now_ms=T0) for n, store in enumerate(stores)))
     assert (await stores[0].get_usage(TENANT)).jobs == 6
     await asyncio.gather(*(store.close() for store in stores))
+
+
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_the_schema_may_be_made_by_another_process_while_its_version_is_read(tmp_path: Path, nth: int) -> None:
+    path = str(tmp_path / "store.db")
+    statements = itertools.count(1)
+
+    def make_schema_before_the_nth(*_: object) -> bool:
+        if next(statements) == nth:
+            with contextlib.closing(apsw.Connection(path)) as other:
+                migrate(other, path)
+        return True
+
+    with contextlib.closing(apsw.Connection(path)) as conn:
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.exec_trace = make_schema_before_the_nth
+        assert read_version(conn, path) in (0, len(MIGRATIONS))
+
+
+def test_a_new_file_that_another_process_is_setting_up_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    with contextlib.closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("time.sleep", lambda _: other.execute("COMMIT"))
+        with contextlib.closing(connect_writer(path)) as conn:
+            assert conn.execute("PRAGMA journal_mode").get == "wal"
 
 
 async def test_an_operation_that_fails_takes_no_other_of_its_group_along(store: SqliteStore) -> None:
