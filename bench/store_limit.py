@@ -5,14 +5,16 @@ once per batch. What is missing is what the layer adds: checks, tokens compared,
 and the event loop.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
 from store.base import NewJob
 from store.sqlite.add import INSERT_PLAIN
 from store.sqlite.bulk import job_ids, numbers
-from store.sqlite.claim import LOCK, QUEUED
-from store.sqlite.connection import connect_writer, fetch
+from store.sqlite.claim import LOCK
+from store.sqlite.connection import connect_writer
+from store.sqlite.fresh import find_fresh
 from store.sqlite.lone import ARCHIVE
 from store.sqlite.release import HELD
 from store.sqlite.schema import migrate
@@ -78,26 +80,28 @@ class Limit:
             conn.execute(TYPE, (0, 100 * len(batch)))
             conn.execute("COMMIT")
 
-    def claim(self, batches: int, size: int) -> list[list[tuple[Any, ...]]]:
+    def claim(self, batches: int, size: int) -> list[list[str]]:
+        """The ids of each batch."""
         conn = self._conn
         claimed = []
         for _ in range(batches):
             conn.execute("BEGIN IMMEDIATE")
-            rows = fetch(conn, QUEUED, (1, NOW_MS, size))
-            conn.execute(LOCK, ("a7", NOW_MS + 60_000, NOW_MS, numbers([row[2] for row in rows])))
-            conn.execute(LANE, (-len(rows), 0, len(rows), 0))
+            found = find_fresh(conn, 1, 1, NOW_MS, size)
+            assert found is not None
+            conn.execute(LOCK, ("a7", NOW_MS + 60_000, NOW_MS, numbers(found.numbers)))
+            conn.execute(LANE, (-len(found.ids), 0, len(found.ids), 0))
             conn.execute("COMMIT")
-            claimed.append(rows)
+            claimed.append(found.ids)
         return claimed
 
-    def release(self, claimed: list[list[tuple[Any, ...]]]) -> None:
+    def release(self, claimed: list[list[str]]) -> None:
         conn = self._conn
-        for batch in claimed:
+        for ids in claimed:
             conn.execute("BEGIN IMMEDIATE")
-            rows = conn.execute(HELD, (job_ids([row[1] for row in batch]), "a7")).fetchall()
-            count = len(rows)
-            columns: list[list[Any]] = [[row[2] for row in rows], [NOW_MS] * count, [150] * count, [b"ok"] * count]
+            _, _, row_numbers, *_ = conn.execute(HELD, (job_ids(ids), "a7")).get
+            count = len(ids)
+            columns: list[list[Any]] = [json.loads(row_numbers), [NOW_MS] * count, [150] * count, [b"ok"] * count]
             ARCHIVE.run(conn, columns, (0, 200, NOW_MS, 1, "L3"))
-            conn.execute(LANE, (0, 0, -len(rows), 0))
-            conn.execute(TYPE, (len(rows), 2 * len(rows)))
+            conn.execute(LANE, (0, 0, -count, 0))
+            conn.execute(TYPE, (count, 2 * count))
             conn.execute("COMMIT")

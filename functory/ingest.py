@@ -29,7 +29,7 @@ from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.ingest")
 
-_BATCH_LINES = 500
+_BATCH_LINES = 1000
 """A step holds up everybody who wants the store or the event loop, so it is not as long as would be fastest."""
 _SOME_LINES = range(4, 50)
 _GATHER_S = 0.003

@@ -27,8 +27,8 @@ from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.outbox")
 
-_BATCH = 500
-_MOST_OF_ONE = 500
+_BATCH = 1000
+_MOST_OF_ONE = 1000
 """Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S = 0.2
 _PIECE_LINES = 1000

@@ -28,7 +28,7 @@ from runner.pool import ContextKey, Pool, PoolSettings
 from runner.protocol import BatchJob
 from runner.targets import Network
 
-_MESSAGE_JOBS: Final = 500
+_MESSAGE_JOBS: Final = 1000
 _MESSAGE_BYTES: Final = 8 << 20
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 

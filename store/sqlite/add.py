@@ -28,7 +28,6 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
 
 
 def _insert(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> int:
-    newest = tx.conn.execute("SELECT max(n) FROM jobs").get or 0
     columns = _columns(tx, jobs, now_ms)
     changes = tx.conn.total_changes()
     (INSERT_PLAIN if len(columns) == INSERT_PLAIN.width else _INSERT).run(tx.conn, columns)
@@ -36,7 +35,7 @@ def _insert(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> int:
     if added == 0:
         return 0
     if added < len(jobs):
-        jobs = _those_added(tx, newest, jobs)
+        jobs = _those_added(tx, added, jobs)
         columns = _columns(tx, jobs, now_ms)
     _, types, lanes, states, _, _, sizes_bytes, *_ = columns
     for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
@@ -83,8 +82,9 @@ def _place(tx: Tx, jobtype: str, domain: str, priority: int) -> tuple[int, int]:
     return number, tx.catalog.make_lane(number, domain, priority)
 
 
-def _those_added(tx: Tx, newest: int, jobs: Sequence[NewJob]) -> list[NewJob]:
-    """Of a batch with duplicates, what was inserted: rows get numbers above all that were there before."""
+def _those_added(tx: Tx, added: int, jobs: Sequence[NewJob]) -> list[NewJob]:
+    """Of a batch with duplicates, what was inserted: those rows have the highest numbers, one after the other."""
+    newest = tx.conn.last_insert_rowid() - added
     inserted = {job_id for (job_id,) in tx.conn.execute("SELECT id FROM jobs WHERE n > ?", (newest,))}
     kept = []
     for job in jobs:

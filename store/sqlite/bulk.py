@@ -7,6 +7,7 @@ that touches every job once costs as much as an index.
 """
 
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -15,35 +16,41 @@ import apsw
 
 from store.names import is_job_id
 
-LARGEST_PIECE: Final = 256
+LARGEST_PIECE: Final = 512
 """Rows of one statement. Longer ones gain nothing more, and would not fit the statement cache."""
+_SIZES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, LARGEST_PIECE)
 
 
 class Bulk:
     """A statement in which one `VALUES` clause of any number of rows stands between two texts.
 
-    `before` may use numbered parameters ?1, ?2, …: they are bound to `shared`, the same for all rows. Rows are cut
-    into pieces of a power of two, so that batches of every size share nine prepared statements.
+    `before` may use numbered parameters ?1, ?2, …: they are bound to `shared`, the same for all rows. A batch is filled
+    up to the next of a few sizes with its last row, so that batches of every size share some prepared statements and
+    nearly every one is a single statement: it must not matter to the statement if a row comes again.
     """
 
     def __init__(self, before: str, width: int, after: str) -> None:
-        row = f"({', '.join('?' * width)})"
-        sizes = [1 << power for power in range(LARGEST_PIECE.bit_length())]
+        row = f"({','.join('?' * width)})"
         self.width = width
-        self._pieces = [(size, f"{before} VALUES {', '.join([row] * size)} {after}") for size in reversed(sizes)]
+        self._sql = {size: f"{before} VALUES {','.join([row] * size)} {after}" for size in _SIZES}
 
     def run(self, conn: apsw.Connection, columns: Sequence[Sequence[Any]], shared: Sequence[Any] = ()) -> None:
-        """columns: as many as a row has, all of the same length."""
+        """columns: as many as a row has, all of the same length, which is not 0."""
         width = self.width
         values: list[Any] = [None] * (width * len(columns[0]))
         for place, column in enumerate(columns):
             values[place::width] = column
-        start = 0
-        for size, sql in self._pieces:
-            while len(values) - start >= size * width:
-                piece = values[start : start + size * width]
-                conn.execute(sql, [*shared, *piece] if shared else piece)
-                start += len(piece)
+        for start in range(0, len(values), width * LARGEST_PIECE):
+            piece = values[start : start + width * LARGEST_PIECE]
+            rows = len(piece) // width
+            size = _SIZES[bisect_left(_SIZES, rows)]
+            conn.execute(self._sql[size], [*shared, *piece, *piece[-width:] * (size - rows)])
+
+
+def arrays(*expressions: str) -> str:
+    """For a SELECT: each of them of all rows in one JSON array, so that one step brings whole columns. Who fetches row
+    by row asks for the interpreter's lock at every row, and each time may find the event loop busy."""
+    return ", ".join([f"json_group_array({each})" for each in expressions])
 
 
 def numbers(values: Iterable[int]) -> "apsw.CArrayBinding":

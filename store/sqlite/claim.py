@@ -4,30 +4,36 @@ The cost is that of the jobs taken and of one index seek per lane; what waits be
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from store.sqlite.bulk import numbers
+from store.sqlite.bulk import by_key, numbers
 from store.sqlite.catalog import Lane
+from store.sqlite.connection import fetch
+from store.sqlite.fresh import IN_ORDER, IS_OPEN, find_fresh, first_deliveries
 from store.sqlite.rates import Rates
 from store.sqlite.rows import data_key, read_blob
-from store.sqlite.schema import INLINE_BYTES, WAITING
+from store.sqlite.schema import DEFERRED, INLINE_BYTES
 from store.sqlite.writer import Tx
+from store.values.columns import fields
 from store.values.jobs import Job
 
 _COLUMNS: Final = (
     "due, id, n, state, data_bytes, data, token + 1, attempts + 1, created,"
     " retry_after, options, seq, repeat, uniq, parent"
 )
-QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE state <= 1 AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?"
+_QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE {IN_ORDER}"
 _INDEXED: Final = (
-    f"SELECT {_COLUMNS}, lane FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ?"
-    " AND state <= 1 AND due <= ? ORDER BY seq"
+    f"SELECT {_COLUMNS}, lane FROM jobs WHERE {IS_OPEN} AND type = ?1 AND seq IS NOT NULL"
+    " AND seq > (SELECT processed FROM types WHERE type = ?1)"
+    " AND seq <= (SELECT processed + ?2 FROM types WHERE type = ?1)"
+    " AND state <= 1 AND due <= ?3 ORDER BY seq"
 )
 LOCK: Final = (
     "UPDATE jobs SET state = 2, lock = ?, lease = ?, claimed = ?, token = token + 1, attempts = attempts + 1"
     " WHERE n IN (SELECT value FROM carray(?))"
 )
+_LEASE: Final = fields(Job, "dt_ms")
 
 
 class Claim(NamedTuple):
@@ -45,23 +51,27 @@ Row = tuple[Any, ...]
 
 
 def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
-    sql = (
-        "SELECT t.type, t.processed FROM types t LEFT JOIN tenants o ON o.name = t.tenant"
-        " WHERE t.jobtype = ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
-    )
-    found = tx.conn.execute(sql, (claim.jobtype,)).get
-    if found is None:
+    number = tx.catalog.type_of(claim.jobtype)
+    if number is None:
         return []
-    number, processed = found
     groups = tx.catalog.lanes_of(number)
     rates = Rates(tx, claim.jobtype, {lane.domain for group in groups for lane in group}, claim.now_ms)
     if claim.ahead is None:
-        taken = _in_order(tx, groups, rates, claim)
+        taken = _in_order(tx, number, groups, rates, claim)
     else:
-        taken = _by_seq(tx, number, groups, rates, processed, claim)
+        taken = _by_seq(tx, number, groups, rates, claim)
     rates.write(tx)
-    _lock(tx, [row for _, rows in taken for row in rows], claim)
-    return [job for lane, rows in taken for job in _delivered(tx, lane, rows, claim)]
+    _lock(tx, taken, claim)
+    return [job for each in taken for job in each.jobs]
+
+
+class _Taken(NamedTuple):
+    """Jobs of one lane: as they will be delivered, their row numbers, and how many of them count as deferred."""
+
+    lane: Lane
+    jobs: list[Job]
+    numbers: list[int]
+    deferred: int
 
 
 class _Room:
@@ -72,90 +82,92 @@ class _Room:
         self._bytes_left = claim.max_bytes
         self._limit = claim.limit
 
-    def take(self, rows: list[Row]) -> list[Row]:
-        """As many of the first rows as fit; when one does not, there is no room any more."""
-        taken = 0
-        for row in rows:
-            self._bytes_left -= row[4]
-            if self._bytes_left < 0 and self.jobs < self._limit:
+    def fits(self, size_bytes: int) -> bool:
+        return size_bytes <= self._bytes_left
+
+    def take(self, sizes_bytes: Sequence[int]) -> int:
+        """How many of the first jobs fit; when one does not, there is no room any more."""
+        for taken, size_bytes in enumerate(sizes_bytes):
+            if size_bytes > self._bytes_left and self.jobs < self._limit:
                 self.jobs = 0
-                break
-            taken += 1
+                return taken
+            self._bytes_left -= size_bytes
             self.jobs -= 1
-        return rows if taken == len(rows) else rows[:taken]
+        return len(sizes_bytes)
 
 
-def _in_order(tx: Tx, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[tuple[Lane, list[Row]]]:
+def _in_order(tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[_Taken]:
     room = _Room(claim)
-    taken: list[tuple[Lane, list[Row]]] = []
+    taken: list[_Taken] = []
     for group in groups:
         if len(group) == 1 and not rates.limits(group[0].domain):
-            rows = tx.conn.execute(QUEUED, (group[0].lane, claim.now_ms, room.jobs)).fetchall()
-            taken.append((group[0], room.take(rows)))
+            taken.append(_first_of(tx, number, group[0], room, claim))
         else:
-            taken += _merged(tx, group, rates, room, claim)
+            taken += _merged(tx, number, group, rates, room, claim)
         if room.jobs == 0:
             break
     return taken
 
 
-def _merged(
-    tx: Tx, group: tuple[Lane, ...], rates: Rates, room: _Room, claim: Claim
-) -> Iterator[tuple[Lane, list[Row]]]:
+def _first_of(tx: Tx, number: int, lane: Lane, room: _Room, claim: Claim) -> _Taken:
+    fresh = find_fresh(tx.conn, number, lane.lane, claim.now_ms, room.jobs)
+    if fresh is not None and room.fits(sum(fresh.sizes_bytes)):
+        room.take(fresh.sizes_bytes)
+        lease = claim.now_ms + claim.lease_ms
+        jobs = first_deliveries(fresh, claim.jobtype, lease, claim.owner, lane.priority, lane.domain)
+        return _Taken(lane, jobs, fresh.numbers, fresh.deferred)
+    rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))
+    return _delivered(tx, lane, rows[: room.take([row[4] for row in rows])], claim)
+
+
+def _merged(tx: Tx, number: int, group: tuple[Lane, ...], rates: Rates, room: _Room, claim: Claim) -> Iterator[_Taken]:
     """From lanes of one priority and several domains, one by one in common order, while the rates allow."""
-    for row, lane in heapq.merge(*(_of_lane(tx, lane, rates, claim) for lane in group)):
-        fitting = room.take([row])
-        if fitting:
+    for row, lane in heapq.merge(*(_of_lane(tx, number, lane, rates, claim) for lane in group)):
+        if room.take([row[4]]):
             rates.take(lane.domain)
-            yield lane, fitting
+            yield _delivered(tx, lane, [row], claim)
         if room.jobs == 0:
             return
 
 
-def _of_lane(tx: Tx, lane: Lane, rates: Rates, claim: Claim) -> Iterator[tuple[Row, Lane]]:
+def _of_lane(tx: Tx, number: int, lane: Lane, rates: Rates, claim: Claim) -> Iterator[tuple[Row, Lane]]:
     if rates.allows(lane.domain):
-        for row in tx.conn.execute(QUEUED, (lane.lane, claim.now_ms, claim.limit)):
+        for row in tx.conn.execute(_QUEUED, (number, lane.lane, claim.now_ms, claim.limit)):
             if not rates.allows(lane.domain):
                 return
             yield row, lane
 
 
-def _by_seq(
-    tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, processed: int, claim: Claim
-) -> list[tuple[Lane, list[Row]]]:
+def _by_seq(tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[_Taken]:
     room = _Room(claim)
     lanes = {lane.lane: lane for group in groups for lane in group}
-    taken: list[tuple[Lane, list[Row]]] = []
-    window = (number, processed, processed + (claim.ahead or 0), claim.now_ms)
-    for *row, lane_number in tx.conn.execute(_INDEXED, window):
+    taken: list[_Taken] = []
+    for *row, lane_number in tx.conn.execute(_INDEXED, (number, claim.ahead, claim.now_ms)):
         lane = lanes[lane_number]
         if not rates.allows(lane.domain):
             continue
-        fitting = room.take([tuple(row)])
-        if fitting:
+        if room.take([row[4]]):
             rates.take(lane.domain)
-            taken.append((lane, fitting))
+            taken.append(_delivered(tx, lane, [row], claim))
         if room.jobs == 0:
             break
     return taken
 
 
-def _lock(tx: Tx, rows: list[Row], claim: Claim) -> None:
-    """Lock jobs of any lanes. Those with a lease of their own length are a group for each length."""
-    if any(row[9] for row in rows):
-        leases = {row[9] or claim.lease_ms for row in rows}
-        groups = [(lease, [row[2] for row in rows if (row[9] or claim.lease_ms) == lease]) for lease in leases]
-    else:
-        groups = [(claim.lease_ms, [row[2] for row in rows])]
-    for lease_ms, chosen in groups:
-        if chosen:
-            tx.conn.execute(LOCK, (claim.owner, claim.now_ms + lease_ms, claim.now_ms, numbers(chosen)))
+def _lock(tx: Tx, taken: Sequence[_Taken], claim: Claim) -> None:
+    """Lock jobs of any lanes, and count them. Those with a lease of their own length are a group for each length."""
+    if not any(each.jobs for each in taken):
+        return
+    for lane, jobs, _, deferred in taken:
+        tx.tally.lane(lane.lane, waiting=deferred - len(jobs), deferred=-deferred, running=len(jobs))
+    leases = [lease for each in taken for lease in map(_LEASE, each.jobs)]
+    row_numbers = [n for each in taken for n in each.numbers]
+    for (lease,), (chosen,) in by_key([leases], [row_numbers]):
+        tx.conn.execute(LOCK, (claim.owner, lease, claim.now_ms, numbers(chosen)))
 
 
-def _delivered(tx: Tx, lane: Lane, rows: list[Row], claim: Claim) -> list[Job]:
-    """The jobs of one lane that were locked, counted as running."""
-    waiting = [row[3] for row in rows].count(WAITING)
-    tx.tally.lane(lane.lane, waiting=-waiting, deferred=waiting - len(rows), running=len(rows))
+def _delivered(tx: Tx, lane: Lane, rows: Sequence[Sequence[Any]], claim: Claim) -> _Taken:
+    """Rows of one lane as they will be delivered."""
     jobtype, _, owner, usual_ms, now_ms, _, _ = claim
     _, domain, priority = lane
     # `tuple.__new__` is what `Job` itself calls: nothing in the store is made as often.
@@ -171,4 +183,4 @@ def _delivered(tx: Tx, lane: Lane, rows: list[Row], claim: Claim) -> list[Job]:
             options or "", own_ms, seq, repeat or "", unique or "", parent or "",
         )  # fmt: skip
         jobs.append(make(Job, values))
-    return jobs
+    return _Taken(lane, jobs, [row[2] for row in rows], [row[3] for row in rows].count(DEFERRED))

@@ -19,8 +19,9 @@ BUSY_TIMEOUT_MS: Final = 10_000
 _RETRY_S: Final = 0.005
 CACHE_KIB: Final = 32 * 1024
 CHECKPOINT_PAGES: Final = 8_000
-"""The WAL is moved into the file when it is this long (32 MB): rarer checkpoints write a hot page less
-often."""
+"""The WAL is moved into the file when it is this long (32 MB): rarer checkpoints write a hot page less often."""
+LONGEST_WAL_BYTES: Final = 64 << 20
+"""After a checkpoint no more of the WAL is kept, to be written over."""
 
 
 def fetch(conn: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -45,7 +46,7 @@ def connect_writer(path: Path) -> apsw.Connection:
     conn.execute("PRAGMA synchronous = FULL")
     conn.execute("PRAGMA temp_store = MEMORY")
     conn.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    conn.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * 4096}")
+    conn.execute(f"PRAGMA journal_size_limit = {LONGEST_WAL_BYTES}")
     return conn
 
 

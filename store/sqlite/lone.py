@@ -26,12 +26,10 @@ _ARCHIVE_WITH_WORDS: Final = Bulk(f"UPDATE jobs SET {_ALIKE}, {_EACH}, {_WORDS} 
 """What jobs of one handler that end alike have in common is bound once for all of them."""
 
 
-def archive_lone(tx: Tx, rows: Sequence[tuple[Any, ...]], archives: Sequence[Archive], now_ms: int) -> None:
-    """rows: of release.HELD, of running jobs. Ensures: they and all counts are as `end_jobs` would leave them, but for
-    `settled`, which is asked only of a job with a parent."""
-    if not rows:
-        return
-    _, _, row_numbers, types, lanes, due = zip(*rows, strict=True)
+def archive_lone(tx: Tx, running: Sequence[Sequence[int]], archives: Sequence[Archive], now_ms: int) -> None:
+    """running: the last columns of release.HELD, of at least one job. Ensures: they and all counts are as `end_jobs`
+    would leave them, but for `settled`, which is asked only of a job with a parent."""
+    row_numbers, types, lanes, due = running
     ids, _, outcomes = zip(*archives, strict=True)
     codes, exitcodes, started, durations, results, logs, versions, isolations, fingerprints, messages = zip(
         *outcomes, strict=True

@@ -39,6 +39,8 @@ class Rates:
             self._taken[domain] += 1
 
     def write(self, tx: Tx) -> None:
+        if not self._taken:
+            return
         # A daemon whose clock is behind must not move `updated` back: others would refill that time twice.
         tx.conn.executemany(
             "UPDATE rates SET tokens = ?, updated = max(updated, ?) WHERE tenant = ? AND domain = ?",

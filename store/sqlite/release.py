@@ -4,11 +4,12 @@ The condition is checked with one query for the whole batch, inside the write tr
 by row number.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
-from store.sqlite.bulk import job_ids, numbers
+from store.sqlite.bulk import arrays, job_ids, numbers
 from store.sqlite.endings import (
     COLUMNS,
     Ending,
@@ -26,12 +27,13 @@ from store.sqlite.writer import Tx
 from store.values.columns import fields
 from store.values.jobs import Archive, Code, Lease, Outcome, Rearm, Release, ReleaseReport, RenewReport, Retry
 
+_ALONE: Final = "j.parent IS NULL AND j.pending = 0 AND j.code IS NULL"
 HELD: Final = (
-    "SELECT j.token, j.parent IS NULL AND j.pending = 0 AND j.code IS NULL, j.n, j.type, j.lane, j.due"
+    f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'j.due')}"
     " FROM carray(?) AS e LEFT JOIN jobs j ON j.id = e.value AND j.state = 2 AND j.lock = ?"
 )
-"""One row per id, in their order, all NULL where the owner has no such delivery. The second column says that the job
-has no relatives and never ended before."""
+"""A place per id, in their order, NULL where the owner has no such delivery. The second column says that the job has
+no relatives and never ended before."""
 
 _OWNED: Final = (
     f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value WHERE j.state = 2 AND j.lock = ?"
@@ -66,33 +68,35 @@ def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -
     as a rule, goes row by row."""
     if not releases:
         return ReleaseReport(0, (), ())
-    held = tx.conn.execute(HELD, (job_ids(list(map(_ID, releases))), owner)).fetchall()
+    row = tx.conn.execute(HELD, (job_ids(list(map(_ID, releases))), owner)).get
+    held = list(map(json.loads, row))
     if _are_lone(releases, held):
-        archive_lone(tx, held, releases, now_ms)
+        archive_lone(tx, held[2:], releases, now_ms)
         return ReleaseReport(len(releases), (), ())
-    rows: list[tuple[Any, ...]] = []
+    rows: list[list[int]] = []
     lone: list[Archive] = []
     others: list[Release] = []
     stale: list[str] = []
-    for release, row in zip(releases, held, strict=True):
-        if row[0] != release.token:
+    for release, (token, is_alone, *row) in zip(releases, zip(*held, strict=True), strict=True):
+        if token != release.token:
             stale.append(release.id)
-        elif row[1] and isinstance(release, Archive) and len(release.outcome.result or b"") <= INLINE_BYTES:
+        elif is_alone and isinstance(release, Archive) and len(release.outcome.result or b"") <= INLINE_BYTES:
             rows.append(row)
             lone.append(release)
         else:
             others.append(release)
-    archive_lone(tx, rows, lone, now_ms)
+    if lone:
+        archive_lone(tx, list(zip(*rows, strict=True)), lone, now_ms)
     paused = _release_each(tx, _owned(tx, owner, others), others, now_ms)
     return ReleaseReport(len(releases) - len(stale), tuple(stale), paused)
 
 
-def _are_lone(releases: Sequence[Release], held: Sequence[tuple[Any, ...]]) -> TypeGuard[Sequence[Archive]]:
+def _are_lone(releases: Sequence[Release], held: Sequence[Sequence[Any]]) -> TypeGuard[Sequence[Archive]]:
     """Whether all of them go in bulk: in one look at each column, because nearly always they do."""
-    tokens, alone, *_ = zip(*held, strict=True)
+    tokens, alone, *_ = held
     return (
         set(map(type, releases)) == {Archive}
-        and tokens == tuple(map(_TOKEN, releases))
+        and tokens == list(map(_TOKEN, releases))
         and all(alone)
         and max(map(len, filter(None, map(_RESULT, map(_OUTCOME, releases)))), default=0) <= INLINE_BYTES
     )

@@ -1,7 +1,7 @@
 """The one writing connection, on a thread of its own, with group commit.
 
-The thread takes all operations that wait (line.py), runs each in a savepoint of one transaction, commits once,
-and only then tells the callers: many small writes share one sync, and nobody hears of a write that is not
+The thread takes all operations that wait (line.py), runs each but the first in a savepoint of one transaction, commits
+once, and only then tells the callers: many small writes share one sync, and nobody hears of a write that is not
 durable. An operation that fails undoes its own savepoint and nobody else's; a failed commit fails all of
 them. Never runs two transactions at once, never leaves one open between groups.
 """
@@ -19,6 +19,7 @@ import apsw
 from store.errors import StoreClosed
 from store.sqlite.care import keep_copy
 from store.sqlite.catalog import Catalog
+from store.sqlite.checkpoints import Checkpoints
 from store.sqlite.connection import as_store_error, check_library, connect_writer
 from store.sqlite.line import Line
 from store.sqlite.schema import migrate
@@ -27,8 +28,9 @@ from store.sqlite.tally import Tally
 MAX_GROUP: Final = 256
 MAX_GROUP_S: Final = 0.02
 """A group takes no further operation after this long, so that no caller waits for an endless one."""
-MAX_BULK_GROUP_S: Final = 0.004
-"""And after this long none that may take long itself: it would keep all others of the group from their answer."""
+MAX_BULK_GROUP_S: Final = 0.001
+"""And after this long none that may take long itself: it would keep all others of the group from their answer, and the
+event loop from its part of the work meanwhile."""
 
 T = TypeVar("T")
 
@@ -111,17 +113,20 @@ class Writer:
 
     def _run(self, conn: apsw.Connection) -> None:
         catalog = Catalog(conn)
+        checkpoints = Checkpoints(self._path, conn)
         is_stopping = False
         following: _Operation | _Stop | None = self._line.take()
         while following is not None:
             if isinstance(following, _Operation):
                 ended, met_stop = self._run_group(conn, catalog, following)
                 self._tell(ended)
+                checkpoints.look()
                 is_stopping |= met_stop
             else:
                 is_stopping = True
             # Short operations that came before the stop may stand behind it: they are finished, too.
             following = self._line.take_now() if is_stopping else self._line.take()
+        checkpoints.close()
         conn.close()
 
     def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
@@ -137,7 +142,8 @@ class Writer:
             catalog.revalidate()
             counts = Tally()
             began_s = time.monotonic()
-            ended.append(self._run_one(conn, catalog, counts, first))
+            # Alone so far: if it fails, it is the transaction that is undone.
+            ended.append(_Ended(first.future, first.work(Tx(conn, catalog, counts)), None))
             short_only = not first.bulk
             while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
                 following = self._line.take_now(short_only=short_only or taken_s > MAX_BULK_GROUP_S)

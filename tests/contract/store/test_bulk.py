@@ -5,10 +5,10 @@ from itertools import cycle, islice
 import pytest
 
 from store.base import Archive, Code, Job, JobState, NewJob, Outcome, Rearm, Release, Retry, Store, Unget
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, claim, ids, new_job, new_jobs, outcome
+from tests.support.jobs import JOBTYPE, LEASE_MS, OWNER, T0, TENANT, claim, ids, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters, read_all
 
-COUNT = 300  # more than one piece of any bulk statement, and no round number of pieces
+COUNT = 700  # more than one piece of any bulk statement, and no round number of pieces
 BIG = b"b" * 5000
 
 KINDS: list[dict[str, object]] = [
@@ -58,6 +58,35 @@ async def test_unlike_jobs_of_one_batch_come_back_as_they_were_given(store: Stor
         assert got == (given.data, given.options, given.repeat, given.domain, given.retry_after_ms)
         assert job.dt_ms - T0 == given.retry_after_ms or given.retry_after_ms is None
     await check_counters(store, TENANT, T0)
+
+
+async def test_plain_jobs_come_back_whole_whatever_their_payloads_are(store: Store) -> None:
+    payloads = [b"", b"\x00", b"a\x00b", b"\xff\xfe", bytes(range(256)), "é|, \n".encode(), b"", b"x" * 2048, b"y"]
+    later = T0 + 10
+    jobs = [
+        new_job(number, data=data, dt_ms=later if number % 2 else T0, create_ms=T0 - number)
+        for number, data in enumerate(payloads)
+    ]
+    await store.add_jobs(jobs, now_ms=T0)
+    claimed = await claim(store, limit=100, now_ms=later)
+    expected = sorted(jobs, key=lambda job: (job.dt_ms, job.id))
+    assert claimed == [
+        Job(job.id, JOBTYPE, job.data, later + LEASE_MS, OWNER, 1, 1, job.priority, job.dt_ms, job.create_ms)
+        for job in expected
+    ]
+    await check_counters(store, TENANT, later)
+
+
+@pytest.mark.parametrize("count", [1, 5, 13, 100, 385, 511, 512, 513])
+async def test_batches_of_any_length_are_added_claimed_and_ended_whole(store: Store, count: int) -> None:
+    jobs = new_jobs(count)
+    assert (await store.add_jobs(jobs, now_ms=T0)).added == count
+    claimed = await claim(store, limit=count)
+    assert ids(claimed) == ids(jobs)
+    report = await store.release_jobs(OWNER, [Archive(job.id, job.token, outcome()) for job in claimed], now_ms=T0)
+    assert (report.applied, report.stale) == (count, ())
+    records = await check_counters(store, TENANT, T0)
+    assert [record.state for record in records.values()] == [JobState.ARCHIVED] * count
 
 
 async def test_unlike_endings_of_one_batch_are_kept_each_for_its_job(store: Store) -> None:

@@ -1,0 +1,67 @@
+"""The WAL of the SQLite store is moved into the file while the writer goes on."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from store.sqlite import SqliteStore, checkpoints
+from store.sqlite.checkpoints import Checkpoints
+from store.sqlite.connection import connect_writer
+from tests.support.jobs import T0, new_jobs
+
+PAGES = 100
+
+
+class AtOnce(Executor):
+    """Does what it is given before `submit` returns: so the longest WAL does not depend on how threads take turns."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **options: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        done.set_result(work(*args, **options))
+        return done
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_PAGES", PAGES)
+    monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", AtOnce)
+
+
+async def longest_wal_pages(path: Path) -> int:
+    """Of a store that has written many times as many pages. The WAL's file is as long as the WAL ever was."""
+    async with SqliteStore(path) as store:
+        for step in range(400):
+            await store.add_jobs(new_jobs(50, start=50 * step), now_ms=T0)
+        wal = path.with_name(path.name + "-wal")
+        return (await asyncio.to_thread(wal.stat)).st_size // 4096
+
+
+async def test_the_wal_starts_anew_while_writes_go_on(tmp_path: Path) -> None:
+    assert PAGES <= await longest_wal_pages(tmp_path / "store.db") < 2 * PAGES
+
+
+def test_what_is_in_the_wal_is_moved_beside_the_writer(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with contextlib.closing(connect_writer(path)) as conn:
+        beside = Checkpoints(path, conn)
+        conn.execute("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(100000))")
+        beside._move_most()
+        in_wal, moved = conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        assert in_wal == moved > 20
+
+
+async def test_without_help_the_writer_moves_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise apsw.BusyError("another process is at it")
+
+    monkeypatch.setattr(checkpoints, "fetch", lambda conn, _: refuse(conn))
+    assert PAGES <= await longest_wal_pages(tmp_path / "store.db") < 2 * PAGES
