@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from functory.courtesy import Courtesy
+from functory.courtesy import Courtesy, Pace
 from functory.joblog import JobLog
 from functory.outbox import Ending, Outbox
 from functory.outcomes import give_up, releases_of, retry_policy
@@ -74,6 +74,7 @@ class Execute:
         self._retry = retry
         self._progress = progress
         self._courtesy = courtesy
+        self._claims = Pace(courtesy, clock)
         self._joblog = joblog
         self._handlers = HandlerCache(store)
         self._versions: dict[str, int] = {}
@@ -252,8 +253,9 @@ class Execute:
         try:
             handler = await self._handlers.get(jobtype, version)
             if handler is not None:
-                now_ms = self._clock.now_ms()
-                jobs = await self._claim(pick, now_ms)
+                async with self._claims.step(tenant_of(jobtype), pick.jobs):
+                    now_ms = self._clock.now_ms()
+                    jobs = await self._claim(pick, now_ms)
                 self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 await self._run_batch(jobtype, permitted(handler, self._tenants.of(jobtype)), version, jobs)

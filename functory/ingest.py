@@ -18,7 +18,7 @@ from pathlib import Path
 import aiofiles
 
 from functory.backlog import Backlog
-from functory.courtesy import Courtesy
+from functory.courtesy import Courtesy, Pace
 from functory.jobattributes import PLAIN, JobOptions, to_new_job, to_new_jobs
 from functory.joblog import JobLog
 from functory.progress import Progress
@@ -67,6 +67,7 @@ class Ingest:
         self._on_added = on_added
         self._progress = progress
         self._courtesy = courtesy
+        self._steps = Pace(courtesy, clock)
         self._last_tenant = ""
         """Whose line was the last of the last batch: most likely the next ones are its, too."""
         self._joblog = joblog
@@ -96,8 +97,9 @@ class Ingest:
                 self._settle()
                 continue
             try:
-                with self._progress.step("ingest"):
-                    await self._move(reservation)
+                async with self._steps.step(self._last_tenant, reservation.span.lines):
+                    with self._progress.step("ingest"):
+                        await self._move(reservation)
             except StoreUnavailable as error:
                 await self._journal.read_cancel(reservation)
                 self._fail(error)
