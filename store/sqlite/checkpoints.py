@@ -31,10 +31,12 @@ class Checkpoints:
         """Before the connection is."""
         self._thread.shutdown()
 
+    @property
+    def is_due(self) -> bool:
+        return self._pages >= CHECKPOINT_PAGES
+
     def look(self) -> None:
-        """To be called between transactions."""
-        if self._pages < CHECKPOINT_PAGES:
-            return
+        """To be called between transactions, when one is due."""
         if self._moved is None:
             self._moved = self._thread.submit(self._move_most)
         elif self._moved.done():

@@ -20,7 +20,7 @@ from store.errors import StoreClosed
 from store.sqlite.care import keep_copy
 from store.sqlite.catalog import Catalog
 from store.sqlite.checkpoints import Checkpoints
-from store.sqlite.connection import as_store_error, check_library, connect_writer
+from store.sqlite.connection import BUSY_TIMEOUT_MS, as_store_error, check_library, connect_writer
 from store.sqlite.line import Line
 from store.sqlite.schema import migrate
 from store.sqlite.tally import Tally
@@ -28,7 +28,7 @@ from store.sqlite.tally import Tally
 MAX_GROUP: Final = 256
 MAX_GROUP_S: Final = 0.02
 """A group takes no further operation after this long, so that no caller waits for an endless one."""
-MAX_BULK_GROUP_S: Final = 0.001
+MAX_BULK_GROUP_S: Final = 0.004
 """And after this long none that may take long itself: it would keep all others of the group from their answer, and the
 event loop from its part of the work meanwhile."""
 
@@ -68,6 +68,9 @@ class Writer:
         self._line: Line[_Operation | _Stop] = Line()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._untold: list[_Ended] = []
+        """Committed or failed, and nobody knows yet. The thread's own."""
+        self._locked_s = 0.0
 
     async def start(self) -> None:
         """Open the file and bring its schema up to date; raises what `Store.open` raises."""
@@ -114,25 +117,29 @@ class Writer:
     def _run(self, conn: apsw.Connection) -> None:
         catalog = Catalog(conn)
         checkpoints = Checkpoints(self._path, conn)
+        conn.set_busy_handler(self._wait_for_lock)
         is_stopping = False
         following: _Operation | _Stop | None = self._line.take()
         while following is not None:
             if isinstance(following, _Operation):
-                ended, met_stop = self._run_group(conn, catalog, following)
-                self._tell(ended)
-                checkpoints.look()
-                is_stopping |= met_stop
+                is_stopping |= self._run_group(conn, catalog, following)
+                if checkpoints.is_due:
+                    self._tell()
+                    checkpoints.look()
             else:
                 is_stopping = True
-            # Short operations that came before the stop may stand behind it: they are finished, too.
-            following = self._line.take_now() if is_stopping else self._line.take()
+            following = self._line.take_now()
+            if following is None:
+                self._tell()
+                # Short operations that came before the stop may have stood behind it: they are finished, too.
+                following = None if is_stopping else self._line.take()
         checkpoints.close()
         conn.close()
 
-    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> tuple[list[_Ended], bool]:
-        """One transaction, and whether the stop was met.
+    def _run_group(self, conn: apsw.Connection, catalog: Catalog, first: _Operation) -> bool:
+        """One transaction; answers whether the stop was met.
 
-        Ensures: no transaction is open afterwards, and every operation taken has an end.
+        Ensures: no transaction is open afterwards, and every operation taken has an end, which is still to be told.
         """
         taken = [first]
         ended: list[_Ended] = []
@@ -140,6 +147,7 @@ class Writer:
         try:
             conn.execute("BEGIN IMMEDIATE")
             catalog.revalidate()
+            self._tell()
             counts = Tally()
             began_s = time.monotonic()
             # Alone so far: if it fails, it is the transaction that is undone.
@@ -163,7 +171,8 @@ class Writer:
                 with contextlib.suppress(apsw.Error):
                     conn.execute("ROLLBACK")
             ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
-        return ended, met_stop
+        self._untold += ended
+        return met_stop
 
     def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
         tally = Tally()
@@ -189,10 +198,22 @@ class Writer:
         except apsw.Error as unnamed:
             return unnamed
 
-    def _tell(self, ended: list[_Ended]) -> None:
-        if self._loop is not None:
+    def _tell(self) -> None:
+        """Tell the callers what has ended. As late as the next transaction has begun, if one is waiting: the event loop
+        then does its part while this thread is inside SQLite. Told earlier, it is at work when this thread needs the
+        interpreter's lock for the first statements."""
+        ended, self._untold = self._untold, []
+        if ended and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who would listen
                 self._loop.call_soon_threadsafe(_deliver, ended)
+
+    def _wait_for_lock(self, tries: int) -> bool:
+        """Another process writes: those who need not wait for it hear what they asked for."""
+        self._tell()
+        if tries == 0:
+            self._locked_s = time.monotonic()
+        time.sleep(min(0.001 * (1 + tries), 0.025))
+        return time.monotonic() - self._locked_s < BUSY_TIMEOUT_MS / 1000
 
 
 def _deliver(ended: list[_Ended]) -> None:

@@ -21,10 +21,10 @@ from store.errors import (
     StoreUnavailable,
     UnsupportedStore,
 )
-from store.sqlite import SqliteStore
+from store.sqlite import SqliteStore, writer
 from store.sqlite.connection import as_store_error, check_library, connect_writer
 from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate, read_version
-from store.sqlite.writer import Tx
+from store.sqlite.writer import Tx, Writer
 from store.url import open_store
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs
 from tests.support.store_audit import check_counters
@@ -160,6 +160,29 @@ def test_a_new_file_that_another_process_is_setting_up_is_waited_for(
         monkeypatch.setattr("time.sleep", lambda _: other.execute("COMMIT"))
         with contextlib.closing(connect_writer(path)) as conn:
             assert conn.execute("PRAGMA journal_mode").get == "wal"
+
+
+async def test_what_is_committed_is_told_although_another_process_holds_up_the_next(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = apsw.Connection(str(store.path))
+    run_group = Writer._run_group
+
+    def run_group_and_lock(self: Writer, *group: Any) -> bool:
+        met_stop = run_group(self, *group)
+        if not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+        return met_stop
+
+    monkeypatch.setattr(writer, "MAX_BULK_GROUP_S", -1.0)  # so the two do not share a transaction
+    monkeypatch.setattr(Writer, "_run_group", run_group_and_lock)
+    first, second = (asyncio.create_task(store.add_jobs(new_jobs(100, 100 * n), now_ms=T0)) for n in range(2))
+    assert (await first).added == 100
+    assert not second.done()
+    monkeypatch.setattr(Writer, "_run_group", run_group)
+    other.execute("COMMIT")
+    assert (await second).added == 100
+    other.close()
 
 
 async def test_an_operation_that_fails_takes_no_other_of_its_group_along(store: SqliteStore) -> None:
