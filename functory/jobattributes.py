@@ -81,8 +81,11 @@ def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     for attributes, lines in groupby(records, _ATTRIBUTES):
         ids, jobtypes, payloads, _ = zip(*lines, strict=True)
         dt_ms, *others = from_attributes(attributes)
-        created = [_time_of(job_id[:_STAMP_CHARS]) for job_id in ids]
-        due = [_due_ms(create_ms, dt_ms, now_ms) for create_ms in created]
+        stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
+        times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
+        created = [times_ms[stamp] for stamp in stamps]
+        dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms) for create_ms in times_ms.values()}
+        due = [dues_ms[create_ms] for create_ms in created]
         shared = map(repeat, (*others, "", ""))  # neither unique nor parent
         jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
     return jobs
@@ -108,5 +111,5 @@ def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _time_of(stamp: str) -> int:
-    """Milliseconds of `20261114T235959123Z`, which thousands of ids in a row share."""
+    """Milliseconds of `20261114T235959123Z`, which many ids in a row share."""
     return parse_id(f"{stamp}-0-000000").time_ms
