@@ -62,14 +62,14 @@ async def migrate(
     sent, arrived = await asyncio.gather(
         read_content(source, page_records, on_progress), read_content(target, page_records)
     )
+    if await _last_sysid(source) != sysids and not force:
+        raise StillRunning("a daemon was started on the source meanwhile: stop it, empty the target, and start again")
     for part in PARTS:
         if sent[part] != arrived[part]:
             raise TransferFailed(
                 f"{part}: {sent[part].records} records were sent and {arrived[part].records} arrived, or their content"
                 " differs. The target stays closed to daemons: empty it, and start again"
             )
-    if await _last_sysid(source) != sysids and not force:
-        raise StillRunning("a daemon was started on the source meanwhile: stop it, empty the target, and start again")
     await target.end_import()
     return arrived
 

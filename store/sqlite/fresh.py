@@ -1,4 +1,4 @@
-"""Claiming in bulk: jobs that were never delivered and have nothing out of the ordinary, as most.
+"""Claiming in bulk: jobs that were never delivered and have nothing out of the ordinary.
 
 What claim.py does for one row after the other is done here for columns of jobs.
 """
@@ -29,8 +29,8 @@ FRESH: Final = (
     f" FROM (SELECT n, due, created, data_bytes, id, data, state, token, attempts, {', '.join(_SELDOM)}"
     f" FROM jobs WHERE {IN_ORDER})"
 )
-"""state is 0 or 1, so its total counts those that are deferred; the last column is 0 if all are of the kind that is
-meant here."""
+"""All columns are in the order of the subquery, whose rows the aggregates see one by one. state is 0 or 1, so its total
+counts those that are deferred; the last column is 0 if all are of the kind that is meant here."""
 
 
 class Fresh(NamedTuple):

@@ -109,19 +109,26 @@ async def test_what_arrives_otherwise_is_found_and_the_target_stays_closed(tmp_p
             await target.reserve_sysid(info="", lease_ms=1, now_ms=T0)
 
 
-async def test_a_daemon_that_starts_meanwhile_is_noticed(tmp_path: Path) -> None:
-    async with SqliteStore(tmp_path / "a.db") as source, SqliteStore(tmp_path / "b.db") as target:
+@pytest.mark.parametrize("moment", [2, 3, 4])
+async def test_a_daemon_that_starts_meanwhile_is_noticed(tmp_path: Path, moment: int) -> None:
+    """Before its part is copied, before that is compared, and before the last look."""
+
+    class Started(SqliteStore):
+        looks = 0
+
+        async def export(
+            self, part: Part, *, cursor: str | None = None, limit: int = 500, max_bytes: int = 1 << 25
+        ) -> ExportPage:
+            self.looks += part is Part.SERIES
+            if part is Part.SERIES and self.looks == moment:
+                await self.reserve_sysid(info="", lease_ms=1, now_ms=T0)
+            return await super().export(part, cursor=cursor, limit=limit, max_bytes=max_bytes)
+
+    async with Started(tmp_path / "a.db") as source, SqliteStore(tmp_path / "b.db") as target:
         await source.add_jobs(new_jobs(3), now_ms=T0)
-        starting: list[asyncio.Task[object]] = []
-
-        def start_one(done: str, part: Part, count: int) -> None:
-            if not starting:
-                reserve = source.reserve_sysid(info="", lease_ms=1, now_ms=T0)
-                starting.append(asyncio.ensure_future(reserve))
-
         with pytest.raises(StillRunning, match="meanwhile"):
-            await migrate(source, target, label="x", now_ms=lambda: T0, on_progress=start_one)
-        await asyncio.gather(*starting)
+            await migrate(source, target, label="x", now_ms=lambda: T0)
+        assert source.looks == 4
 
 
 def test_a_label_never_holds_a_password() -> None:
