@@ -20,7 +20,7 @@ SHORT_STEP: Final = 150
 _MEMORY_S: Final = 1.0
 _MOST_REMEMBERED: Final = 1000
 REST: Final = 5
-"""Times the length of a step. Short ones without a rest cost as much throughput, and are in the way all the time."""
+"""Times the length of the step before. Ever shorter steps without one are dear, and in the way all the time."""
 LONGEST_REST_S: Final = 0.05
 
 

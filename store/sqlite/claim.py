@@ -170,17 +170,14 @@ def _delivered(tx: Tx, lane: Lane, rows: Sequence[Sequence[Any]], claim: Claim) 
     """Rows of one lane as they will be delivered."""
     jobtype, _, owner, usual_ms, now_ms, _, _ = claim
     _, domain, priority = lane
-    # `tuple.__new__` is what `Job` itself calls: nothing in the store is made as often.
-    make: Final = tuple.__new__
     jobs = []
     for row in rows:
         due, job_id, n, _, size, data, token, attempts, created, own_ms, options, seq, repeat, unique, parent = row
         if size > INLINE_BYTES:
             data = read_blob(tx.conn, data_key(n))
-        lease = now_ms + (own_ms or usual_ms)
-        values = (
-            job_id, jobtype, data, lease, owner, token, attempts, priority, due, created, domain,
-            options or "", own_ms, seq, repeat or "", unique or "", parent or "",
+        job = Job(
+            job_id, jobtype, data, now_ms + (own_ms or usual_ms), owner, token, attempts, priority, due, created,
+            domain, options or "", own_ms, seq, repeat or "", unique or "", parent or "",
         )  # fmt: skip
-        jobs.append(make(Job, values))
+        jobs.append(job)
     return _Taken(lane, jobs, [row[2] for row in rows], [row[3] for row in rows].count(DEFERRED))

@@ -17,6 +17,7 @@ OLDEST_SQLITE: Final = (3, 51, 3)
 
 BUSY_TIMEOUT_MS: Final = 10_000
 _RETRY_S: Final = 0.005
+"""Between two tries of what SQLite itself does not wait for."""
 CACHE_KIB: Final = 32 * 1024
 CHECKPOINT_PAGES: Final = 8_000
 """The WAL is moved into the file when it is this long (32 MB): rarer checkpoints write a hot page less often."""

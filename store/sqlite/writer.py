@@ -31,6 +31,9 @@ MAX_GROUP_S: Final = 0.02
 MAX_BULK_GROUP_S: Final = 0.004
 """And after this long none that may take long itself: it would keep all others of the group from their answer, and the
 event loop from its part of the work meanwhile."""
+_FIRST_TRY_S: Final = 0.001
+_LATER_TRY_S: Final = 0.025
+"""Between two tries of a lock that another process holds: transactions are short, unless one is not."""
 
 T = TypeVar("T")
 
@@ -212,7 +215,7 @@ class Writer:
         self._tell()
         if tries == 0:
             self._locked_s = time.monotonic()
-        time.sleep(min(0.001 * (1 + tries), 0.025))
+        time.sleep(min(_FIRST_TRY_S * (1 + tries), _LATER_TRY_S))
         return time.monotonic() - self._locked_s < BUSY_TIMEOUT_MS / 1000
 
 
