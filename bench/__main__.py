@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: the benches in turn, each in a process of its own, so that none measures another.
 
 Tables as they come, all of them in bench/results/latest.json, and the budgets at the end. Sizes are chosen so that all
-of it takes less than ten minutes on two cores; a bench on its own (`python -m bench.store`) does more by default.
+of it takes less than ten minutes on two cores; a bench on its own (`python -m bench.parts.store`) does more by default.
 """
 
 import argparse
@@ -11,22 +11,24 @@ import sys
 import time
 from typing import Final
 
-from bench.budgets import print_budgets
-from bench.report import RESULTS, print_table, save
+from bench.tools.budgets import print_budgets
+from bench.tools.report import RESULTS, print_table, save
 
 BENCHES: Final = {
-    "http": ["--seconds", "2"],
-    "endtoend": ["--all"],
-    "latency": [],
-    "fairness": [],
-    "growth": [],
-    "runner": ["--seconds", "0.3", "--contexts", "50"],
-    "sandbox": ["--rounds", "10", "--contexts", "50"],
-    "journal": ["--lines", "300000"],
-    "store": ["--rounds", "2", "--waiting", "10000", "1000000", "--types", "1"],
-    "scheduler": ["--types", "10000"],
-    "scaling": [],
+    "http": ("service", ["--seconds", "2"]),
+    "endtoend": ("service", ["--all"]),
+    "latency": ("service", []),
+    "fairness": ("service", []),
+    "single": ("service", []),
+    "growth": ("service", []),
+    "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),
+    "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
+    "journal": ("parts", ["--lines", "300000"]),
+    "store": ("parts", ["--rounds", "2", "--waiting", "10000", "1000000", "--types", "1"]),
+    "scheduler": ("parts", ["--types", "10000"]),
+    "scaling": ("service", []),
 }
+"""By name: the package and the options."""
 
 
 def main() -> int:
@@ -46,8 +48,9 @@ def main() -> int:
 def run(name: str) -> bool:
     """One bench; its tables are shown and kept. A bench that fails does not take the others with it."""
     began_s = time.monotonic()
+    package, options = BENCHES[name]
     done = subprocess.run(
-        [sys.executable, "-m", f"bench.{name}", "--json", *BENCHES[name]], stdout=subprocess.PIPE, check=False
+        [sys.executable, "-m", f"bench.{package}.{name}", "--json", *options], stdout=subprocess.PIPE, check=False
     )
     if done.returncode != 0:
         return False

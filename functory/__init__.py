@@ -1,3 +1,19 @@
-"""Functory: the application on top of the journal, store, handlers, scheduler and runner packages."""
+"""Functory: the application on top of the journal, store, handlers, scheduler and runner packages.
+
+The rooms, in the order in which a job meets them:
+
+cli/           the command line; client.py the HTTP client that it uses
+daemon/        one daemon, and the server that puts HTTP in front of it
+web/           HTTP: the interface and the pages; wire/ the types of the interface
+operations/    everything that can be asked, without HTTP
+intake/        from a caller into the journal, and from the journal into the store
+execution/     look, claim, run, outcomes, waiters
+loops/         what the loops of a daemon share
+supervision/   processes, the service manager, the watchdog
+transfer/      backup, restore, migrate
+hostile/       what one tenant can do to the others, tried on a private daemon
+
+config.py has the settings, errors.py the errors, statuses.py their status and exit codes, logs.py logging.
+"""
 
 __version__ = "0.1.0"

@@ -10,7 +10,7 @@ with its code, message and status; a connection that fails is ServerUnreachable.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from aiohttp import ClientSession, ClientTimeout, InvalidURL
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire import admin, handlers, jobs
 from functory.wire.base import ErrorAnswer
-from functory.wire.scoreboard import FailureList, Scoreboard
+from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
 __all__ = ["Client", "ClientError", "ServerUnreachable"]
 
@@ -59,7 +59,8 @@ class Client:
         """
         lines = [payload.encode() if isinstance(payload, str) else payload for payload in payloads]
         path = self._path("job", job_type, "add")
-        if all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines):
+        fit_lines = all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines)
+        if fit_lines and "options" not in options:
             return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
         request: dict[str, object] = {
             name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
@@ -69,21 +70,60 @@ class Client:
         return await self._call("POST", path, jobs.Added, query=request, body=rows)
 
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
-        """With `wait_s`, answers as soon as the job has ended, or when the time is up."""
+        """With `wait_s`, returns as soon as the job has ended, or when the time is up."""
         return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
 
     async def get_result(self, job_id: str) -> bytes:
         """The whole result as it is, up to 16 MB."""
         return await self._fetch("GET", self._path("job", job_id, "result"), {}, None, None)
 
+    async def get_log(self, job_id: str) -> bytes:
+        """What it has printed so far, if the daemon that answers runs it; otherwise what is kept of its last run."""
+        return await self._fetch("GET", self._path("job", job_id, "log"), {}, None, None)
+
+    async def follow_log(self, job_id: str) -> AsyncIterator[str]:
+        """What a job prints, as it is printed, until it has ended."""
+        path = self._url + self._path("job", job_id, "log")
+        try:
+            async with self._session.get(path, params={"follow": "1"}, timeout=ClientTimeout(total=None)) as response:
+                if response.status >= 400:
+                    raise _problem(_Answer(response.status, await response.read(), response.headers.get("Retry-After")))
+                is_text = False
+                async for line in response.content:
+                    if line.startswith(b"event: "):
+                        is_text = line.startswith(b"event: log")
+                    elif is_text and line.startswith(b"data: "):
+                        yield msgspec.json.decode(line[6:], type=str)
+        except (TransportError, TimeoutError) as error:
+            raise ServerUnreachable(f"{self._url}: the log ended early: {str(error) or 'no answer in time'}") from error
+
     async def why(self, job_id: str) -> jobs.Why:
         return await self._call("GET", self._path("job", job_id, "why"), jobs.Why)
 
     async def cancel_job(self, job_id: str) -> None:
+        """Cancel a job that is not over. One that is running is stopped."""
         await self._fetch("POST", self._path("job", job_id, "cancel"), {}, None, None)
 
-    async def retry_job(self, job_id: str, *, delay_s: float = 0.0) -> None:
-        await self._fetch("POST", self._path("job", job_id, "retry"), {}, {"delay_s": delay_s}, None)
+    async def retry_job(
+        self,
+        job_id: str,
+        *,
+        delay_s: float | None = None,
+        next_run: str | None = None,
+        payload: str | bytes | None = None,
+    ) -> None:
+        """Run a job again that has ended, or a deferred one now; or at another time, or with another payload."""
+        when = {"delay_s": delay_s, "next_run": next_run}
+        body = {name: value for name, value in when.items() if value is not None} | _new_payload(payload)
+        await self._fetch("POST", self._path("job", job_id, "retry"), {}, body, None)
+
+    async def update_job(self, job_id: str, payload: str | bytes) -> None:
+        """Replace the payload of a job that has not started."""
+        await self._fetch("PATCH", self._path("job", job_id), {}, _new_payload(payload), None)
+
+    async def delete_job(self, job_id: str) -> int:
+        """Remove all trace of a job that is not running. Returns how many jobs are gone, with its children."""
+        return (await self._call("DELETE", self._path("job", job_id), jobs.DeletedJobs)).deleted
 
     async def results(self, **filters: object) -> jobs.Page:
         return await self._call("GET", self._path("results"), jobs.Page, query=filters)
@@ -91,12 +131,39 @@ class Client:
     async def replay(self, **request: object) -> jobs.Replayed:
         return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
 
+    async def cancel_jobs(self, job_type: str, **request: object) -> jobs.Changed:
+        """Cancel jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+        return await self._call("POST", self._path("cancel"), jobs.Changed, body={"type": job_type, **request})
+
+    async def delete_jobs(self, job_type: str, **request: object) -> jobs.Changed:
+        """Delete ended jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+        return await self._call("POST", self._path("delete"), jobs.Changed, body={"type": job_type, **request})
+
     async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:
         query = {"window_s": window_s}
         return await self._call("GET", self._path("scoreboard"), Scoreboard, query=query)
 
     async def failures(self, **filters: object) -> FailureList:
         return await self._call("GET", self._path("failures"), FailureList, query=filters)
+
+    async def children(self, job_id: str, **filters: object) -> jobs.Page:
+        return await self._call("GET", self._path("job", job_id, "children"), jobs.Page, query=filters)
+
+    async def timeline(self, **filters: object) -> BucketList:
+        return await self._call("GET", self._path("timeline"), BucketList, query=filters)
+
+    async def index(self, job_type: str) -> jobs.IndexAnswer:
+        return await self._call("GET", self._path("index", job_type), jobs.IndexAnswer)
+
+    async def list_rates(self) -> admin.RateList:
+        return await self._call("GET", self._path("rate"), admin.RateList)
+
+    async def set_rate(self, domain: str, rate_per_s: float, *, burst: int = 1) -> None:
+        body = {"rate_per_s": rate_per_s, "burst": burst}
+        await self._fetch("PUT", self._path("rate", domain), {}, body, None)
+
+    async def delete_rate(self, domain: str) -> None:
+        await self._fetch("DELETE", self._path("rate", domain), {}, None, None)
 
     async def pause_type(self, job_type: str) -> None:
         await self._fetch("POST", self._path("type", job_type, "pause"), {}, None, None)
@@ -139,11 +206,27 @@ class Client:
     async def list_tenants(self) -> admin.TenantList:
         return await self._call("GET", "/admin/tenants", admin.TenantList)
 
+    async def get_tenant(self, name: str) -> admin.Tenant:
+        return await self._call("GET", f"/admin/tenants/{name}", admin.Tenant)
+
+    async def pause_tenant(self, name: str) -> None:
+        """Suspend it: none of its jobs start, and it may only read."""
+        await self._fetch("POST", f"/admin/tenants/{name}/pause", {}, None, None)
+
+    async def resume_tenant(self, name: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/resume", {}, None, None)
+
+    async def pause_tenant_type(self, name: str, job_type: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/pause", {}, None, None)
+
+    async def resume_tenant_type(self, name: str, job_type: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/resume", {}, None, None)
+
     async def change_tenant(self, name: str, **fields: object) -> admin.Tenant:
         return await self._call("PATCH", f"/admin/tenants/{name}", admin.Tenant, body=fields)
 
     async def delete_tenant(self, name: str) -> int:
-        """Remove the tenant and all its data; how many records that were."""
+        """Delete the tenant and all its data. Returns how many records were removed."""
         removed = 0
         more = True
         while more:
@@ -151,19 +234,37 @@ class Client:
             removed, more = removed + step.removed, step.more
         return removed
 
-    async def create_key(self, tenant: str, **fields: object) -> admin.KeyWithSecret:
-        """Its text is in the answer, and nowhere else."""
-        return await self._call("POST", f"/admin/tenants/{tenant}/keys", admin.KeyWithSecret, body=fields)
+    async def create_key(self, tenant: str | None, **fields: object) -> admin.KeyWithSecret:
+        """A key of a tenant, or of the operator. Its text is in this answer, and nowhere else."""
+        return await self._call("POST", _keys_path(tenant), admin.KeyWithSecret, body=fields)
 
-    async def list_keys(self, tenant: str) -> admin.KeyList:
-        return await self._call("GET", f"/admin/tenants/{tenant}/keys", admin.KeyList)
+    async def list_keys(self, tenant: str | None) -> admin.KeyList:
+        return await self._call("GET", _keys_path(tenant), admin.KeyList)
 
-    async def rotate_key(self, tenant: str, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
-        path = f"/admin/tenants/{tenant}/keys/{key_id}/rotate"
+    async def rotate_key(self, tenant: str | None, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
+        path = f"{_keys_path(tenant)}/{key_id}/rotate"
         return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
 
-    async def revoke_key(self, tenant: str, key_id: str) -> None:
-        await self._fetch("DELETE", f"/admin/tenants/{tenant}/keys/{key_id}", {}, None, None)
+    async def revoke_key(self, tenant: str | None, key_id: str) -> None:
+        await self._fetch("DELETE", f"{_keys_path(tenant)}/{key_id}", {}, None, None)
+
+    async def stop(self) -> None:
+        """Start no more jobs on the daemon that answers."""
+        await self._fetch("POST", "/stop", {}, None, None)
+
+    async def start(self) -> None:
+        await self._fetch("POST", "/start", {}, None, None)
+
+    async def quit(self) -> None:
+        """End the daemon that answers, like SIGTERM."""
+        await self._fetch("POST", "/quit", {}, None, None)
+
+    async def daemon_health(self) -> admin.HealthDetail:
+        """How the daemon that answers is, in words and figures."""
+        return await self._call("GET", "/admin/health", admin.HealthDetail)
+
+    async def metrics(self) -> str:
+        return (await self._fetch("GET", "/metrics", {}, None, None)).decode()
 
     async def pause_daemon(self, sysid: str) -> None:
         await self._fetch("POST", f"/admin/daemons/{sysid}/pause", {}, None, None)
@@ -178,7 +279,7 @@ class Client:
         return await self._call("GET", "/admin/daemons", admin.DaemonList)
 
     async def health(self, *, is_live_enough: bool = False) -> admin.HealthAnswer:
-        """Whether the daemon takes jobs, or, if that is enough, whether it is alive. Needs no key."""
+        """Whether the daemon takes jobs; or, with `is_live_enough`, whether it is alive. Needs no key."""
         answer = await self._send("GET", "/healthz" if is_live_enough else "/readyz", {}, None, None)
         try:
             return msgspec.json.decode(answer.body, type=admin.HealthAnswer)
@@ -229,6 +330,17 @@ class Client:
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+
+
+def _new_payload(payload: str | bytes | None) -> dict[str, str]:
+    if payload is None:
+        return {}
+    raw = payload.encode() if isinstance(payload, str) else payload
+    return {"payload_base64": b64encode(raw).decode()}
+
+
+def _keys_path(tenant: str | None) -> str:
+    return "/admin/keys" if tenant is None else f"/admin/tenants/{tenant}/keys"
 
 
 class _Answer(NamedTuple):

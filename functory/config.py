@@ -1,9 +1,9 @@
-"""The settings of a daemon: one table of what there is, read once, from four places of growing strength.
+"""The settings of a daemon: one table of all settings, read once from four places.
 
-`functory.toml`, then credentials of the service manager (the file `functory.store` in `$CREDENTIALS_DIRECTORY`), then
-the environment (`FUNCTORY_LEASE=30s`, or `FUNCTORY_STORE_FILE=/run/secrets/store` for a value in a file), then flags
-(`--lease 30s`). Every duration and size carries its unit. Whatever is wrong is said at once, with the place that it
-came from; nothing is read again later.
+They are, in rising order of priority: `functory.toml`; credentials of the service manager (the file `functory.store` in
+`$CREDENTIALS_DIRECTORY`); the environment (`FUNCTORY_LEASE=30s`, or `FUNCTORY_STORE_FILE=/run/secrets/store` for a
+value in a file); flags (`--lease 30s`). Every duration and size has a unit. An error is reported at once, with the
+place that it came from. Nothing is read again later.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from functory.errors import InvalidConfig
 from functory.logs import Style
@@ -86,6 +86,10 @@ def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
     return float(match[1]) * units[match[2]]
 
 
+StraightMode = Literal["on", "off", "mixed"]
+"""How lines are treated that need not wait for the store. mixed is for tests: every other write takes the long way."""
+
+
 def _setting(default: str, parse: Callable[[str], Any], help_text: str) -> Any:
     """A field of Settings. The default is written as a user would write it."""
     return field(
@@ -95,7 +99,7 @@ def _setting(default: str, parse: Callable[[str], Any], help_text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Effective values, in base units. A setting's name on the outside is the field's without its unit."""
+    """Effective values, in base units. Users know a setting by its field's name without the unit."""
 
     data_dir: Path = _setting("functory-data", Path, "where the journal, the embedded store and the keys live")
     store: str = _setting("", str, "sqlite:///path or mongodb://...; empty: SQLite in the data directory")
@@ -113,6 +117,9 @@ class Settings:
 
     slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
     policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")
+    straight: StraightMode = _setting(
+        "on", one_of("on", "off", "mixed"), "start jobs before the store has them; mixed, for tests: every other one"
+    )
     lease_s: float = _setting("30s", duration, "how long a claimed job is this daemon's without renewal")
     grace_s: float = _setting("20s", duration, "how long a stopping daemon lets running batches finish")
     poll_s: float = _setting("1s", duration, "how often to look for what other daemons did")
@@ -121,8 +128,9 @@ class Settings:
     retry_base_s: float = _setting("1s", duration, "first retry delay, before jitter")
     retry_max_s: float = _setting("10m", duration, "longest retry delay")
     max_attempts: int = _setting("20", count, "attempts before a job is abandoned")
-    retry_window_s: float = _setting("24h", duration, "a job is abandoned when it is older than this")
+    retry_window_s: float = _setting("24h", duration, "how long a failing job is retried, from when it was first due")
     keep_done_s: float = _setting("7d", duration, "how long ended jobs and their results are kept")
+    keep_failed_s: float = _setting("30d", duration, "the same for jobs that ended failed or abandoned")
     keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
 
     min_isolation: str = _setting(
@@ -168,7 +176,7 @@ class Config(NamedTuple):
 
 
 def setting_name(field_name: str) -> str:
-    """What users call it: without the unit that their value carries."""
+    """The name that users know: without the unit, which is part of their value."""
     return re.sub(r"_(s|bytes)$", "", field_name)
 
 
@@ -177,7 +185,7 @@ def setting_fields() -> dict[str, "Field[Any]"]:
 
 
 def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
-    """Raises InvalidConfig, naming the setting, the place and what was expected."""
+    """Load all settings. Raises InvalidConfig, naming the setting, the place and what was expected."""
     environ = os.environ if environ is None else environ
     known = setting_fields()
     sources = {name: Source(str(each.metadata["default"]), "default") for name, each in known.items()}
@@ -234,9 +242,10 @@ def _from_environment(environ: Mapping[str, str], known: Mapping[str, object]) -
 
 
 def _from_credentials(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:
-    """What systemd's LoadCredential= and its like hand over: one file per secret, for this service alone to read.
+    """Settings in files that systemd's LoadCredential= and the like provide: one file per secret,
+    for this service alone.
 
-    An empty one counts as none: a unit can name a credential that the operator need not have.
+    An empty file counts as none: a unit may name a credential that the operator need not have.
     """
     if not environ.get(CREDENTIALS_VARIABLE):
         return {}

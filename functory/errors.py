@@ -13,6 +13,7 @@ FunctoryError
 ├── RequestTooSlow          the body did not arrive in time
 ├── RateLimited             the key has used up its requests for now
 ├── QuotaExceeded           the tenant has stored as much as it may
+├── LanguageUnavailable     no context of the handler's language starts on any daemon; the message says why
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
 ├── InvalidBackup           a backup is damaged, unfinished, or not one that this version can read
@@ -89,6 +90,10 @@ class RateLimited(FunctoryError):
 
 class QuotaExceeded(FunctoryError):
     code = "quota_exceeded"
+
+
+class LanguageUnavailable(FunctoryError):
+    code = "language_unavailable"
 
 
 class NotReadyYet(FunctoryError):

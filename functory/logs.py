@@ -1,4 +1,4 @@
-"""Structured logging: an event and its fields on one line, `key=value` for people or JSON for machines.
+"""Structured logging: an event and its fields on one line, as `key=value` for people or as JSON for programs.
 
 Everything logs through the standard library: `log.info("journal.recovered", extra={"segment": 3})`. Fields may hold
 what tenants sent, so no value can break the line, forge a field or reach a terminal as a control sequence.
@@ -8,9 +8,10 @@ import json
 import logging
 import re
 import sys
-import time
 from collections.abc import Mapping
 from typing import Final, Literal, TextIO
+
+from vocabulary.time_text import iso_time
 
 Style = Literal["text", "json"]
 
@@ -41,7 +42,7 @@ class LineFormatter(logging.Formatter):
 
 def format_line(style: Style, time_ms: int, level: str, event: str, fields: Mapping[str, object]) -> str:
     """One line of log, without its newline."""
-    moment = format_time(time_ms)
+    moment = iso_time(time_ms)
     if style == "json":
         return json.dumps({"time": moment, "level": level, "event": event, **fields}, default=str)
     text = "".join(f" {name}={format_value(value)}" for name, value in fields.items())
@@ -49,10 +50,6 @@ def format_line(style: Style, time_ms: int, level: str, event: str, fields: Mapp
 
 
 def format_value(value: object) -> str:
-    """The value as it stands if it is a plain word, otherwise quoted, with everything odd escaped."""
+    """The value itself if it is a plain word; otherwise quoted, with everything unusual escaped."""
     text = str(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
-
-
-def format_time(time_ms: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ms // 1000)) + f".{time_ms % 1000:03d}Z"

@@ -1,7 +1,7 @@
-"""The one table from error classes to HTTP status, and from HTTP status to the exit code of the command line.
+"""The table from error classes to HTTP status, and from HTTP status to the exit code of the command line.
 
-Covers the trees of journal, store, handlers, runner and functory; a test holds every class of them against it. An
-error that is not in it is a defect of ours: status 500, and its text stays in the log.
+It covers the trees of journal, store, handlers, runner and functory; a test checks that every class is in it. An error
+that is not in it is a defect: status 500, and its text stays in the log.
 """
 
 from typing import Final
@@ -26,6 +26,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.RequestTooSlow: 408,
     ours.RateLimited: 429,
     ours.QuotaExceeded: 429,
+    ours.LanguageUnavailable: 503,
     ours.NotReadyYet: 503,
     ours.InvalidConfig: 422,
     ours.InvalidBackup: 422,
@@ -44,6 +45,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_journal.JournalClosed: 503,
     of_journal.JournalLocked: 500,
     of_journal.ReservationLapsed: 500,
+    of_journal.ReservationUnread: 500,
     of_journal.UnsupportedFormat: 500,
     of_store.StoreError: 500,
     of_store.StoreUnavailable: 503,
@@ -61,6 +63,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_runner.RunnerError: 500,
     of_runner.LaunchError: 503,
     of_runner.IsolationError: 503,
+    of_runner.ProgramError: 503,
     of_runner.ProtocolError: 503,
     of_runner.OutputError: 503,
     of_runner.ContextLostError: 503,
@@ -70,14 +73,14 @@ STATUSES: Final[dict[type[Exception], int]] = {
 }
 
 _EXIT_CODES: Final = {400: 2, 422: 2, 401: 3, 403: 3, 404: 4, 409: 5, 408: 6, 413: 6, 429: 6, 503: 7, 507: 7}
-"""2 usage, 3 not allowed, 4 not there, 5 conflict, 6 over a limit, 7 not available now, 1 everything else. The command
-line adds 8 of its own: a file that is not there, or may not be read."""
+"""2 usage, 3 not allowed, 4 not found, 5 conflict, 6 over a limit, 7 not available now, 1 everything else. The command
+line adds 8: a file that does not exist or may not be read."""
 
 _RETRY_AFTER_S: Final = {429: 1.0, 503: 1.0, 507: 30.0}
 
 
 def status_of(error: BaseException) -> int:
-    """By the nearest class of the table; 500 for what is in none of the trees."""
+    """The status of the nearest class in the table; 500 for classes that are in none of the trees."""
     for kind in type(error).__mro__:
         status = STATUSES.get(kind)
         if status is not None:
@@ -102,5 +105,5 @@ def exit_code_of_status(status: int) -> int:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """What the command line ends with when this error ends it."""
+    """The exit code of a command that this error ended."""
     return exit_code_of_status(status_of(error))

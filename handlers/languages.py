@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-BOOTSTRAPS: Final = Path(__file__).parent / "bootstraps"
+BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
 
 _MB: Final = 1 << 20
 
@@ -33,6 +33,8 @@ class Language:
     template: str | None = None  # warm process to fork from, where the launcher has it
     shares: tuple[str, ...] = ()  # other bootstraps that this one loads
     needs: tuple[str, ...] = ()  # commands that the bootstrap starts
+    returns_values: bool = False  # a handler returns a value of its language, not an exit status
+    own_process: bool = False  # the bootstrap keeps a process beside it from batch to batch
     hooks: bool = True  # before, beforeEach, afterEach make sense
     body_max_bytes: int = 1 * _MB
     min_memory_mb: int = 16
@@ -41,16 +43,16 @@ class Language:
     def in_context(self) -> bool:
         return bool(self.bootstrap)
 
-    def argv(self) -> tuple[str, ...]:
-        """What to run. Raises FileNotFoundError with the name of what is missing.
+    def argv(self) -> tuple[str | Path, ...]:
+        """What to run: a Path for every file or folder that the program must find. Raises FileNotFoundError with the
+        name of what is missing.
 
         The folders of `modules` follow as arguments: the interpreter is the plain one, tenants do not get to
         import from the virtual environment of the daemon.
         """
         for command in self.needs:
             _find(command)
-        folders = map(str, self.packages())
-        return (self._program(), *self.arguments, str(BOOTSTRAPS / self.bootstrap), *folders)
+        return (self._program(), *self.arguments, BOOTSTRAPS / self.bootstrap, *self.packages())
 
     def missing(self) -> str | None:
         """The command or package that this machine lacks for the language, or None."""
@@ -62,10 +64,6 @@ class Language:
             return str(err)
         return None
 
-    def readable(self) -> tuple[Path, ...]:
-        """Paths beyond the base runtime that the program reads."""
-        return (BOOTSTRAPS, *self.packages())
-
     def preload(self) -> tuple[Path, ...]:
         """What a warm template should have loaded, so that a new context finds it there."""
         return (*(BOOTSTRAPS / name for name in self.shares), *self.packages())
@@ -74,15 +72,15 @@ class Language:
         """The folders of `modules`."""
         return tuple(_package(module) for module in self.modules)
 
-    def _program(self) -> str:
-        return _find(self.command) if self.command else str(Path(sys.executable).resolve())
+    def _program(self) -> Path:
+        return _find(self.command) if self.command else Path(sys.executable).resolve()
 
 
-def _find(command: str) -> str:
+def _find(command: str) -> Path:
     path = shutil.which(command)
     if path is None:
         raise FileNotFoundError(command)
-    return path
+    return Path(path).resolve()  # what a link in somebody's home points to is what a context must be handed
 
 
 def _package(module: str) -> Path:
@@ -98,10 +96,16 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Language("python", arguments=_PYTHON, bootstrap="python.py", template="python"),
-            Language("node", command="node", bootstrap="node.js", min_memory_mb=64),
+            Language("python", arguments=_PYTHON, bootstrap="python.py", template="python", returns_values=True),
+            Language("node", command="node", bootstrap="node.js", min_memory_mb=64, returns_values=True),
             Language(
-                "sh", arguments=_PYTHON, bootstrap="sh.py", template="python", shares=("python.py",), needs=("sh",)
+                "sh",
+                arguments=_PYTHON,
+                bootstrap="sh.py",
+                template="python",
+                shares=("python.py",),
+                needs=("sh",),
+                own_process=True,
             ),
             Language(
                 "wasm",
@@ -113,7 +117,9 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 body_max_bytes=22 * _MB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),
-            Language("php", command="php", arguments=("-n",), bootstrap="php.php", min_memory_mb=32),
+            Language(
+                "php", command="php", arguments=("-n",), bootstrap="php.php", min_memory_mb=32, returns_values=True
+            ),
             Language("http", hooks=False, body_max_bytes=2048),
         )
     }

@@ -16,6 +16,9 @@ from typing import Any, Final
 DEFAULT_TIMEOUT_S: Final = 60.0
 DEFAULT_MEMORY_MB: Final = 128
 
+VALUE: Final = "value"
+STATUS: Final = "status"
+
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 # attribute -> JSON name; the order is the one in which a handler is shown.
@@ -31,6 +34,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "timeout_s": "timeout_s",
         "memory_mb": "memory_mb",
         "network": "network",
+        "returns": "returns",
         "options": "options",
     }
 )
@@ -50,6 +54,7 @@ class Handler:
     timeout_s: float = DEFAULT_TIMEOUT_S  # per job
     memory_mb: int = DEFAULT_MEMORY_MB  # per context
     network: bool = False
+    returns: str = VALUE  # what a returned whole number is: VALUE or STATUS
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
     def to_json(self) -> dict[str, Any]:
@@ -74,6 +79,11 @@ class Handler:
     def max_batch(self) -> int | None:
         """The tenant's own bound for the jobs of one batch."""
         return self.options.get("max_batch")
+
+    @property
+    def keeps_processes(self) -> bool:
+        """Whether what a batch leaves running is frozen until the next one; otherwise it is ended."""
+        return bool(self.options.get("keep_processes"))
 
 
 def _digest(value: object) -> str:

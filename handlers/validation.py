@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from handlers.errors import InvalidHandlerError
 from handlers.languages import LANGUAGES, Language
-from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, JSON_NAMES, Handler
+from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, JSON_NAMES, STATUS, VALUE, Handler
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -29,6 +29,7 @@ MAX_HOOK_BYTES: Final = 256 * 1024
 OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         "max_batch": (1, 1000),
+        "keep_processes": (0, 1),
         "max_attempts": (1, 1000),
         "retry_base_ms": (1, 86_400_000),
         "retry_max_ms": (1, 86_400_000),
@@ -68,6 +69,7 @@ def parse_handler(data: object) -> Handler:
         timeout_s=_timeout_s(data.get("timeout_s", DEFAULT_TIMEOUT_S)),
         memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
         network=_network(data.get("network", False)),
+        returns=_returns(data.get("returns", VALUE), language),
         options=_options(data.get("options", {})),
     )
 
@@ -199,6 +201,14 @@ def _network(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidHandlerError("network", "must be true or false")
     return value
+
+
+def _returns(value: object, language: Language) -> str:
+    if value not in (VALUE, STATUS):
+        raise InvalidHandlerError("returns", f"must be {VALUE} or {STATUS}: what a returned whole number is")
+    if value == STATUS and not language.returns_values:
+        raise InvalidHandlerError("returns", f"has no meaning for {language.name}; leave it out")
+    return str(value)
 
 
 def _options(value: object) -> Mapping[str, int]:

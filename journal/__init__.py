@@ -1,4 +1,4 @@
-"""The durable line journal: record format, segments, group commit, reservations, recovery. Imports nothing of ours.
+"""The durable line journal: record format, segments, group commit, reservations, recovery. Imports only the vocabulary.
 
 A line on its way, and the file that owns each step:
 
@@ -7,12 +7,12 @@ A line on its way, and the file that owns each step:
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
     reserve   ledger.py    decides which lines the reader gets, and until when
     read      lines.py     reads them, over the frames (segment.py, format.py) of one segment after another
-    rsync     cursor.py    keeps the read position; read up segments are removed
+    rsync     backlog.py   removes read up segments, after the new position (cursor.py) is kept
     restart   recovery.py  cuts a torn end, sets damage aside, and says so
     copy      copying.py   a backup of it, by anyone, while it is in use
+    below     disk.py      all file access, as one small interface; durable.py: folders and small files
 """
 
-from journal.clock import Clock, SystemClock
 from journal.cursor import Position
 from journal.disk import Disk, File, OsDisk
 from journal.errors import (
@@ -25,6 +25,7 @@ from journal.errors import (
     JournalUnavailable,
     LimitExceeded,
     ReservationLapsed,
+    ReservationUnread,
     UnsupportedFormat,
 )
 from journal.format import Record
@@ -35,7 +36,6 @@ from journal.options import JournalOptions
 
 __all__ = [
     "BacklogFull",
-    "Clock",
     "Disk",
     "DiskFull",
     "File",
@@ -54,7 +54,7 @@ __all__ = [
     "Record",
     "Reservation",
     "ReservationLapsed",
-    "SystemClock",
+    "ReservationUnread",
     "UnsupportedFormat",
     "parse_id",
 ]

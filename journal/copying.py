@@ -18,7 +18,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def copy_journal(source: Disk, target: Disk) -> list[str]:
-    """Copy all files but the lock into the empty directory `target`; answers their names. Durable on return.
+    """Copy all files but the lock into the empty directory `target`; returns their names. Durable on return.
 
     Raises OSError as the disks do; then the target is worth nothing.
     """

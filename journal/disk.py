@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from journal.durable import make_folder, sync_folder
 from journal.errors import JournalLocked
 
 _LOCK_NAME = "lock"
@@ -114,7 +115,7 @@ class OsDisk:
         self._lock_fd = -1
 
     def lock(self) -> None:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.directory)
         fd = os.open(self.directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,11 +149,7 @@ class OsDisk:
         (self.directory / name).unlink()
 
     def sync_directory(self) -> None:
-        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_folder(self.directory)
 
     def free_bytes(self) -> int:
         status = os.statvfs(self.directory)

@@ -9,6 +9,7 @@ JournalError
 ├── JournalClosed           used before open or after close
 ├── JournalLocked           another process writes to this directory
 ├── ReservationLapsed       the reservation timed out or ended; its lines belong to the next reader
+├── ReservationUnread       rsync of lines that were never read: they would be lost
 └── UnsupportedFormat       the directory was written by a newer version
 """
 
@@ -53,6 +54,10 @@ class JournalLocked(JournalError):
 
 class ReservationLapsed(JournalError):
     code = "reservation_lapsed"
+
+
+class ReservationUnread(JournalError):
+    code = "reservation_unread"
 
 
 class UnsupportedFormat(JournalError):

@@ -6,17 +6,15 @@ restarts. Two sources with different sysids never make the same id. The text sor
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from journal.errors import InvalidWrite
+from vocabulary.names import SYSID, is_sysid
+from vocabulary.time_text import compact_time, to_ms
 
 COUNTER_LIMIT: Final = 1 << 24
-SYSID: Final = re.compile(r"[a-z0-9]{1,8}")
-_ID: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z-([a-z0-9]{1,8})-([0-9a-f]{6})", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
+_ID: Final = re.compile(rf"(\d{{4}})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{{3}})Z-({SYSID})-([0-9a-f]{{6}})", re.ASCII)
 _LOW_DIGITS: Final = [b"%03x" % n for n in range(1 << 12)]
 """The counter's last three digits, ready made: ids are built by the thousand without formatting any of them."""
 
@@ -55,7 +53,7 @@ class IdSource:
     """Hands out ids. `floor_ms` is the largest time that any earlier id of this sysid may carry."""
 
     def __init__(self, sysid: str, floor_ms: int = 0) -> None:
-        if not SYSID.fullmatch(sysid):
+        if not is_sysid(sysid):
             raise InvalidWrite(f"sysid {sysid!r} must be 1 to 8 of a-z and 0-9")
         self._sysid = sysid
         self._time_ms = floor_ms
@@ -84,20 +82,4 @@ def parse_id(text: str) -> IdParts:
         raise ValueError(f"{text!r} is not a job id such as 20261114T235959123Z-a7-00001f")
     year, month, day, hour, minute, second, milli = map(int, match.groups()[:7])
     moment = datetime(year, month, day, hour, minute, second, milli * 1000, tzinfo=UTC)
-    return IdParts((moment - _EPOCH) // _MILLISECOND, match[8], int(match[9], 16))
-
-
-def compact_time(time_ms: int) -> str:
-    """`20261114T235959123Z`"""
-    return f"{_second(time_ms // 1000, '%Y%m%dT%H%M%S')}{time_ms % 1000:03d}Z"
-
-
-def iso_time(time_ms: int) -> str:
-    """`2026-11-14T23:59:59.123Z`"""
-    return f"{_second(time_ms // 1000, '%Y-%m-%dT%H:%M:%S')}.{time_ms % 1000:03d}Z"
-
-
-@lru_cache(maxsize=16)
-def _second(time_s: int, form: str) -> str:
-    """By the second: formatting a date costs more than all else about an id."""
-    return (_EPOCH + timedelta(seconds=time_s)).strftime(form)
+    return IdParts(to_ms(moment), match[8], int(match[9], 16))

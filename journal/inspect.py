@@ -1,7 +1,7 @@
 """Looking at a journal without touching it: for people, on a live directory or a copy. Takes no lock, writes nothing.
 
-Applies the rules of recovery: what recovery would cut as a torn write is told apart from damage to what was
-acknowledged.
+Applies the rules of recovery: what recovery would cut as a torn write is told apart from damage
+to what was acknowledged.
 """
 
 from collections.abc import Iterator

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
-from journal.clock import Clock, SystemClock
+from journal.backlog import Backlog
 from journal.commits import GroupCommit
 from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
-from journal.errors import BacklogFull, JournalClosed, JournalError, JournalUnavailable
+from journal.errors import BacklogFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
 from journal.format import NO_ATTRIBUTES, Record
 from journal.ids import IdSource
 from journal.ledger import Ledger, Reservation, Span
@@ -26,9 +26,10 @@ from journal.lines import LineReader, Piece
 from journal.options import JournalOptions
 from journal.recent import Recent
 from journal.recovery import Finding, recover
-from journal.segment import FIRST_FRAME, Damage, Segment
+from journal.segment import Damage
 from journal.writer import Appended, Previous, SegmentWriter
-from journal.writes import check_jobtype, make_write, to_payloads
+from journal.writes import check_jobtype, check_lines, make_write, to_payloads
+from vocabulary.clock import Clock, SystemClock
 
 log = logging.getLogger("journal")
 _T = TypeVar("_T")
@@ -67,20 +68,17 @@ class Journal:
     ) -> None:
         """`read_from` is the read position that a store committed with the jobs; it overrides the journal's own."""
         self._disk = OsDisk(disk) if isinstance(disk, Path) else disk
-        self._options = options
+        self.options = self._options = options
         self._clock = clock or SystemClock()
         self._ids = IdSource(sysid)
         self._sysid = sysid
         self._read_from = read_from
         self._make_executor = make_executor or _one_thread
         self._is_open = False
-        self._segments: dict[int, Segment] = {}
-        self._damaged: set[int] = set()
         self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
-        self._backlog_bytes = 0
         self._keeping: asyncio.TimerHandle | None = None
         self._lines_written = self._lines_read = self._damages = 0
         self._trouble = ""
@@ -114,8 +112,8 @@ class Journal:
             self._clock.monotonic_s,
         )
         self._is_open = True
-        self._weigh_backlog()
-        if self._backlog_bytes:
+        self._backlog.weigh(self._ledger.read_point)
+        if self._backlog.size_bytes:
             self._news.set()  # lines that an earlier life left are as good as new ones
 
     def _open_files(self) -> None:
@@ -124,7 +122,7 @@ class Journal:
             recovered = recover(self._disk)
             self._cursor = Cursor.open(self._disk)
             start = self._read_from or self._cursor.position
-            self._segments = recovered.segments
+            self._backlog = Backlog(self._disk, self._cursor, recovered.segments)
             self._ids = IdSource(self._sysid, recovered.floor_ms)
             last = max(recovered.segments.values(), default=None)
             self._writer = SegmentWriter(
@@ -164,7 +162,7 @@ class Journal:
         try:
             self._writer.close()
             self._reader.close()
-            self._keep_position(self._ledger.read_point, self._read_up(), sync=True)
+            self._backlog.keep(self._ledger.read_point, self._backlog.read_up(self._ledger.read_point), sync=True)
             self._cursor.close()
         finally:
             self._disk.unlock()
@@ -175,33 +173,37 @@ class Journal:
         lines: Sequence[str] | Sequence[bytes],
         attributes: Mapping[str, str] = NO_ATTRIBUTES,
     ) -> list[str]:
-        """Append lines of one type; returns their ids once all of them are on disk.
+        """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
+        LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
+        none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
+        ids, done = self.begin_write(jobtype, lines, attributes)
+        await done
+        return ids
 
-        Raises InvalidWrite or LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable
-        when it could not be: then none of the lines will ever be read. A caller that is cancelled while it waits
-        does not learn which: its lines may or may not be there.
-        """
+    def begin_write(
+        self, jobtype: str, lines: Sequence[str] | Sequence[bytes], attributes: Mapping[str, str] = NO_ATTRIBUTES
+    ) -> "tuple[list[str], asyncio.Future[None]]":
+        """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns."""
         self._require_open()
         check_jobtype(jobtype)
         payloads = to_payloads(lines, self._options)
-        if self._backlog_bytes >= self._options.max_backlog_bytes:
+        if self._backlog.size_bytes >= self._options.max_backlog_bytes:
             raise BacklogFull(
-                f"{self._backlog_bytes} bytes wait to be read, at the limit"
+                f"{self._backlog.size_bytes} bytes wait to be read, at the limit"
                 f" max_backlog_bytes={self._options.max_backlog_bytes}"
             )
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads), now_ms)
         write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options)
-        await self._commits.add(write)
-        self._lines_written += ids.size
-        return list(write.ids)
+        return list(write.ids), self._commits.add(write)
+
+    def check(self, jobtype: str, lines: Sequence[bytes]) -> None:
+        """Raises what `write` would raise for the lines themselves: InvalidWrite, LimitExceeded. Writes nothing."""
+        check_lines(jobtype, lines, self._options)
 
     def take_ids(self, count: int) -> list[str]:
         """Ids for jobs that never pass through the journal: no line of it, written before or later, has one of them.
-
-        Nothing is recorded. A restart knows the newest time of written lines only, so whoever restarts with the same
-        sysid after the clock was set back might get them again; a new sysid at every start rules that out.
-        """
+        Nothing is recorded: whoever restarts with the same sysid after the clock was set back might get them again."""
         self._require_open()
         return self._ids.take(count, self._clock.now_ms()).texts()
 
@@ -212,9 +214,7 @@ class Journal:
 
     async def read_reserve(self, max_lines: int, timeout_s: float) -> Reservation | None:
         """Reserve up to `max_lines` of the oldest lines that nobody holds; None when there are none now.
-
-        Lines that are not rsynced within `timeout_s` go back, in their order, to the next reader.
-        """
+        Lines that are not rsynced within `timeout_s` go back, in their order, to the next reader."""
         self._require_open()
         if max_lines < 1:
             raise ValueError(f"max_lines must be at least 1, not {max_lines}")
@@ -235,7 +235,7 @@ class Journal:
             elif self._ledger.has_returned:
                 self._news.set()
             else:
-                self._weigh_backlog()  # what was stepped over held no line
+                self._backlog.weigh(self._ledger.read_point)  # what was stepped over held no line
             return reservation
 
     async def read(self, reservation: Reservation) -> list[Record]:
@@ -252,27 +252,36 @@ class Journal:
     async def rsync(self, reservation: Reservation) -> None:
         """The reserved lines are durable elsewhere: move the read point past them, and remove what is read up.
 
-        Raises ReservationLapsed if it comes too late, and JournalUnavailable if the new position could not be kept
+        Raises ReservationLapsed if it comes too late, ReservationUnread if the lines were never read (they stay
+        reserved), and JournalUnavailable if the new position could not be kept
         (the lines are done with all the same, but may be read again after a restart). Without `sync_cursor` the
         position is kept a moment later, unless there is something to remove.
         """
         self._require_open()
         self._expire()
+        self._ledger.require(reservation)
+        if reservation.token in self._loaded:
+            raise ReservationUnread(
+                f"reservation {reservation.token}: its {reservation.span.lines} lines were never read."
+                " Read them first, or give them back with read_cancel"
+            )
         self._ledger.finish(reservation)
-        self._loaded.pop(reservation.token, None)
         self._lines_read += reservation.span.lines
-        position, done = self._ledger.read_point, self._read_up()
-        for number in done:
-            del self._segments[number]
-        self._weigh_backlog()
+        position = self._ledger.read_point
+        done = self._backlog.read_up(position)
+        self._backlog.forget(done)
+        self._backlog.weigh(position)
         if done or self._options.sync_cursor:
-            await self._on_read_thread(lambda: self._keep_position(position, done, sync=self._options.sync_cursor))
+            await self._on_read_thread(lambda: self._backlog.keep(position, done, sync=self._options.sync_cursor))
         elif self._keeping is None:
             self._keeping = asyncio.get_running_loop().call_later(_KEEP_AFTER_S, self._keep_now)
 
     async def read_cancel(self, reservation: Reservation) -> None:
-        """Give the reserved lines back at once. A reservation that has lapsed or ended is given back already."""
         self._require_open()
+        self.give_back(reservation)
+
+    def give_back(self, reservation: Reservation) -> None:
+        """Give the reserved lines back at once. A reservation that has lapsed or ended is given back already."""
         self._loaded.pop(reservation.token, None)
         with suppress(JournalError):
             self._ledger.give_back(reservation)
@@ -289,8 +298,8 @@ class Journal:
 
     def stats(self) -> JournalStats:
         return JournalStats(
-            segments=len(self._segments),
-            backlog_bytes=self._backlog_bytes,
+            segments=len(self._backlog.segments),
+            backlog_bytes=self._backlog.size_bytes,
             reservations=self._ledger.open_reservations,
             lines_written=self._lines_written,
             lines_read=self._lines_read,
@@ -312,14 +321,13 @@ class Journal:
     @property
     def write_point(self) -> Position:
         """Where the next line will go: once the read point is here, everything acknowledged so far was rsynced."""
-        newest = max(self._segments.values(), default=None)
-        return Position(newest.number, newest.end, 0) if newest else self._ledger.read_point
+        return self._backlog.end or self._ledger.read_point
 
     async def _load(self, span: Span, max_lines: int) -> Piece:
         lines, size = min(max_lines, span.lines), self._options.read_bytes
         if span.end == END and (piece := self._recent.read(span.start, lines, size)):
             return piece
-        segments = dict(self._segments)
+        segments = dict(self._backlog.segments)
         return await self._on_read_thread(lambda: self._reader.read(span.start, segments, lines, size, span.end))
 
     async def _on_read_thread(self, call: Callable[[], _T]) -> _T:
@@ -338,52 +346,22 @@ class Journal:
             self._news.set()
             log.warning("journal.reservation_lapsed", extra={"lines": reservation.span.lines})
 
-    def _weigh_backlog(self) -> None:
-        """The segments from the read point on. It may lie past the end of what is there: in a copy that was taken
-        before the store's, or where a crash left segments that the store had read up."""
-        point = self._ledger.read_point
-        self._backlog_bytes = sum(
-            max(segment.end - max(FIRST_FRAME, point.offset if number == point.segment else 0), 0)
-            for number, segment in self._segments.items()
-            if number >= point.segment
-        )
-
-    def _read_up(self) -> list[int]:
-        """The segments whose every line is done with and that will not grow."""
-        point = self._ledger.read_point
-        newest = max(self._segments, default=0)
-        return [
-            number
-            for number, segment in self._segments.items()
-            if number < point.segment or (number == point.segment and number < newest and point.offset >= segment.end)
-        ]
-
-    def _keep_position(self, position: Position, done: Sequence[int], *, sync: bool) -> None:
-        """On the reader's thread. First the position, then the removals: the other way round a crash could leave a
-        position in a segment that is gone."""
-        self._cursor.save(position, sync=sync)
-        for number in done:
-            name = Segment(number, 0, 0).name
-            if number in self._damaged:
-                self._disk.rename(name, name.replace(".journal", ".damaged"))
-            else:
-                self._disk.remove(name)
-
     def _keep_now(self) -> None:
         self._keeping = None
         position = self._ledger.read_point
         kept = asyncio.get_running_loop().run_in_executor(
-            self._read_executor, lambda: self._keep_position(position, (), sync=False)
+            self._read_executor, lambda: self._backlog.keep(position, (), sync=False)
         )
         kept.add_done_callback(_log_not_kept)
 
     def _on_settled(self, verdict: Appended | JournalError) -> None:
         if isinstance(verdict, Appended):
             segment, batches, offsets = verdict
-            self._segments[segment.number] = segment
+            self._lines_written += sum(batch.lines for batch in batches)
+            self._backlog.segments[segment.number] = segment
             for batch, offset, end in zip(batches, offsets, offsets[1:], strict=False):
                 self._recent.add(segment.number, offset, end, batch)
-            self._weigh_backlog()
+            self._backlog.weigh(self._ledger.read_point)
             self._news.set()
             if self._trouble:
                 self._trouble = ""
@@ -394,7 +372,7 @@ class Journal:
 
     def _on_damage(self, number: int, damage: Damage) -> None:
         """On the reader's thread."""
-        self._damaged.add(number)
+        self._backlog.mark_damaged(number)
         self._damages += 1
         log.error(
             "journal.damage",

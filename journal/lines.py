@@ -42,8 +42,8 @@ class LineReader:
         max_bytes: int,
         stop: Position = END,
     ) -> Piece:
-        """Up to `max_lines` lines from `start` on; fewer at `max_bytes` (but always one), at `stop`, or where the
-        lines end."""
+        """Up to `max_lines` lines from `start` on; fewer at `max_bytes` (but always one), at `stop`, or
+        where the lines end."""
         if self._frames is None or start != self._position():
             self._seek(start, segments)
         elif self._number in segments:

@@ -12,14 +12,14 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from journal.clock import Clock
 from journal.disk import Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
 from journal.format import SegmentHeader, encode_segment_header
-from journal.ids import iso_time
 from journal.options import JournalOptions
 from journal.segment import FIRST_FRAME, Segment, segment_name
 from journal.writes import Batch, Write, frame_batches, frame_sizes, lay_out
+from vocabulary.clock import Clock
+from vocabulary.time_text import iso_time
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

@@ -17,10 +17,11 @@ from zlib import crc32
 
 from journal.errors import InvalidWrite, LimitExceeded
 from journal.format import NO_ATTRIBUTES, SECTOR_BYTES, Record, end_line, to_records
-from journal.ids import IdRange, iso_time
+from journal.ids import IdRange
 from journal.options import JournalOptions
+from vocabulary.names import is_jobtype
+from vocabulary.time_text import iso_time
 
-_JOBTYPE: Final = re.compile(r"[a-z0-9][a-z0-9_]{0,31}-[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", re.ASCII)
 _ATTRIBUTE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 _OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "pad", "sync", "crc"})
 _ATTRIBUTES_LIMIT: Final = 3072
@@ -177,11 +178,19 @@ def _frame_parts(batch: Batch, pad: int, sync: int, salt: int) -> tuple[bytes, b
 
 @lru_cache(maxsize=4096)
 def check_jobtype(jobtype: str) -> None:
-    if not _JOBTYPE.fullmatch(jobtype):
+    if not is_jobtype(jobtype):
         raise InvalidWrite(
             f"jobtype {jobtype[:200]!r} is not tenant-type: the tenant is 1 to 32 of a-z, 0-9 and _, the type 1 to 127"
             " of A-Z, a-z, 0-9, _, ., : and -, each beginning with a letter or digit"
         )
+
+
+def check_lines(jobtype: str, lines: Sequence[bytes], options: JournalOptions) -> None:
+    """The limits of a write, for lines that are not written now or not together."""
+    check_jobtype(jobtype)
+    size_bytes = sum(map(len, to_payloads(lines, options)))
+    if size_bytes > options.max_batch_bytes:
+        raise LimitExceeded("the payloads' size in bytes", size_bytes, "max_batch_bytes", options.max_batch_bytes)
 
 
 def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> list[bytes]:

@@ -4,10 +4,13 @@ Ensures, whatever is fed to it: every job is reported through `on_stopped` once,
 both. The child runs in order and reports each job before it starts the next, so the job that is running is the first
 that has not been reported; `give_up` charges that one and gives back those after it.
 
-Times are the daemon's: what the child says only divides the elapsed time among the jobs of one chunk.
+Times are the daemon's: what the child says only divides the elapsed time among the jobs of one chunk. The time of the
+batch's hooks is divided evenly among its jobs.
 """
 
+import json
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from handlers.model import Handler
@@ -15,6 +18,7 @@ from runner import outcome, protocol
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
+from runner.new_jobs import NewJobs
 from runner.outcome import Stopped
 from runner.protocol import BatchJob, Detail, Reply, ReplyRow
 from runner.raw_log import RawLog
@@ -22,6 +26,9 @@ from runner.raw_log import RawLog
 _FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
 _WORTH_A_PAUSE_S: Final = 0.002
 _TEXT_BYTES: Final = 10_000
+
+MAX_PROGRESS_BYTES: Final = 1024
+"""Of what a running job says of its progress."""
 
 OnStopped = Callable[[Sequence[Stopped]], None]
 
@@ -40,33 +47,58 @@ class Batch:
         limits: ContextLimits,
         level: Level,
         now: float,
+        cancelled: AbstractSet[str] = frozenset(),
     ) -> None:
+        """cancelled has the ids of jobs that are not to run on; it may grow."""
         self.number = number
         self.jobs = jobs
         self.handler = handler
         self.reported = 0
         self.over = False
+        self.progress = b""
+        """What the running job last said of its progress, as JSON."""
         self.progress_at = now
         self._started_at = now
         self._on_stopped = on_stopped
         self._log = log
         self._limits = limits
         self._level = level
+        self._cancelled = cancelled
         self._begun = not handler.before_each
         self._left = False  # the child said that it starts no further job
-        self._asked = False  # it was told to stop: a job ran out of time
+        self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
+        self._is_cancelled = False  # that was the reason
         self._last_words = ""  # of a job that was asked to stop
         self._hook_error = ""
+        self._before_ms = 0.0  # each job's share of beforeEach
+        self._after_ms = 0.0  # and of afterEach
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
+        self._held_bytes = 0
 
     def begin(self, now: float) -> None:
         """Its handler is ready only now: the time before this is no job's."""
         self.progress_at = self._started_at = now
 
+    def allow(self, seconds: float, now: float) -> None:
+        """The running job has at least so long from now on."""
+        self.progress_at = max(self.progress_at, now + seconds - self.handler.timeout_s)
+
     @property
     def deadline(self) -> float:
         """When the job that is running has used up its time."""
         return self.progress_at + self.handler.timeout_s
+
+    def is_running(self, job_id: str) -> bool:
+        """Whether it is that job's turn."""
+        has_one = self._begun and not self.over and self.reported < len(self.jobs)
+        return has_one and self.jobs[self.reported].id == job_id
+
+    @property
+    def is_running_a_cancelled_job(self) -> bool:
+        """It is to be told to stop."""
+        if not self._cancelled or self.over or not self._begun or self.reported == len(self.jobs):
+            return False
+        return self.jobs[self.reported].id in self._cancelled
 
     def feed(self, replies: Sequence[ReplyRow], now: float) -> bool:
         """Take a chunk of replies; True when it is over. Raises ProtocolError at the first that does not belong."""
@@ -83,6 +115,7 @@ class Batch:
     def ask(self) -> None:
         """The running job was told to stop. It may still say where it was; its outcome is decided."""
         self._asked = True
+        self._is_cancelled = self.is_running_a_cancelled_job
 
     def more_soon(self, now: float) -> bool:
         """Whether so many quick jobs are left that their replies are better read together, a moment later."""
@@ -96,11 +129,13 @@ class Batch:
         if self._hook_error:
             self._on_stopped(self._errors(outcome.BROKEN, self._hook_error, now))
         elif self._held:
-            self._on_stopped(self._held)
+            self._on_stopped([one._replace(duration_ms=one.duration_ms + self._after_ms) for one in self._held])
 
     def give_up(self, exitcode: int, why: str, now: float) -> list[str]:
         """The context is gone. Reports the job that was running and returns the ids of those that had not started."""
-        if self._asked:
+        if self._is_cancelled:
+            exitcode, why = outcome.CANCELLED, f"cancelled while it was running{self._last_words}"
+        elif self._asked:
             exitcode = outcome.TIMED_OUT
             why = f"timed out after {self.handler.timeout_s:g} s{self._last_words}"
         if not self._begun:
@@ -114,7 +149,11 @@ class Batch:
             if self._held:
                 self._on_stopped(self._held)
             return [job.id for job in self.jobs[self.reported :]]
-        culprit = self._error(self.jobs[self.reported], exitcode, why, (now - self.progress_at) * 1000)
+        culprit = self._error(
+            self.jobs[self.reported], exitcode, why, self._before_ms + (now - self.progress_at) * 1000
+        )
+        if self._is_cancelled:
+            culprit = outcome.cancelled(culprit, culprit.result)
         self._on_stopped([*self._held, culprit])
         return [job.id for job in self.jobs[self.reported + 1 :]]
 
@@ -123,8 +162,11 @@ class Batch:
     def _take_phase(self, reply: Reply, now: float) -> None:
         if reply.number != self.number or self.over:
             raise ProtocolError("spoke of a batch that is not running")
-        if reply.kind == protocol.BEGUN and not self._begun:
+        if reply.kind == protocol.PROGRESS and self._begun and not self._left:
+            self.progress = progress_of(reply.body)
+        elif reply.kind == protocol.BEGUN and not self._begun:
             self._begun = True
+            self._before_ms = self._share_ms(now)
             self.progress_at = now
         elif reply.kind == protocol.FAILED and not self._begun:
             self._hook_error = f"beforeEach failed: {_text(reply.body)}"
@@ -132,6 +174,7 @@ class Batch:
         elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
             if reply.body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
+            self._after_ms = self._share_ms(now)
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True
@@ -165,6 +208,7 @@ class Batch:
         finally:  # those before a reply that is wrong keep their outcome
             if stopped:
                 self.reported += len(stopped)
+                self.progress = b""
                 self.progress_at = now
                 self._report(stopped)
 
@@ -172,13 +216,17 @@ class Batch:
         elapsed_ms = (now - self.progress_at) * 1000
         total_us = sum(shares_us)
         if not total_us:
-            return [elapsed_ms / len(shares_us)] * len(shares_us)
+            return [self._before_ms + elapsed_ms / len(shares_us)] * len(shares_us)
         per_us = elapsed_ms / total_us
-        return [share_us * per_us for share_us in shares_us]
+        return [self._before_ms + share_us * per_us for share_us in shares_us]
+
+    def _share_ms(self, now: float) -> float:
+        """Of one job in the time of a hook that has just ended."""
+        return (now - self.progress_at) * 1000 / len(self.jobs)
 
     def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
         if not outcome.is_status(code):
-            raise ProtocolError(f"reported the status {code}, which is none")
+            raise ProtocolError(f"reported {code}, an invalid status code")
         detail = self._detail(body)
         return Stopped(
             job_id,
@@ -190,6 +238,7 @@ class Batch:
             detail.new_jobs if code < outcome.BROKEN else (),
             self._level,
             detail.retry_after_ms,
+            detail.carried if code < outcome.BROKEN else None,
         )
 
     def _detail(self, body: bytes) -> Detail:
@@ -200,8 +249,12 @@ class Batch:
         detail = protocol.parse_detail(body, max_new_jobs=limits.new_jobs)
         if len(detail.result) > limits.result_bytes:
             raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
-        if any(len(job.type) + 1 + len(job.payload) > limits.new_job_bytes for job in detail.new_jobs):
-            raise ProtocolError(f"sent a new job of more than {limits.new_job_bytes} bytes")
+        if detail.carried is not None and len(detail.carried) > limits.new_job_bytes:
+            raise ProtocolError(f"carried {len(detail.carried)} bytes on")
+        new_jobs = NewJobs(limits)
+        new_jobs.add_all(detail.new_jobs)
+        if new_jobs.too_much:
+            raise ProtocolError(new_jobs.too_much)
         return detail
 
     def _end_of_log(self, log: bytes, dropped: int) -> bytes:
@@ -223,9 +276,20 @@ class Batch:
         if self._log.total_bytes:
             stopped[-1] = self._with_raw_log(stopped[-1])
         if self.handler.after_each:
-            self._held += stopped
+            self._held += map(self._bounded, stopped)
         else:
             self._on_stopped(stopped)
+
+    def _bounded(self, stopped: Stopped) -> Stopped:
+        """What waits for afterEach is held here, so all of it together may be as big as what one job may leave."""
+        self._held_bytes += outcome.size_bytes(stopped)
+        if self._held_bytes <= self._limits.reply_bytes:
+            return stopped
+        self._held_bytes -= outcome.size_bytes(stopped)
+        limit = f"{self._limits.reply_bytes >> 20} MB"
+        return outcome.too_big(
+            stopped, f"the jobs of a batch with afterEach left more than {limit} together: lower max_batch"
+        )._replace(log=b"")
 
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
         """What was printed past the replies belongs to the job that stopped last."""
@@ -233,13 +297,11 @@ class Batch:
         log = self._end_of_log(stopped.log + printed.log, printed.dropped)
         if stopped.exitcode >= outcome.BROKEN:  # it runs again and makes its new jobs again
             return stopped._replace(log=log)
-        new_jobs, too_much = stopped.new_jobs + printed.new_jobs, printed.too_much
-        if len(new_jobs) > self._limits.new_jobs:
-            too_much = f"made more than {self._limits.new_jobs} new jobs"
-        if too_much:
-            failed = outcome.name_of(outcome.TOO_BIG), outcome.TOO_BIG, too_much.encode()
-            return Stopped(stopped.id, *failed, log, stopped.duration_ms, (), self._level)
-        return stopped._replace(log=log, new_jobs=new_jobs)
+        new_jobs = NewJobs(self._limits)
+        new_jobs.add_all(stopped.new_jobs + printed.new_jobs)
+        if too_much := printed.too_much or new_jobs.too_much:
+            return outcome.too_big(stopped, too_much)._replace(log=log)
+        return stopped._replace(log=log, new_jobs=new_jobs.taken())
 
     def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
         """An error of the whole batch; its time is divided among its jobs."""
@@ -250,6 +312,17 @@ class Batch:
         printed = self._log.take()
         result, log = text.encode("utf-8", "replace"), self._end_of_log(printed.log, printed.dropped)
         return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
+
+
+def progress_of(body: bytes) -> bytes:
+    """Raises ProtocolError unless it is a small JSON value: an honest child has seen to that."""
+    if len(body) > MAX_PROGRESS_BYTES:
+        raise ProtocolError(f"sent progress of {len(body)} bytes")
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()  # half a surrogate pair could never be shown
+    except (ValueError, RecursionError):
+        raise ProtocolError("sent progress that is not JSON") from None
+    return body
 
 
 def _text(body: bytes) -> str:

@@ -9,18 +9,27 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner import outcome, protocol
 from runner.batch import Batch, OnStopped
-from runner.errors import ContextEndedError, OutputError, ProtocolError, RefusedError
+from runner.errors import ContextEndedError, ProtocolError, RefusedError
+from runner.flow import Flow
+from runner.glimpse import Glimpse
+from runner.handler_spec import spec_of
 from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
 from runner.protocol import BatchJob, Reply, ReplyRow
 from runner.raw_log import RawLog
 from runner.wire import Wire
+
+_LAST_WORDS_S: Final = 0.2
+"""How long a process that closed its end of the pipes may take to end by itself."""
+_HELD_BACK_S: Final = 0.5
+"""A job whose replies were not read meanwhile gets at least so long, again and again."""
 
 
 class _Due(NamedTuple):
@@ -34,10 +43,22 @@ class _Due(NamedTuple):
 class ProcessContext:
     """Made by `start`. One call at a time: the pool hands it to one batch after another."""
 
-    def __init__(self, child: Child, limits: ContextLimits, *, memory_mb: int) -> None:
+    def __init__(
+        self,
+        child: Child,
+        limits: ContextLimits,
+        *,
+        tenant: str,
+        flow: Flow,
+        memory_mb: int,
+        own_process: bool = False,
+    ) -> None:
         self.child = child
         self.limits = limits
         self.memory_mb = memory_mb
+        self._own_process = own_process
+        self._is_frozen = False
+        self._quiet_tasks = 1 + own_process  # processes and threads that it has when nothing was left behind
         self.jobs_run = 0
         self.usable = True
         self.started_at = time.monotonic()
@@ -49,13 +70,15 @@ class ProcessContext:
         self._ended = False
         self._why: Exception | None = None  # it was ended, when it did not end by itself
         self._up = self._expect(protocol.HELLO, number=protocol.VERSION)
-        self._log = RawLog(keep_bytes=limits.log_bytes, line_bytes=limits.new_job_bytes, new_jobs=limits.new_jobs)
+        self._log = RawLog(limits)
         self._parser = protocol.ReplyParser(limits.reply_bytes)
         self._wire = Wire(
             child,
             self._parser,
             self._log,
-            max_log_bytes=limits.output_bytes,
+            tenant=tenant,
+            flow=flow,
+            message_s=limits.message_s,
             received=self._received,
             lost=self._on_end,
         )
@@ -64,13 +87,21 @@ class ProcessContext:
 
     @classmethod
     async def start(
-        cls, launcher: Launcher, spec: LaunchSpec, limits: ContextLimits, *, memory_mb: int
+        cls,
+        launcher: Launcher,
+        spec: LaunchSpec,
+        limits: ContextLimits,
+        *,
+        flow: Flow,
+        memory_mb: int,
+        own_process: bool = False,
     ) -> "ProcessContext":
         """A context that need not have said hello yet: what it is asked waits in its pipe until it is up.
 
         Raises LaunchError, and then nothing of it is left. If it never says hello, the first request raises that.
         """
-        return cls(await launcher.launch(spec), limits, memory_mb=memory_mb)
+        child = await launcher.launch(spec)
+        return cls(child, limits, tenant=spec.tenant, flow=flow, memory_mb=memory_mb, own_process=own_process)
 
     # Handlers -----------------------------------------------------------------------------------------------------
 
@@ -90,17 +121,30 @@ class ProcessContext:
 
         Returns what the language made of it (wasm: machine code).
         """
-        spec = self._spec(jobtype, handler, with_before=True)
-        self._parser.max_body_bytes = self.limits.compiled_bytes
+        spec = spec_of(jobtype, handler, self.limits, with_before=True)
+        self._parser.max_code_bytes = self.limits.compiled_bytes
         try:
             self._wire.send(protocol.encode_load(protocol.CHECK, 0, spec))
             return (await self._ask(0, self.limits.check_timeout_s)).body
         finally:
-            self._parser.max_body_bytes = self.limits.reply_bytes
+            self._parser.max_code_bytes = 0
+
+    async def hello(self) -> None:
+        """Wait until the context is up. Raises ContextEndedError with what it printed."""
+        await self._answered(self._up, self.limits.start_timeout_s)
 
     @property
     def slots(self) -> int:
         return len(self._slots)
+
+    @property
+    def is_metered(self) -> bool:
+        """Where the bootstrap is alone, what it does beside its jobs delays its own next batch, and is paid for so."""
+        return self._quiet_tasks > 1 and self.child.is_metered
+
+    def cpu_s(self) -> float:
+        """Processor time that its processes have used so far."""
+        return self.child.cpu_s()
 
     def memory_bytes(self) -> int:
         try:
@@ -108,19 +152,9 @@ class ProcessContext:
         except OSError:  # it ended while it was being asked
             return 0
 
-    def _spec(self, jobtype: str, handler: Handler, *, with_before: bool) -> dict[str, object]:
-        return {
-            "type": jobtype.partition("-")[2],
-            "body": handler.body,
-            "before": handler.before if with_before else "",
-            "beforeEach": handler.before_each,
-            "afterEach": handler.after_each,
-            "limits": self.limits.for_child(handler),
-        }
-
     def _load_request(self, jobtype: str, handler: Handler, attachment: bytes) -> bytes:
         slot = len(self._slots)
-        spec = self._spec(jobtype, handler, with_before=slot == 0)
+        spec = spec_of(jobtype, handler, self.limits, with_before=slot == 0)
         if attachment:
             spec["body"] = ""
         return protocol.encode_load(protocol.LOAD, slot, spec, attachment)
@@ -182,29 +216,17 @@ class ProcessContext:
         jobs: Sequence[BatchJob],
         on_stopped: OnStopped,
         attachment: bytes = b"",
+        cancelled: AbstractSet[str] = frozenset(),
     ) -> list[str]:
         """Run a batch; returns the ids of the jobs that were not started. Cancelling it ends the context.
 
+        A job in `cancelled` is asked to stop when it runs, as one that runs out of time. It may grow: see `recheck`.
         A handler that is new here is loaded first. Its jobs are sent along with it, so that the first of them does not
         wait for the daemon to hear that it was loaded. Raises what `load` raises, and then no job was started.
         """
         key = (jobtype, handler.version)
         slot = self._slots.get(key)
-        self._batches += 1
-        self._log.take()  # what was printed between batches belongs to no job
-        batch = Batch(
-            self._batches,
-            jobs,
-            handler,
-            on_stopped,
-            log=self._log,
-            limits=self.limits,
-            level=self.child.level,
-            now=time.monotonic(),
-        )
-        if not self._ended:
-            self._batch = batch
-            self._over.clear()
+        batch = self._begin(handler, jobs, on_stopped, cancelled)
         try:
             if slot is None:
                 request = protocol.encode_batch(len(self._slots), batch.number, jobs)
@@ -221,9 +243,43 @@ class ProcessContext:
         self.jobs_run += batch.reported
         if in_time and batch.over:
             batch.settle(time.monotonic())
+            self._log.be_idle()
+            if self.usable:
+                await self._quieten(keep=handler.keeps_processes)
             return []
+        if self._ended and self._why is None:  # it closed its pipes by ending: let it say how, before it is killed
+            await asyncio.wait([self._exit], timeout=_LAST_WORDS_S)
         await self.close()
-        return batch.give_up(*self._how_it_went(await self._exit), time.monotonic())
+        return batch.give_up(*outcome.describe_end(await self._exit, self._why, self.memory_mb), time.monotonic())
+
+    def recheck(self, job_id: str) -> bool:
+        """A job was cancelled. True if it is the one that runs: it is asked to stop now."""
+        is_running = self._batch is not None and self._batch.is_running(job_id)
+        if is_running:
+            self._over.set()
+        return is_running
+
+    def peek(self, job_id: str, offset: int) -> Glimpse | None:
+        """What the job has printed after `offset`, and its progress; None if it is not the one that runs."""
+        if self._batch is None or not self._batch.is_running(job_id):
+            return None
+        return Glimpse(*self._log.since(offset), self._batch.progress)
+
+    def _begin(
+        self, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped, cancelled: AbstractSet[str]
+    ) -> Batch:
+        if self._is_frozen:
+            self._is_frozen = not self.child.set_frozen(frozen=False)
+        self._batches += 1
+        self._log.take()  # what was printed between batches belongs to no job
+        batch = Batch(
+            self._batches, jobs, handler, on_stopped,
+            log=self._log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
+        )  # fmt: skip
+        if not self._ended:
+            self._batch = batch
+            self._over.clear()
+        return batch
 
     async def close(self) -> None:
         """End the whole process tree. Idempotent."""
@@ -232,11 +288,34 @@ class ProcessContext:
         await asyncio.shield(self._exit)
         self._wire.close()
 
+    async def _quieten(self, *, keep: bool) -> None:
+        """After a batch: nothing but the bootstrap goes on. Next to free while it has the tasks that it always has.
+
+        Threads of the bootstrap's own process are left (node has ten), unless all of it is frozen; what they burn
+        while the context is idle is the pool's business.
+        """
+        if self.child.tasks() <= self._quiet_tasks:
+            return
+        if keep and self.child.set_frozen(frozen=True):
+            self._is_frozen = True
+            return
+        if await self.child.tidy(keep_children=self._own_process):
+            self.usable = False  # it forks faster than it is killed: the pool ends it, and that nothing outruns
+        else:
+            self._quiet_tasks = max(self.child.tasks(), 1 + self._own_process)
+
     async def _until_over(self, batch: Batch) -> bool:
-        """Wait, watching the clock of the running job. False when it ran out of time and was asked to stop."""
-        while (left_s := batch.deadline - time.monotonic()) > 0:
-            if await self._over_within(left_s):
-                return True
+        """Wait, watching the clock of the running job. False when it was asked to stop: it ran out of time, or was
+        cancelled."""
+        while (left_s := batch.deadline - time.monotonic()) > 0 or self._wire.is_held_back:
+            if await self._over_within(max(left_s, _HELD_BACK_S)):
+                if batch.over or self._ended:
+                    return True
+                self._over.clear()
+                if batch.is_running_a_cancelled_job:
+                    break
+            if self._wire.is_held_back:  # it may be over for long, and we have not read it
+                batch.allow(_HELD_BACK_S, time.monotonic())
         batch.ask()
         await self.child.terminate()
         await self._over_within(self.limits.kill_grace_s)
@@ -254,14 +333,18 @@ class ProcessContext:
         """Called by the wire with every chunk. Raises ProtocolError at the first that has no business here."""
         if self._due:
             replies = self._take_answers(replies)
-            if not replies:
-                return
+        if replies:
+            self._take_replies(replies)
+        if self._parser.held_bytes and not self._due and (self._batch is None or self._batch.over):
+            raise ProtocolError("spoke without being asked")
+
+    def _take_replies(self, replies: list[ReplyRow]) -> None:
         batch = self._batch
         if batch is None or batch.over:
             raise ProtocolError("spoke without being asked")
         self._wire.drain_log()
         now = time.monotonic()
-        if batch.feed(replies, now):
+        if batch.feed(replies, now) or batch.is_running_a_cancelled_job:
             self._over.set()
         elif batch.more_soon(now):
             self._wire.pause()
@@ -288,13 +371,6 @@ class ProcessContext:
         return replies[len(answers) :]
 
     # The end of the process ---------------------------------------------------------------------------------------
-
-    def _how_it_went(self, end: Exit) -> tuple[int, str]:
-        if isinstance(self._why, OutputError):
-            return outcome.TOO_BIG, f"{self._why}; the job was ended"
-        if self._why is not None:
-            return outcome.CRASHED, f"broke the runner protocol: it {self._why}"
-        return outcome.describe_exit(end, memory_mb=self.memory_mb)
 
     def _on_exit(self, exit_task: asyncio.Task[Exit]) -> None:
         """The process is gone. A grandchild may hold the pipes open for ever, so their end is not waited for."""

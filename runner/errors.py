@@ -3,6 +3,7 @@
 RunnerError
 ├── LaunchError            a context could not be started
 │   ├── IsolationError     the machine cannot give the isolation that was asked for
+│   ├── ProgramError       the program of a context does not start, whoever's code it should run
 │   └── ContextLostError   it ended for no fault of its own before it got going; another try may work
 ├── ProtocolError          a context sent what the protocol does not allow; that context is ended
 │   └── OutputError        it printed so much that it was ended
@@ -28,6 +29,12 @@ class IsolationError(LaunchError):
     """The machine cannot give the isolation that was asked for; no tenant code has run."""
 
     code = "isolation_unavailable"
+
+
+class ProgramError(LaunchError):
+    """The program that a context should run cannot be started in the sandbox; the message says which and why."""
+
+    code = "program_failed"
 
 
 class ContextLostError(LaunchError):

@@ -7,6 +7,7 @@ cookies, no decompression.
 """
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Sequence
@@ -20,16 +21,19 @@ from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
 from runner.errors import TargetRefusedError
+from runner.flow import Flow
 from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
 from runner.protocol import BatchJob
-from runner.status_lines import Line, parse_answer, parse_line
-from runner.targets import Network, check_address
+from runner.status_lines import COMMENT, NEW_JOB, Line, parse_answer, parse_line
+from runner.targets import UNREACHABLE, Network, check_address
+from vocabulary.names import tenant_of, type_of
 
 _MAX_REDIRECTS: Final = 5
 _REPEATING: Final = frozenset({301, 302, 307, 308})
 _TOO_MANY: Final = 429
+_NO_SUCH_HOST: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -43,7 +47,12 @@ class _CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        except socket.gaierror as error:
+            if error.errno not in _NO_SUCH_HOST:
+                raise
+            raise TargetRefusedError(UNREACHABLE) from error  # or the answer tells which names are known inside
         for _, _, _, _, address in found:
             check_address(str(address[0]), self._allowed)
         return [
@@ -65,8 +74,11 @@ class _CheckedResolver(AbstractResolver):
 class HttpEngine:
     """`close` is idempotent. `allowed` are networks that the operator opens beyond the public ones."""
 
-    def __init__(self, limits: ContextLimits, *, allowed: Sequence[Network] = (), max_connections: int = 100) -> None:
+    def __init__(
+        self, limits: ContextLimits, *, flow: Flow, allowed: Sequence[Network] = (), max_connections: int = 100
+    ) -> None:
         self._limits = limits
+        self._flow = flow
         self._allowed = tuple(allowed)
         self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
@@ -90,6 +102,7 @@ class HttpEngine:
                         line.new_jobs,
                         Level.L3,  # none of the tenant's code ran on this machine
                         after_ms if line.exitcode < outcome.OK else None,
+                        line.carried,
                     )
                     for job, line in zip(batch, lines, strict=True)
                 ]
@@ -113,7 +126,7 @@ class HttpEngine:
         except _TooBigError as err:
             return [Line(outcome.TOO_BIG, str(err).encode())] * count, None
         except (aiohttp.ClientError, OSError, ValueError) as err:
-            text = f"the URL could not be called: {str(err) or type(err).__name__}"
+            text = f"the URL could not be called: {_reason(err)}"
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
         return self._judge(status, headers, body, count)
 
@@ -123,10 +136,12 @@ class HttpEngine:
         if not outcome.is_status(status):
             return [Line(outcome.BROKEN, f"answered with the status {status}".encode())] * count, None
         if status == outcome.OK and (count > 1 or _is_one_status_line(body)):
-            return parse_answer(body, count, max_new_jobs=self._limits.new_jobs), None
-        if count == 1 or status >= 400:
-            return [Line(status, body)] * count, None
-        return parse_answer(body, count, max_new_jobs=self._limits.new_jobs), None
+            return parse_answer(body, count, self._limits), None
+        if count == 1:
+            return [Line(status, body)], None
+        if status >= 400:  # said once, recorded with every job
+            return [Line(status, body[: self._limits.log_bytes])] * count, None
+        return parse_answer(body, count, self._limits), None
 
     async def _follow(
         self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
@@ -136,7 +151,7 @@ class HttpEngine:
         headers = {
             "Content-Type": "text/plain; charset=utf-8",
             "Accept-Encoding": "identity",
-            "Functory-Type": jobtype.partition("-")[2],
+            "Functory-Type": type_of(jobtype),
             "Functory-Jobs": str(len(batch)),
         }
         for _ in range(_MAX_REDIRECTS + 1):
@@ -145,16 +160,21 @@ class HttpEngine:
             async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as answer:
                 location = answer.headers.get("Location")
                 if answer.status not in _REPEATING or location is None:
-                    return answer.status, dict(answer.headers), await self._read(answer)
+                    return answer.status, dict(answer.headers), await self._read(answer, tenant_of(jobtype))
                 url = url.join(URL(location))
         raise aiohttp.ClientError(f"more than {_MAX_REDIRECTS} redirects")
 
-    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, answer: aiohttp.ClientResponse, tenant: str) -> bytes:
         body = bytearray()
-        async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
-            body += chunk
-            if len(body) > self._limits.result_bytes:
-                raise _TooBigError(f"the answer has more than {self._limits.result_bytes} bytes")
+        try:
+            async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                body += chunk
+                if len(body) > self._limits.result_bytes:
+                    raise _TooBigError(f"the answer has more than {self._limits.result_bytes} bytes")
+                self._flow.hold_unfinished(answer, tenant, len(body))
+                await self._flow.room(tenant, answer)
+        finally:
+            self._flow.forget(answer)
         return bytes(body)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -187,10 +207,19 @@ class _TooBigError(Exception):
     pass
 
 
+def _reason(err: Exception) -> str:
+    """In words that do not tell which address a name has: it may be one of the operator's own network."""
+    if isinstance(err, aiohttp.ClientConnectorError):
+        number = err.os_error.errno
+        return f"no connection to {err.host}:{err.port}{f': {os.strerror(number)}' if number and number > 0 else ''}"
+    return str(err) or type(err).__name__
+
+
 def _is_one_status_line(body: bytes) -> bool:
+    """Whether the answer for a batch of one is a status line, with nothing but new jobs and comments before it."""
     lines = body.rstrip(b"\r\n").split(b"\n")
-    return parse_line(lines[-1].removesuffix(b"\r")).exitcode != outcome.BROKEN and all(
-        line.startswith((b"J: ", b"#J: ")) for line in lines[:-1]
+    return parse_line(lines[-1].removesuffix(b"\r")) is not None and all(
+        line.startswith((*NEW_JOB, COMMENT)) for line in lines[:-1]
     )
 
 

@@ -46,6 +46,9 @@ class Limits:
 class LaunchSpec:
     """One context to start.
 
+    A part of `argv` that is a Path is a file or folder of this machine; the context is handed it, and the program gets
+    the place where it finds it, which need not be the same. So is `readable`, for what the program is not told of.
+
     With `template` the context is forked from that warm process instead of exec'ing `argv`. For "python",
     `argv` is still what would have been run, `(python, "-I", file, *args)`: the fork runs `file` as
     `__main__` with `sys.argv == [file, *args]`. A file that defines `prepare` may find itself prepared before its
@@ -55,13 +58,13 @@ class LaunchSpec:
     """
 
     tenant: str
-    argv: tuple[str, ...]
+    argv: tuple[str | Path, ...]
     env: Mapping[str, str]  # the whole environment of the program; nothing is inherited
     limits: Limits
     network: bool = False
-    readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime
+    readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime and `argv`
     template: str | None = None
-    preload: tuple[Path, ...] = ()  # packages and modules within `readable` that the template loads before it forks
+    preload: tuple[Path, ...] = ()  # packages and modules among these that the template loads before it forks
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,25 @@ class Child(Protocol):
 
     def memory_bytes(self) -> int:
         """Memory used by the tree now; 0 when it has ended."""
+
+    @property
+    def is_metered(self) -> bool:
+        """Whether the kernel counts for the tree, so that `cpu_s` is exact and next to free."""
+
+    def tasks(self) -> int:
+        """Processes and threads of the tree now, without what the launcher itself put there; 0 when it has ended."""
+
+    def cpu_s(self) -> float:
+        """Processor time that the tree has used so far."""
+
+    async def tidy(self, *, keep_children: bool) -> int:
+        """End every process but the program; with `keep_children` its own children stay, and none of theirs.
+
+        Returns how many could not be ended. The program's threads are not touched.
+        """
+
+    def set_frozen(self, *, frozen: bool) -> bool:
+        """Let no process of the tree run, or let them go on. False where the machine cannot. `kill` thaws first."""
 
     def close(self) -> None:
         """Close the three descriptors. Idempotent; does not end the child."""

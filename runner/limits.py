@@ -1,5 +1,6 @@
 """The bounds of a context and of each job in it, with the words that a tenant reads when one is reached."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,29 +18,33 @@ class ContextLimits:
     output_bytes: int = 64 * _MB  # past this much raw output the job is ended
     result_bytes: int = 16 * _MB
     new_jobs: int = 1000  # per job
-    new_job_bytes: int = 1 * _MB  # each
+    new_job_bytes: int = 1 * _MB  # each; also what a job carries on to its next round
     new_jobs_bytes: int = 16 * _MB  # together
-    compiled_bytes: int = 256 * _MB  # machine code of one wasm module
+    compiled_bytes: int = 64 * _MB  # machine code of one wasm module
     start_timeout_s: float = 20.0
     check_timeout_s: float = 20.0
+    message_s: float = 10.0  # for the whole of one message of a context, once it has begun
     kill_grace_s: float = 1.0  # between asking a job to stop and ending its process tree
     processes: int = 64
     open_files: int = 256
     file_bytes: int = 64 * _MB
     scratch_bytes: int = 64 * _MB
+    cpu_s: int = 7200 * (os.cpu_count() or 1)  # of one process: more than any context lives, on all cores
 
     @property
     def reply_bytes(self) -> int:
         """The biggest message that a context may send."""
-        return self.result_bytes + self.new_jobs_bytes + 4 * (self.log_bytes + self.new_jobs) + 64 * 1024
+        new_bytes = self.new_jobs_bytes + self.new_job_bytes  # new jobs, and what is carried on
+        return self.result_bytes + new_bytes + 4 * (self.log_bytes + self.new_jobs) + 64 * 1024
 
-    def for_launch(self, handler: Handler) -> Limits:
+    def for_launch(self, memory_mb: int) -> Limits:
         return Limits(
-            memory_bytes=handler.memory_mb * _MB,
+            memory_bytes=memory_mb * _MB,
             processes=self.processes,
             open_files=self.open_files,
             file_bytes=self.file_bytes,
             scratch_bytes=self.scratch_bytes,
+            cpu_s=self.cpu_s,
         )
 
     def for_child(self, handler: Handler) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class CompiledModules:
         self.put(key, code)
         return code
 
+    def forget(self, tenant: str) -> None:
+        """The tenant is gone; whoever gets its name compiles anew."""
+        for key in [key for key in self._code if key[0] == tenant]:
+            self._held_bytes -= len(self._code.pop(key))
+
     def put(self, key: Key, code: bytes) -> None:
         self._held_bytes += len(code) - len(self._code.pop(key, b""))
         self._code[key] = code

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Final, NamedTuple
 
+from runner.errors import OutputError
 from runner.launch import Exit, Level
 from runner.protocol import NewJob
 
@@ -20,6 +21,7 @@ CRASHED: Final = 502
 NOT_STARTED: Final = 503
 TIMED_OUT: Final = 504
 NO_MEMORY: Final = 507
+CANCELLED: Final = 499
 
 _NAMES: Final = {1: "retry", 2: "ok", 4: "failed", 5: "error"}
 
@@ -28,7 +30,7 @@ class Stopped(NamedTuple):
     """One job that is no longer running."""
 
     id: str
-    code: str  # retry, ok, failed, error
+    code: str  # retry, ok, failed, error, cancelled
     exitcode: int  # 1xx, 2xx, 4xx, 5xx
     result: bytes
     log: bytes  # the end of what it printed
@@ -36,14 +38,46 @@ class Stopped(NamedTuple):
     new_jobs: tuple[NewJob, ...]
     level: Level
     retry_after_ms: int | None = None  # what the handler asked for
+    carried: bytes | None = None  # the payload of its next attempt or round
 
 
 def left_nothing(ids: Iterable[str], durations_ms: Iterable[float], level: Level) -> list[Stopped]:
     """Jobs that ended well without a word, as most do: by the thousand, so the columns are put together by
     `tuple.__new__`, which is what Stopped itself calls."""
     nothing = repeat(b"")
-    rows = zip(ids, repeat("ok"), repeat(OK), nothing, nothing, durations_ms, repeat(()), repeat(level), repeat(None))
+    rows = zip(
+        ids,
+        repeat("ok"),
+        repeat(OK),
+        nothing,
+        nothing,
+        durations_ms,
+        repeat(()),
+        repeat(level),
+        repeat(None),
+        repeat(None),
+    )
     return list(map(tuple.__new__, repeat(Stopped), rows))
+
+
+def size_bytes(stopped: Stopped) -> int:
+    """Of what it left."""
+    new_jobs = sum(len(new.payload) for new in stopped.new_jobs) if stopped.new_jobs else 0
+    return len(stopped.result) + len(stopped.log) + new_jobs + len(stopped.carried or b"")
+
+
+def too_big(stopped: Stopped, why: str) -> Stopped:
+    """What a job left passes a limit: instead of it, the reason."""
+    return stopped._replace(
+        code=name_of(TOO_BIG), exitcode=TOO_BIG, result=why.encode(), new_jobs=(), retry_after_ms=None, carried=None
+    )
+
+
+def cancelled(stopped: Stopped, text: bytes) -> Stopped:
+    """A job that was cancelled before it had stopped: its log is kept, and what it asked for is not done."""
+    return stopped._replace(
+        code="cancelled", exitcode=CANCELLED, result=text, new_jobs=(), retry_after_ms=None, carried=None
+    )
 
 
 def is_status(exitcode: int) -> bool:
@@ -64,6 +98,15 @@ def describe_exit(end: Exit, *, memory_mb: int) -> tuple[int, str]:
     if end.signal is not None:
         return CRASHED, f"the process was ended by {_signal_name(end.signal)} during the job"
     return CRASHED, f"the process ended with exit status {end.status} during the job"
+
+
+def describe_end(end: Exit, why: Exception | None, memory_mb: int) -> tuple[int, str]:
+    """The same for one that may have been ended for what it did."""
+    if isinstance(why, OutputError):
+        return TOO_BIG, f"{why}; the job was ended"
+    if why is not None:
+        return CRASHED, f"broke the runner protocol: it {why}"
+    return describe_exit(end, memory_mb=memory_mb)
 
 
 def _signal_name(number: int) -> str:

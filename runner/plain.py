@@ -18,7 +18,8 @@ from typing import Final
 
 from runner.errors import LaunchError
 from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
-from runner.sandbox.memory import tree_bytes
+from runner.pipes import PipedChild, close_all, open_pipes, undisturbed
+from runner.sandbox import processes
 
 # The pipes arrive as 0, 1 and 2, the only numbers that every sh can move, and go to where the program expects
 # them. sh because it is everywhere, and because running python code between fork and exec is unsafe in a
@@ -26,13 +27,12 @@ from runner.sandbox.memory import tree_bytes
 _PLACE: Final = f'exec {REQUEST_FD}<&0 {REPLY_FD}>&1 0</dev/null 1>&2; exec "$@"'
 
 
-class PlainChild:
+class PlainChild(PipedChild):
     """A subprocess in a process group and a scratch directory of its own."""
 
     def __init__(self, process: Process, pipes: tuple[int, int, int], scratch: str) -> None:
+        super().__init__(*pipes)
         self._process = process
-        self._reader, self._writer, self._log_fd = pipes
-        self._pipes_open = True
         self._scratch = scratch
         self._ended = asyncio.create_task(self._end())
 
@@ -43,18 +43,6 @@ class PlainChild:
     @property
     def level(self) -> Level:
         return Level.L0
-
-    @property
-    def reader(self) -> int:
-        return self._reader
-
-    @property
-    def writer(self) -> int:
-        return self._writer
-
-    @property
-    def log_fd(self) -> int:
-        return self._log_fd
 
     async def terminate(self) -> None:
         self._signal(signal.SIGTERM)
@@ -67,13 +55,26 @@ class PlainChild:
         return await asyncio.shield(self._ended)
 
     def memory_bytes(self) -> int:
-        return 0 if self._ended.done() else tree_bytes(self._process.pid)
+        return 0 if self._ended.done() else processes.tree_bytes(self._process.pid)
 
-    def close(self) -> None:
-        if self._pipes_open:
-            self._pipes_open = False
-            for fd in (self._reader, self._writer, self._log_fd):
-                os.close(fd)
+    @property
+    def is_metered(self) -> bool:
+        return False
+
+    def tasks(self) -> int:
+        return 0 if self._ended.done() else processes.tree_tasks(self._process.pid)
+
+    def cpu_s(self) -> float:
+        return 0.0 if self._ended.done() else processes.tree_cpu_s(self._process.pid)
+
+    async def tidy(self, *, keep_children: bool) -> int:
+        """As far as the tree shows them; one whose parent has ended is somebody else's child by now."""
+        if not self._ended.done():
+            await asyncio.to_thread(processes.kill_below, self._process.pid, keep_children=keep_children)
+        return 0
+
+    def set_frozen(self, *, frozen: bool) -> bool:  # noqa: ARG002
+        return False
 
     def on_end(self, callback: Callable[["PlainChild"], None]) -> None:
         self._ended.add_done_callback(lambda _: callback(self))
@@ -105,40 +106,27 @@ class PlainLauncher:
         """Nothing to get ready."""
 
     async def launch(self, spec: LaunchSpec) -> PlainChild:
-        task = asyncio.create_task(self._start(spec))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
-            with contextlib.suppress(LaunchError):
-                child = await task
-                await child.kill()
-                child.close()
-            raise
+        return await undisturbed(self._start(spec))
 
     async def _start(self, spec: LaunchSpec) -> PlainChild:
         scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="functory-")
-        request_read, request_write = os.pipe2(os.O_CLOEXEC)
-        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
-        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        ours, theirs = open_pipes()
+        request_read, reply_write, log_write = theirs
         try:
             process = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", _PLACE, "sh", *spec.argv,
+                "/bin/sh", "-c", _PLACE, "sh", *map(str, spec.argv),
                 stdin=request_read, stdout=reply_write, stderr=log_write,
                 env={"HOME": scratch, "TMPDIR": scratch, **spec.env}, cwd=scratch,
                 start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            for fd in (request_write, reply_read, log_read):
-                os.close(fd)
+            close_all(*ours)
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
             raise LaunchError(f"{spec.argv[0]}: {error}") from error
         finally:
-            for fd in (request_read, reply_write, log_write):
-                os.close(fd)
+            close_all(*theirs)
         _limit(process.pid, spec.limits)
-        for fd in (request_write, reply_read, log_read):
-            os.set_blocking(fd, False)
-        child = PlainChild(process, (reply_read, request_write, log_read), scratch)
+        child = PlainChild(process, ours, scratch)
         self._children.add(child)
         child.on_end(self._children.discard)
         return child

@@ -18,21 +18,33 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from handlers.model import Handler
+from runner.memory_shares import MemoryShares
 
 _MB: Final = 1 << 20
 _MEASURE_EVERY_S: Final = 5.0
+_IDLE_BURN_S: Final = 0.1
+_IDLE_BURN_PART: Final = 0.02
+"""An idle context that used more processor time than this, and this part of the time, is not idle."""
+_GROWTH_BYTES: Final = 16 * _MB
+_WORTH_A_CHARGE_S: Final = 0.001
+_FOR_ONCE: Final = "(for once)"
+"""Whose share of the memory is used for contexts of a moment: those of a tenant must not wait for its long jobs."""
 
 
 class ContextKey(NamedTuple):
-    """What a context belongs to: one tenant and one version of one handler, or one eid of that tenant."""
+    """What a context belongs to: one tenant and one version of one handler, or one eid of that tenant.
+
+    A tenant that was deleted and one that got its name later are two: the incarnation tells them apart.
+    """
 
     tenant: str
     share: str
+    incarnation: int = 0
 
     @classmethod
-    def of(cls, tenant: str, handler: Handler) -> "ContextKey":
+    def of(cls, tenant: str, handler: Handler, incarnation: int = 0) -> "ContextKey":
         share = f"eid {handler.eid} {handler.surroundings}" if handler.eid else f"version {handler.version}"
-        return cls(tenant, share)
+        return cls(tenant, share, incarnation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,11 @@ class Pooled(Protocol):
 
     @property
     def slots(self) -> int: ...
+    @property
+    def is_metered(self) -> bool:
+        """Whether something of it may run while it is idle, and `cpu_s` is cheap: then it is asked at every turn."""
+
+    def cpu_s(self) -> float: ...
     def memory_bytes(self) -> int: ...
     async def close(self) -> None: ...
 
@@ -64,7 +81,7 @@ C = TypeVar("C", bound=Pooled)
 class _Seat(Generic[C]):
     """A context and its place in the pool."""
 
-    __slots__ = ("context", "key", "measured_at", "memory_bytes", "used", "used_at")
+    __slots__ = ("burnt_s", "context", "cpu_s", "key", "measured_at", "memory_bytes", "used", "used_at", "watched_at")
 
     def __init__(self, key: ContextKey, context: C, used: int) -> None:
         self.key = key
@@ -73,10 +90,13 @@ class _Seat(Generic[C]):
         self.used_at = 0.0
         self.memory_bytes = 0
         self.measured_at = -math.inf
+        self.cpu_s = 0.0  # processor time that it had used at the last look
+        self.burnt_s = 0.0  # of that, since it is idle
+        self.watched_at = math.inf  # since when that is known
 
 
 class Pool(Generic[C]):
-    """`async with pool.borrow(key, start) as context`.
+    """`async with pool.borrow(key, start, memory_bytes) as context`.
 
     `close` ends every context; borrowed ones when they come back.
     """
@@ -88,23 +108,50 @@ class Pool(Generic[C]):
         self._idle: dict[ContextKey, list[_Seat[C]]] = {}
         self._seats = 0  # contexts that exist or are being started or ended
         self._busy: set[_Seat[C]] = set()
+        self._retired: set[_Seat[C]] = set()
+        """Of those in use, the ones that nobody is to get any more."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._memory = MemoryShares(settings.max_memory_bytes)
+        self._idle_bytes = 0  # at the last look
+        self._burnt: Callable[[str, float], None] | None = None
         self._closed = False
 
-    @asynccontextmanager
-    async def borrow(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> AsyncIterator[C]:
-        """A context of `key`, warm if there is one.
+    def when_burnt(self, listener: Callable[[str, float], None]) -> None:
+        """The listener is told of processor time that idle contexts of a tenant have used."""
+        self._burnt = listener
 
-        It goes back when the block ends, or is ended if it is not usable.
+    @property
+    def max_context_bytes(self) -> int:
+        """The most memory that one context may have."""
+        return self._memory.most_of_one_bytes
+
+    @asynccontextmanager
+    async def borrow(
+        self, key: ContextKey, start: Callable[[], Awaitable[C]], memory_bytes: int = 0, *, once: bool = False
+    ) -> AsyncIterator[C]:
+        """A context of `key`, warm if there is one; `memory_bytes` is its limit.
+
+        It goes back when the block ends, or is ended if it is not usable. `once`: a new one, that nobody else gets.
         """
-        seat = self._take_idle(key) or await self._make(key, start)
-        self._busy.add(seat)
+        owner = _FOR_ONCE if once else key.tenant
+        await self._memory.take(owner, memory_bytes)
         try:
-            yield seat.context
+            if self._idle_bytes + self._memory.taken_bytes > self._settings.max_memory_bytes:
+                self._make_room()
+            seat = (None if once else self._take_idle(key)) or await self._make(key, start)
+            self._busy.add(seat)
+            try:
+                yield seat.context
+            finally:
+                self._busy.discard(seat)
+                if once or seat in self._retired:
+                    self._retired.discard(seat)
+                    self._end(seat)
+                else:
+                    self._put_back(seat)
         finally:
-            self._busy.discard(seat)
-            self._put_back(seat)
+            self._memory.give_back(owner, memory_bytes)
 
     async def prewarm(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> bool:
         """Have one idle context of `key` ready. False when there is no room that is not in use."""
@@ -137,14 +184,22 @@ class Pool(Generic[C]):
             if old or unused or not seat.context.usable:
                 self._remove_idle(seat)
                 self._end(seat)
+        for seat in list(self._all_idle()):
+            await self._watch(seat)
         await self._settle()
 
     async def retire(self, matches: Callable[[ContextKey], bool]) -> None:
-        """End the idle contexts whose key matches: their handler was replaced or deleted."""
+        """End the contexts whose key matches: idle ones now, those in use when they come back."""
+        self._retired |= {seat for seat in self._busy if matches(seat.key)}
         for seat in [seat for seat in self._all_idle() if matches(seat.key)]:
             self._remove_idle(seat)
             self._end(seat)
         await self._settle()
+
+    async def end(self, matches: Callable[[ContextKey], bool]) -> None:
+        """As `retire`, and what runs in those in use is broken off."""
+        busy = [seat for seat in self._busy if matches(seat.key)]
+        await asyncio.gather(self.retire(matches), *(seat.context.close() for seat in busy))
 
     async def close(self) -> None:
         self._closed = True
@@ -160,6 +215,8 @@ class Pool(Generic[C]):
             if not seats:
                 del self._idle[key]
             if seat.context.usable:
+                if seat.context.is_metered:
+                    self._charge(seat, seat.context.cpu_s())
                 return seat
             self._end(seat)
         return None
@@ -214,6 +271,11 @@ class Pool(Generic[C]):
             return
         seat.used = next(self._uses)
         seat.used_at = self._clock()
+        seat.burnt_s = 0.0
+        if seat.context.is_metered:
+            seat.cpu_s, seat.watched_at = seat.context.cpu_s(), seat.used_at
+        else:
+            seat.watched_at = math.inf
         self._idle.setdefault(seat.key, []).append(seat)
         if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
             seat.measured_at = seat.used_at
@@ -223,8 +285,40 @@ class Pool(Generic[C]):
 
     async def _measure(self, seat: _Seat[C]) -> None:
         seat.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
-        while self._memory_bytes() > self._settings.max_memory_bytes and self._evict_one():
-            pass
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """End idle contexts until what they use is free beside what those in use may take."""
+        while True:
+            self._idle_bytes = sum(seat.memory_bytes for seat in self._all_idle())
+            if self._idle_bytes + self._memory.taken_bytes <= self._settings.max_memory_bytes or not self._evict_one():
+                return
+
+    async def _watch(self, seat: _Seat[C]) -> None:
+        """End an idle context that goes on working, or grows: it should be doing nothing."""
+        used, used_s = seat.used, await asyncio.to_thread(seat.context.cpu_s)
+        memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
+        if seat.used != used or seat not in self._idle.get(seat.key, ()):
+            return  # it was wanted meanwhile
+        if seat.watched_at == math.inf:  # the first look at one that is not metered
+            seat.cpu_s, seat.watched_at = used_s, self._clock()
+            return
+        self._charge(seat, used_s)
+        has_grown = seat.memory_bytes and memory_bytes > 2 * seat.memory_bytes + _GROWTH_BYTES
+        seat.memory_bytes = memory_bytes
+        allowed_s = _IDLE_BURN_S + _IDLE_BURN_PART * (self._clock() - seat.watched_at)
+        if seat.burnt_s > allowed_s or has_grown:
+            self._remove_idle(seat)
+            self._end(seat)
+        self._make_room()
+
+    def _charge(self, seat: _Seat[C], used_s: float) -> None:
+        """What it has burnt since the last look, told to whoever keeps accounts."""
+        burnt_s = max(used_s - seat.cpu_s, 0.0)
+        seat.cpu_s = used_s
+        seat.burnt_s += burnt_s
+        if burnt_s > _WORTH_A_CHARGE_S and self._burnt is not None:
+            self._burnt(seat.key.tenant, burnt_s)
 
     def _worth_keeping(self, context: C) -> bool:
         settings = self._settings

@@ -8,13 +8,13 @@ is incomplete.
 """
 
 import json
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 from runner.errors import ProtocolError
+from vocabulary.names import is_type
 
 VERSION: Final = 1
 
@@ -30,6 +30,7 @@ STOPPED: Final = 5
 ENDED: Final = 6
 FAILED: Final = 7
 LEAVING: Final = 8
+PROGRESS: Final = 9
 
 _REQUEST: Final = struct.Struct("<IHH")  # length, kind, slot
 _REPLY: Final = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
@@ -39,9 +40,9 @@ _REPLY_BYTES: Final = _REPLY.size
 _LENGTH_BYTES: Final = 4
 _MANY_BYTES: Final = 16 * _REPLY_BYTES
 """Of replies that are worth a look at all of them together."""
-_KINDS: Final = frozenset(range(HELLO, LEAVING + 1))
-
-_TYPE: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
+_KINDS: Final = frozenset(range(HELLO, PROGRESS + 1))
+_TEXT_BYTES: Final = 128 * 1024
+"""Of a reply that carries no more than an error text."""
 
 
 class BatchJob(Protocol):
@@ -82,6 +83,8 @@ class Detail(NamedTuple):
     log_dropped: int = 0
     retry_after_ms: int | None = None
     new_jobs: tuple[NewJob, ...] = ()
+    carried: bytes | None = None
+    """The payload of its next attempt or round, if it said one."""
 
 
 NO_DETAIL: Final = Detail()
@@ -118,7 +121,8 @@ class ReplyParser:
     """
 
     def __init__(self, max_body_bytes: int) -> None:
-        self.max_body_bytes = max_body_bytes
+        self.max_body_bytes = max_body_bytes  # of STOPPED
+        self.max_code_bytes = 0  # of LOADED
         self.wrong: ProtocolError | None = None
         self._rest = bytearray()
         self._wanted = _REPLY_BYTES
@@ -134,9 +138,19 @@ class ReplyParser:
                 return []
             buffer = self._rest
         self._wanted = _REPLY_BYTES
-        replies, end = _without_bodies(buffer) or self._one_by_one(buffer)
+        replies, end = _bulk_replies(buffer) or self._one_by_one(buffer)
         self._rest = bytearray(buffer[end:])
         return replies
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a reply that is not whole."""
+        return len(self._rest)
+
+    def _limit(self, kind: int) -> int:
+        if kind == STOPPED:
+            return self.max_body_bytes
+        return max(self.max_code_bytes if kind == LOADED else 0, min(_TEXT_BYTES, self.max_body_bytes))
 
     def _one_by_one(self, buffer: bytes | bytearray) -> tuple[list[ReplyRow], int]:
         """Whole replies, and where what is to be kept begins: one that is not whole, nothing that is wrong."""
@@ -147,8 +161,7 @@ class ReplyParser:
             if zero or kind not in _KINDS:
                 self.wrong = ProtocolError(f"sent a message of unknown kind {kind}")
                 return replies, end
-            if length > self.max_body_bytes:
-                limit = self.max_body_bytes
+            if length > (limit := self._limit(kind)):
                 self.wrong = ProtocolError(f"announced a message of {length} bytes, the limit is {limit}")
                 return replies, end
             if at + size + length > end:
@@ -159,7 +172,7 @@ class ReplyParser:
         return replies, at
 
 
-def _without_bodies(buffer: bytes | bytearray) -> tuple[list[ReplyRow], int] | None:
+def _bulk_replies(buffer: bytes | bytearray) -> tuple[list[ReplyRow], int] | None:
     """The same for many replies of which none says more than that a job stopped: then they are all of one size, as
     nearly always. None: they are to be looked at one by one."""
     end = len(buffer) // _REPLY_BYTES * _REPLY_BYTES
@@ -186,6 +199,10 @@ def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
         line = body[at + 4 : at + 4 + size]
         at += 4 + size
         new_jobs.append(parse_new_job(line))
+    carried = None
+    if at + _LENGTH_BYTES <= len(body):
+        carried = body[at + _LENGTH_BYTES :]
+        at += _LENGTH_BYTES + int.from_bytes(body[at : at + _LENGTH_BYTES], "little")
     if at != len(body):
         raise ProtocolError("sent a result whose lengths do not add up")
     return Detail(
@@ -194,6 +211,7 @@ def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
         log_dropped=dropped,
         retry_after_ms=None if after_ms == _NO_DELAY else after_ms,
         new_jobs=tuple(new_jobs),
+        carried=carried,
     )
 
 
@@ -203,7 +221,7 @@ def parse_new_job(line: bytes) -> NewJob:
     Raises ProtocolError; the bar that a tenant name would need is not among a type's characters.
     """
     kind, bar, payload = line.partition(b"|")
-    if not bar or not _TYPE.fullmatch(kind):
+    if not bar or not kind.isascii() or not is_type(kind.decode("ascii")):
         raise ProtocolError("sent a new job without a valid type")
     return NewJob(kind.decode("ascii"), payload)
 

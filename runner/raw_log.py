@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from runner.errors import ProtocolError
+from runner.limits import ContextLimits
+from runner.new_jobs import NewJobs
 from runner.protocol import NewJob, parse_new_job
 
 _MARKS: Final = (b"J: ", b"#J: ")
+_IDLE_BYTES: Final = 256 * 1024
+"""More than a pipe holds: what a job printed may still be on its way when it has ended."""
 _NOTE: Final = b" [not a new job: write J: type|payload]"
 
 
@@ -26,10 +30,11 @@ class Printed(NamedTuple):
 class RawLog:
     """The output of one job so far. `take` hands it over and starts anew."""
 
-    def __init__(self, *, keep_bytes: int, line_bytes: int, new_jobs: int) -> None:
-        self._keep_bytes = keep_bytes
-        self._line_bytes = line_bytes
-        self._new_jobs = new_jobs
+    def __init__(self, limits: ContextLimits) -> None:
+        self._limits = limits
+        self._keep_bytes = limits.log_bytes
+        self._is_idle = False
+        self._line_bytes = limits.new_job_bytes + len(_MARKS[-1])
         self._reset()
 
     def _reset(self) -> None:
@@ -38,11 +43,22 @@ class RawLog:
         self._dropped = 0
         self._open = bytearray()  # the last line while it has no newline
         self._inside = False  # `_open` continues a line whose beginning is in the log already
-        self._found: list[NewJob] = []
-        self._too_much = ""
+        self._found = NewJobs(self._limits)
+
+    def be_idle(self) -> None:
+        """No job runs until `take` is called: what comes belongs to nobody, and is not kept."""
+        self._reset()
+        self._is_idle = True
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether so much was printed that the context is to be ended."""
+        return self.total_bytes > (_IDLE_BYTES if self._is_idle else self._limits.output_bytes)
 
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
+        if self._is_idle:
+            return
         self._open += data
         cut = self._open.rfind(b"\n") + 1
         if cut:
@@ -52,20 +68,29 @@ class RawLog:
         marked = self._open.startswith(_MARKS) and not self._inside
         if len(self._open) > (self._line_bytes if marked else self._keep_bytes):
             if marked:
-                self._too_much = f"printed a new job line of more than {self._line_bytes} bytes"
+                self._found.refuse(f"printed a new job line of more than {self._limits.new_job_bytes} bytes")
             self._kept += self._open
             self._open.clear()
             self._inside = True
         self._trim(2 * self._keep_bytes)
+
+    def since(self, offset: int) -> tuple[bytes, int]:
+        """(whole lines after the first `offset` bytes of this job, the offset after them). Nothing is taken. What a
+        reader was too slow for is gone, and is counted in its place."""
+        begins = self._dropped
+        end = begins + len(self._kept)
+        if offset >= begins:
+            return bytes(self._kept[offset - begins :]), end
+        return b"[%d bytes were dropped]\n" % (begins - offset) + bytes(self._kept), end
 
     def take(self) -> Printed:
         """All since the last call."""
         if self._open:
             self._settle(bytes(self._open))
         self._trim(self._keep_bytes)
-        new_jobs = () if self._too_much else tuple(self._found)
-        taken = Printed(bytes(self._kept), self._dropped, new_jobs, self._too_much)
+        taken = Printed(bytes(self._kept), self._dropped, self._found.taken(), self._found.too_much)
         self._reset()
+        self._is_idle = False
         return taken
 
     def _trim(self, bound: int) -> None:
@@ -86,10 +111,8 @@ class RawLog:
                 yield line
             elif (new := _new_job(line)) is None:
                 yield line if line.endswith(_NOTE) else line + _NOTE  # the context may have said so already
-            elif len(self._found) < self._new_jobs:
-                self._found.append(new)
             else:
-                self._too_much = f"made more than {self._new_jobs} new jobs"
+                self._found.add(new)
 
 
 def _new_job(line: bytes) -> NewJob | None:

@@ -7,8 +7,9 @@ what is too big for one message. How many jobs to give it, leases, retries and t
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ from runner import outcome
 from runner.batch import OnStopped
 from runner.context import ProcessContext
 from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
+from runner.flow import Flow, FlowLimits
+from runner.glimpse import Glimpse
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
@@ -26,8 +29,11 @@ from runner.modules import CompiledModules
 from runner.outcome import Stopped
 from runner.pool import ContextKey, Pool, PoolSettings
 from runner.protocol import BatchJob
+from runner.run import Run
 from runner.targets import Network
+from vocabulary.names import tenant_of
 
+_MB: Final = 1 << 20
 _MESSAGE_JOBS: Final = 1000
 _MESSAGE_BYTES: Final = 8 << 20
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
@@ -39,7 +45,8 @@ class RunnerSettings:
 
     limits: ContextLimits = field(default_factory=ContextLimits)
     pool: PoolSettings = field(default_factory=PoolSettings)
-    module_cache_bytes: int = 256 << 20
+    flow: FlowLimits = field(default_factory=FlowLimits)
+    module_cache_bytes: int = 64 << 20
     http_allowed: tuple[Network, ...] = ()  # private networks that http handlers may call
 
 
@@ -54,9 +61,10 @@ class Runner:
         self._limits = self._settings.limits
         self._launcher = launcher
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
-        self._http = HttpEngine(self._limits, allowed=self._settings.http_allowed)
+        self.flow = Flow(self._settings.flow)
+        self._http = HttpEngine(self._limits, flow=self.flow, allowed=self._settings.http_allowed)
         self._modules = CompiledModules(self._settings.module_cache_bytes)
-        self._running: dict[object, dict[str, None]] = {}
+        self._running: dict[Run, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
         self._programs: dict[str, _Program] = {}
 
@@ -72,6 +80,23 @@ class Runner:
         await self._http.close()
         await self._launcher.close()
 
+    async def try_language(self, name: str) -> str:
+        """Start a context of the language. Returns "" when it came up, otherwise the reason why none does."""
+        language = LANGUAGES[name]
+        if not language.in_context:
+            return ""
+        try:
+            context = await self._start("-", Handler(lang=name, body=""), language)
+        except LaunchError as err:
+            return str(err)
+        try:
+            await context.hello()
+        except ContextEndedError as err:
+            return f"its context {err}"
+        finally:
+            await context.close()
+        return ""
+
     async def check(self, jobtype: str, handler: Handler) -> None:
         """Parse the handler's texts in a sandbox.
 
@@ -82,18 +107,26 @@ class Runner:
             return
         code = await self._check(jobtype, handler)
         if code:
-            self._modules.put((_tenant(jobtype), handler.version), code)
+            self._modules.put((tenant_of(jobtype), handler.version), code)
 
     async def run_jobs(
-        self, jobtype: str, jobs: Sequence[BatchJob], handler: Handler, on_stopped: OnStopped
+        self,
+        jobtype: str,
+        jobs: Sequence[BatchJob],
+        handler: Handler,
+        on_stopped: OnStopped,
+        may_start: Callable[[], bool] = lambda: True,
+        *,
+        incarnation: int = 0,
     ) -> list[str]:
         """Run `jobs` in order; `on_stopped` hears of them in chunks, as they stop. Returns the ids given
         back.
 
-        `handler.network` is taken as it stands: whether the tenant may have the network is the caller's to
-        decide.
+        `may_start` is asked each time before some of the jobs are started. At False they and the rest are given
+        back. `handler.network` is taken as it stands: whether the tenant may have the network is the caller's to
+        decide. `incarnation` tells the tenant from others that had its name.
         """
-        run = _Run(self, jobtype, handler, on_stopped, jobs)
+        run = Run(jobtype, handler, on_stopped, may_start, jobs, incarnation)
         self._running[run] = run.ids
         try:
             for batch in _messages(jobs, min(handler.max_batch or _MESSAGE_JOBS, _MESSAGE_JOBS)):
@@ -104,6 +137,23 @@ class Runner:
         if run.error is not None:
             raise run.error
         return list(run.ids)
+
+    def cancel(self, tenant: str, job_id: str) -> bool:
+        """Have a job end that was given to `run_jobs`: it is reported as cancelled, whatever it does. True if it is
+        running and was asked to stop now. One that has not begun is stopped when its turn comes."""
+        asked = [run.cancel(job_id) for run in self._running if run.tenant == tenant and job_id in run.ids]
+        return any(asked)
+
+    def glimpse(self, tenant: str, job_id: str, offset: int) -> Glimpse | None:
+        """A look at a job of the tenant while it runs; None if it was not given to `run_jobs`, or has stopped."""
+        for run in self._running:
+            if run.tenant == tenant and job_id in run.ids:
+                return run.glimpse(job_id, offset)
+        return None
+
+    def running_tenant(self, job_id: str) -> str:
+        """Whose job that is, of those that were given to `run_jobs` and have not stopped; "" for any other."""
+        return next((run.tenant for run in self._running if job_id in run.ids), "")
 
     def running_jobs(self) -> list[str]:
         """Ids of all jobs that were given to `run_jobs` and have not stopped: their leases need renewing."""
@@ -122,18 +172,20 @@ class Runner:
         language = LANGUAGES[handler.lang]
         if not language.in_context:
             return True
-        key = ContextKey.of(_tenant(jobtype), handler)
+        key = ContextKey.of(tenant_of(jobtype), handler)
+        attachment = b""
 
         async def start() -> ProcessContext:
             context = await self._start(jobtype, handler, language)
             try:
-                await context.load(jobtype, handler, await self._attachment(jobtype, handler))
+                await context.load(jobtype, handler, attachment)
             except BaseException:
                 await context.close()
                 raise
             return context
 
         try:
+            attachment = await self._attachment(jobtype, handler)  # before there is a seat: it may need one itself
             made = await self._pool.prewarm(key, start)
         except (RunnerError, HandlerError):
             return False
@@ -141,10 +193,19 @@ class Runner:
         return made
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
-        """A handler was replaced or deleted: end its idle contexts. Batches under way finish."""
-        key = ContextKey.of(_tenant(jobtype), handler)
-        self._jobtypes.pop(key, None)
-        await self._pool.retire(lambda other: other == key)
+        """A handler was replaced or deleted: end its contexts. Batches under way finish."""
+        key = ContextKey.of(tenant_of(jobtype), handler)
+        self._forget(lambda other: other[:2] == key[:2])
+        await self._pool.retire(lambda other: other[:2] == key[:2])
+
+    async def end_tenant(self, tenant: str) -> None:
+        """A tenant was suspended or deleted: end its contexts, those in use too."""
+        self._modules.forget(tenant)
+        self._forget(lambda other: other.tenant == tenant)
+        await self._pool.end(lambda other: other.tenant == tenant)
+
+    def _forget(self, matches: Callable[[ContextKey], bool]) -> None:
+        self._jobtypes = {key: types for key, types in self._jobtypes.items() if not matches(key)}
 
     async def sweep(self) -> None:
         """Upkeep: end contexts that nobody uses, forget what is known of those that are gone."""
@@ -153,28 +214,60 @@ class Runner:
         for key in [key for key in self._jobtypes if key not in warm]:
             del self._jobtypes[key]
 
+    def when_burnt(self, listener: Callable[[str, float], None]) -> None:
+        """The listener is told of processor time that idle contexts of a tenant have used."""
+        self._pool.when_burnt(listener)
+
     def gauges(self) -> dict[str, int]:
         return {**self._pool.gauges(), "running_jobs": sum(map(len, self._running.values()))}
 
     # Steps
     # ------------------------------------------------------------------------------------------------------
 
-    async def _run_batch(self, run: "_Run", batch: Sequence[BatchJob]) -> bool:
+    async def _run_batch(self, run: Run, batch: Sequence[BatchJob]) -> bool:
         """One message's worth of jobs. False when the rest is to be given back."""
         language = LANGUAGES[run.handler.lang]
         if not language.in_context:
-            await self._http.run(run.jobtype, run.handler, batch, run.stopped)
-            return True
+            if not run.may_start():
+                return False
+            return await self._post(run, batch)
         try:
-            key = ContextKey.of(_tenant(run.jobtype), run.handler)
+            key = ContextKey.of(tenant_of(run.jobtype), run.handler, run.incarnation)
             attachment = await self._attachment(run.jobtype, run.handler)
-            async with self._pool.borrow(key, lambda: self._start(run.jobtype, run.handler, language)) as context:
-                left = await context.run(run.jobtype, run.handler, batch, run.stopped, attachment)
+            start = partial(self._start, run.jobtype, run.handler, language)
+            async with self._pool.borrow(key, start, self._memory_mb(run.handler) * _MB) as context:
+                if not run.may_start():  # to get a context may have taken long
+                    return False
+                batch = run.without_cancelled(batch, self._launcher.level)
+                if not batch:
+                    return True
+                run.stop, run.peek = context.recheck, context.peek
+                left = await context.run(run.jobtype, run.handler, batch, run.stopped, attachment, run.cancelled)
                 self._jobtypes.setdefault(key, set()).add(run.jobtype)
                 return not left
         except (RunnerError, HandlerError) as err:
             run.stopped(self._not_started(err, batch))
             return True
+        finally:
+            run.stop = run.peek = None
+
+    async def _post(self, run: Run, batch: Sequence[BatchJob]) -> bool:
+        """The jobs share one request, so it is broken off only when all of them are cancelled."""
+        batch = run.without_cancelled(batch, Level.L3)
+        if not batch:
+            return True
+        post = asyncio.ensure_future(self._http.run(run.jobtype, run.handler, batch, run.stopped))
+        run.stop = lambda _: run.is_all_cancelled(batch) and post.cancel()
+        try:
+            await post
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise
+            run.without_cancelled(batch, Level.L3)
+        finally:
+            run.stop = None
+        return True
 
     def _not_started(self, err: Exception, batch: Sequence[BatchJob]) -> list[Stopped]:
         """The handler could not be brought to run: an error of the whole batch, and no job was started."""
@@ -191,80 +284,57 @@ class Runner:
         if program is None:
             program = self._programs[language.name] = await asyncio.to_thread(_look_up, language)
         spec = LaunchSpec(
-            tenant=_tenant(jobtype),
+            tenant=tenant_of(jobtype),
             argv=program.argv,
             env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env},
-            limits=self._limits.for_launch(handler),
+            limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,
-            readable=program.readable,
+            readable=program.preload,
             template=language.template,
             preload=program.preload,
         )
-        return await ProcessContext.start(self._launcher, spec, self._limits, memory_mb=handler.memory_mb)
+        return await ProcessContext.start(
+            self._launcher,
+            spec,
+            self._limits,
+            flow=self.flow,
+            memory_mb=self._memory_mb(handler),
+            own_process=language.own_process,
+        )
+
+    def _memory_mb(self, handler: Handler) -> int:
+        """What its contexts get: as it says, but not more than one tenant may have of the whole."""
+        return min(handler.memory_mb, max(self._pool.max_context_bytes // _MB, 1))
 
     async def _attachment(self, jobtype: str, handler: Handler) -> bytes:
         if handler.lang != "wasm":
             return b""
-        key = (_tenant(jobtype), handler.version)
+        key = (tenant_of(jobtype), handler.version)
         return await self._modules.get(key, lambda: self._check(jobtype, handler))
 
     async def _check(self, jobtype: str, handler: Handler) -> bytes:
-        context = await self._start(jobtype, handler, LANGUAGES[handler.lang])
-        try:
-            return await context.check(jobtype, handler)
-        except ContextEndedError as err:
-            raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
-        finally:
-            await context.close()
+        """In a context of its own, which takes a seat like any other."""
+        start = partial(self._start, jobtype, handler, LANGUAGES[handler.lang])
+        key = ContextKey(tenant_of(jobtype), "check")
+        async with self._pool.borrow(key, start, self._memory_mb(handler) * _MB, once=True) as context:
+            try:
+                return await context.check(jobtype, handler)
+            except ContextEndedError as err:
+                raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
 
 
 class _Program(NamedTuple):
     """What a language needs of this machine. Looked up once: it costs more than starting a context."""
 
-    argv: tuple[str, ...]
-    readable: tuple[Path, ...]
+    argv: tuple[str | Path, ...]
     preload: tuple[Path, ...]
 
 
 def _look_up(language: Language) -> _Program:
     try:
-        return _Program(language.argv(), language.readable(), language.preload())
+        return _Program(language.argv(), language.preload())
     except FileNotFoundError as err:
         raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
-
-
-class _Run:
-    """One call of `run_jobs`: which of its jobs have not stopped, and whether the caller's ear failed."""
-
-    __slots__ = ("error", "handler", "ids", "jobtype", "on_stopped", "runner")
-
-    def __init__(
-        self,
-        runner: Runner,
-        jobtype: str,
-        handler: Handler,
-        on_stopped: OnStopped,
-        jobs: Sequence[BatchJob],
-    ) -> None:
-        self.runner = runner
-        self.jobtype = jobtype
-        self.handler = handler
-        self.on_stopped = on_stopped
-        self.ids: dict[str, None] = dict.fromkeys([job.id for job in jobs])
-        self.error: Exception | None = None
-
-    def stopped(self, stopped: Sequence[Stopped]) -> None:
-        pop = self.ids.pop
-        for one in stopped:
-            pop(one.id, None)
-        try:
-            self.on_stopped(stopped)
-        except Exception as err:  # noqa: BLE001  the caller's error is the caller's: raised from run_jobs, at its end
-            self.error = self.error or err
-
-
-def _tenant(jobtype: str) -> str:
-    return jobtype.partition("-")[0]
 
 
 def _messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:

@@ -11,6 +11,11 @@ from typing import Final
 
 from runner.errors import TargetRefusedError
 
+UNREACHABLE: Final = (
+    "its host is unknown, or has an address that is loopback, private, link-local or reserved, "
+    "which the operator of this service has not allowed"
+)
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -34,15 +39,13 @@ def check_address(text: str, allowed: Sequence[Network] = ()) -> None:
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError as err:
-        raise TargetRefusedError(f"{text[:80]} is not an IP address") from err
+        raise TargetRefusedError(UNREACHABLE) from err
     if any(address in network for network in allowed):
         return
     for one in (address, *_inside(address)):
         if not is_public(one):
-            raise TargetRefusedError(
-                f"{address} is a loopback, private, link-local or reserved address; "
-                "the operator of this service has not allowed it"
-            )
+            # Not which address: that would be a telephone book of the machine's own network.
+            raise TargetRefusedError(UNREACHABLE)
 
 
 def is_public(address: Address) -> bool:

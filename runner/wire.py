@@ -1,9 +1,10 @@
 """The pipes of one context on the event loop: requests out, replies and raw log text in.
 
-Never blocks and never waits: what cannot be written now is written when the pipe has room, what arrives is
-handed over in chunks. Many replies that came meanwhile are one read and one callback, so the daemon does less
-per job the busier it is. Whatever goes wrong (end of file, a message that is none, too much output) is told
-once, through `lost`.
+Never blocks and never waits: what cannot be written now is written when the pipe has room, what arrives is handed over
+in chunks. Many replies that came meanwhile are one read and one callback, so the daemon does less per job the busier it
+is. A context is not read from while the daemon holds too much of its tenant (`runner.flow`), and a message that has
+begun must be whole in time. Whatever goes wrong (end of file, a message that is none, too much output) is told once,
+through `lost`.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from runner.errors import OutputError, ProtocolError
+from runner.flow import Flow
 from runner.launch import Child
 from runner.protocol import ReplyParser, ReplyRow
 from runner.raw_log import RawLog
@@ -26,6 +28,8 @@ _WIDE_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so one w
 # on the loop.
 _LOG_STEPS: Final = 4
 _PAUSE_S: Final = 0.001
+_SMALL_BYTES: Final = 64 * 1024
+"""Up to so much of an unfinished message is not worth counting: every other read ends within one."""
 
 
 class Wire:
@@ -37,14 +41,18 @@ class Wire:
         parser: ReplyParser,
         log: RawLog,
         *,
-        max_log_bytes: int,
+        tenant: str,
+        flow: Flow,
+        message_s: float,
         received: Callable[[list[ReplyRow]], None],
         lost: Callable[[Exception | None], None],
     ) -> None:
         self._child = child
         self._parser = parser
         self._log = log
-        self._max_log_bytes = max_log_bytes
+        self._tenant = tenant
+        self._flow = flow
+        self._message_s = message_s
         self._received = received
         self._lost = lost
         self._loop = asyncio.get_running_loop()
@@ -52,6 +60,9 @@ class Wire:
         self._waiting = False  # for room in the request pipe
         self._wide = False
         self._resume: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of a big message that is not whole
+        self.is_held_back = False
+        """Whether the tenant has so much on its way that this context is not read from."""
         self._log_open = True
         self._closed = False
         self._loop.add_reader(child.reader, self._readable)
@@ -91,6 +102,8 @@ class Wire:
         self._closed = True
         if self._resume is not None:
             self._resume.cancel()
+        self._clear_deadline()
+        self._flow.forget(self)
         self._loop.remove_reader(self._child.reader)
         self._loop.remove_reader(self._child.log_fd)
         self._loop.remove_writer(self._child.writer)
@@ -125,7 +138,18 @@ class Wire:
         self._readable()
 
     def _readable(self) -> None:
-        self._read_once()
+        if self._flow.has_room(self._tenant, self):
+            self._read_once()
+            return
+        self.is_held_back = True
+        self._clear_deadline()
+        self._loop.remove_reader(self._child.reader)
+        self._flow.when_room(self._tenant, self, self._go_on)
+
+    def _go_on(self) -> None:
+        self.is_held_back = False
+        if not self._closed:
+            self._loop.add_reader(self._child.reader, self._readable)
 
     def _read_once(self) -> bool:
         try:
@@ -137,8 +161,9 @@ class Wire:
             self._lost(None)
             return False
         try:
-            if replies := self._parser.feed(data):
-                self._received(replies)
+            replies = self._parser.feed(data)
+            self._received(replies)
+            self._watch_unfinished(begun=bool(replies))
             if self._parser.wrong is not None:
                 raise self._parser.wrong
         except ProtocolError as err:
@@ -146,6 +171,26 @@ class Wire:
             self._lost(err)
             return False
         return True
+
+    def _watch_unfinished(self, *, begun: bool) -> None:
+        """Count what is there of a message that is not whole, and see to it that it does not stay so."""
+        held_bytes = self._parser.held_bytes
+        is_big = held_bytes > _SMALL_BYTES
+        if begun or not is_big:
+            self._clear_deadline()
+        if is_big or self._flow.is_reading(self):
+            self._flow.hold_unfinished(self, self._tenant, held_bytes if is_big else 0)
+        if is_big and self._deadline is None:
+            self._deadline = self._loop.call_later(self._message_s, self._overdue)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _overdue(self) -> None:
+        self._loop.remove_reader(self._child.reader)
+        self._lost(ProtocolError(f"took more than {self._message_s:g} s over one message"))
 
     def _log_readable(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -156,8 +201,8 @@ class Wire:
                     self._loop.remove_reader(self._child.log_fd)
                     return
                 self._log.feed(data)
-                if self._log.total_bytes > self._max_log_bytes:
+                if self._log.is_too_much:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)
-                    self._lost(OutputError(f"printed more than {self._max_log_bytes >> 20} MB"))
+                    self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
                     return

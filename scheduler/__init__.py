@@ -1,8 +1,15 @@
-"""Pure choice: which tenant, which jobtype, how many, and when again. No I/O; time and dice are passed in."""
+"""Pure choice: which tenant, which jobtype, how many, and when again. No I/O; time and dice are passed in.
+
+policy.py       what a policy is told and asked; table.py the policies by name
+deficit.py      the default policy; fair_queue.py its queue; dice.py and oldest.py two simpler policies
+board.py        what is waiting and running, and under which caps; costs.py how long jobs have been taking
+retry.py        when a failed job is tried again; repeat.py when a repeating job is due next
+values.py       what goes in and out; errors.py what can go wrong
+"""
 
 from scheduler.policy import Policy
 from scheduler.table import DEFAULT_POLICY, POLICIES, make_policy
-from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms, tenant_of
+from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -14,5 +21,4 @@ __all__ = [
     "SchedulerOptions",
     "TenantTerms",
     "make_policy",
-    "tenant_of",
 ]

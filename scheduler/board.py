@@ -1,4 +1,4 @@
-"""The facts that every policy decides on: what waits, what runs, and under which caps.
+"""The facts that every policy decides on: what is waiting, what runs, and under which caps.
 
 Owns the counts and nothing else: it chooses nothing and knows no order. Ensures: the numbers of slots held, by type, by
 tenant and in all, agree with each other. Forgets a type as soon as nothing of it waits or runs, so it grows with what
@@ -8,22 +8,25 @@ is there and not with what has been.
 from collections.abc import Mapping
 
 from scheduler.errors import NotRunning
-from scheduler.values import Candidate, Hold, TenantTerms, check_terms, tenant_of
+from scheduler.values import Candidate, Hold, TenantTerms, check_terms
+from vocabulary.names import tenant_of
 
 
 class TenantState:
-    __slots__ = ("name", "slots_held", "terms", "types")
+    __slots__ = ("name", "outside", "slots_held", "terms", "types")
 
     def __init__(self, name: str, terms: TenantTerms) -> None:
         self.name = name
         self.terms = terms
         self.slots_held = 0
+        self.outside = 0
+        """What of it runs without a slot, and counts against its cap all the same."""
         self.types = 0
         """How many of its types wait or run."""
 
     @property
     def is_capped(self) -> bool:
-        return self.terms.max_slots is not None and self.slots_held >= self.terms.max_slots
+        return self.terms.max_slots is not None and self.slots_held + self.outside >= self.terms.max_slots
 
 
 class TypeState:
@@ -57,10 +60,21 @@ class Board:
         """These are the tenants. One that is not named is forgotten, unless something of it waits or runs."""
         for name, theirs in terms.items():
             check_terms(name, theirs)
-        for name in [name for name, state in self.tenants.items() if name not in terms and state.types == 0]:
+        for name in [name for name, state in self.tenants.items() if self._is_forgotten(state, terms)]:
             del self.tenants[name]
         for name, theirs in terms.items():
             self._tenant(name).terms = theirs
+
+    def run_outside(self, tenant: str, change: int) -> TenantState:
+        """So many more (or fewer) things of the tenant run without a slot."""
+        state = self._tenant(tenant)
+        state.outside += change
+        return state
+
+    def running(self, tenant: str) -> int:
+        """How much of it runs, with and without a slot."""
+        state = self.tenants.get(tenant)
+        return 0 if state is None else state.slots_held + state.outside
 
     def put(self, candidate: Candidate) -> TypeState:
         state = self._type(candidate.jobtype)
@@ -100,6 +114,10 @@ class Board:
         if self.free_slots <= 0:
             return Hold.NO_SLOT
         return None
+
+    @staticmethod
+    def _is_forgotten(state: TenantState, terms: Mapping[str, TenantTerms]) -> bool:
+        return state.name not in terms and not state.types and not state.outside
 
     def _type(self, jobtype: str) -> TypeState:
         state = self.types.get(jobtype)

@@ -1,9 +1,9 @@
 """What a job of each type has been taking: for the charge at the start, the size of a batch and the pace of a type.
 
-Owns the estimates. The mean is a quotient of two sums that fade together (seconds and jobs), so a batch of a thousand
-weighs more than a batch of one, and one slow first start is soon outweighed. The peak fades slowly: a type that was
-slow a moment ago is not trusted with a slot that others need back soon. Remembers the types that ran last, up to a
-limit.
+Owns the estimates. The mean is a quotient of two sums that fade together (seconds and jobs), so a batch of a
+thousand weighs more than a batch of one, and one slow first start is soon outweighed. The peak fades slowly: a type
+that was slow a moment ago is not trusted with a slot that others need back soon. Remembers the types that ran last,
+up to a limit.
 """
 
 from enum import IntEnum
@@ -55,7 +55,7 @@ class Costs:
         self._remember(jobtype, old._replace(peak_s=max(old.peak_s, runner_s)))
 
     def expect_s(self, jobtype: str, count: int) -> float:
-        """What a batch of so many is likely to take."""
+        """How long a batch of that many jobs is likely to take."""
         cost = self._costs.get(jobtype)
         return count * (self._options.first_guess_s if cost is None else cost.spent_s / cost.jobs)
 

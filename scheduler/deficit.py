@@ -11,6 +11,10 @@ wait a minute. So, where there is more than one tenant and more than one slot:
 - long jobs of all tenants together leave as many to shorter ones, if there are three slots or more. A type that was
   never measured counts as long, but the first batch of a tenant that holds nothing may use one of those slots.
 
+A type can be short for a day and then turn long, on the slots that long jobs leave free, too. So for every such slot
+that a batch has held for longer than `long_s` there is one more slot, up to `most_extra_slots`, for tenants that hold
+none. Hence nobody waits for long behind jobs that turned long, however they looked before.
+
 Hence it is work-conserving but for those slots. docs/scheduler.md.
 """
 
@@ -22,16 +26,19 @@ from scheduler.costs import Pace
 from scheduler.fair_queue import FairQueue, Rival
 from scheduler.policy import Policy
 from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
+from vocabulary.names import tenant_of
 
 
 class Charge:
     """What a running batch has been charged with so far."""
 
-    __slots__ = ("cost_s", "is_long")
+    __slots__ = ("cost_s", "is_long", "is_overdue")
 
     def __init__(self, cost_s: float, is_long: bool) -> None:
         self.cost_s = cost_s
         self.is_long = is_long
+        self.is_overdue = False
+        """It has been running for longer than `long_s`, whatever was expected."""
 
 
 class DeficitRoundRobin(Policy):
@@ -42,13 +49,22 @@ class DeficitRoundRobin(Policy):
         self._charges: dict[str, deque[Charge]] = {}
         self._kept_slots = options.reserve_slots
         self._long_held = 0
-        """Slots with long jobs, and with those of which it is not known."""
+        """Slots with long jobs, and with jobs of unknown length."""
+        self._overdue_held = 0
+        """Slots whose batch has been running for longer than `long_s`."""
         self._has_rivals = False
 
+    @property
+    def has_room(self) -> bool:
+        return self.board.free_slots > 0 or self._extra_slots > 0
+
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
-        if self.board.free_slots <= 0:
+        if self.board.free_slots > 0:
+            first = self._tenants.first(self._slowest_of_all())
+        elif self._extra_slots > 0:
+            first = self._tenants.first(self._slowest_of_all(), but=self._holders())
+        else:
             return None
-        first = self._tenants.first(self._slowest_of_all())
         if first is None:
             return None
         tenant = self.board.tenants[first.name]
@@ -88,43 +104,79 @@ class DeficitRoundRobin(Policy):
         queue.serve(queue.rival(jobtype), charge.cost_s)
         self._place(state)
 
-    def jobs_running(self, jobtype: str, runner_s: float) -> None:
-        state, charges = self.board.types.get(jobtype), self._charges.get(jobtype)
-        if state is None or not charges or runner_s <= charges[0].cost_s:
+    def jobs_running(self, jobtype: str, runner_s: float, place: int = 0) -> None:
+        state, charges = self.board.types.get(jobtype), self._charges.get(jobtype, ())
+        if state is None or place >= len(charges):
             return
-        self.costs.overrun(jobtype, runner_s)
-        if runner_s > self.options.long_s and not charges[0].is_long:
-            charges[0].is_long = True
-            self._long_held += 1
-        self._correct(state, runner_s - charges[0].cost_s)
-        charges[0].cost_s = runner_s
-        self._place(state)
+        charge = charges[place]
+        if runner_s > self.options.long_s:
+            self._long_held += not charge.is_long
+            self._overdue_held += not charge.is_overdue
+            charge.is_long = charge.is_overdue = True
+        if runner_s > charge.cost_s:
+            self.costs.overrun(jobtype, runner_s)
+            self._correct(state, runner_s - charge.cost_s)
+            charge.cost_s = runner_s
+            self._place(state)
 
     def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
         state = self.board.stop(jobtype)
         runner_s = max(runner_s, 0.0)
         self.costs.learn(jobtype, count, runner_s)
-        # The oldest charge, though another batch of the type may have stopped: over all of them the sums agree.
-        charges = self._charges[jobtype]
-        charge = charges.popleft()
-        if not charges:
-            del self._charges[jobtype]
+        charge = self._take_charge(jobtype, runner_s)
         self._long_held -= charge.is_long
+        self._overdue_held -= charge.is_overdue
         self._correct(state, runner_s - charge.cost_s)
         self._place(state)
 
+    def run_outside(self, tenant: str, change: int) -> None:
+        self._place_tenant(self.board.run_outside(tenant, change))
+
+    def charge(self, tenant: str, runner_s: float) -> None:
+        if state := self.board.tenants.get(tenant):
+            self._tenants.correct(self._tenants.rival(tenant, state.terms.weight), runner_s)
+            self._place_tenant(state)
+
     def why_waiting(self, jobtype: str) -> Hold:
         hold = self.board.hold(jobtype)
-        if hold is not None:
+        if hold is not None and not (hold is Hold.NO_SLOT and self._extra_slots > 0):
             return hold
         tenant = self.board.types[jobtype].tenant
+        if hold is Hold.NO_SLOT and tenant.slots_held:
+            return hold
         if self.costs.pace(jobtype) <= self._slowest_of(tenant):
             return Hold.TURN
         return Hold.TENANT_SHARE if self._has_its_share(tenant) else Hold.LONG_WORK
 
+    def _take_charge(self, jobtype: str, runner_s: float) -> Charge:
+        """Of a batch that stopped: the oldest, though it may be another's. Over all of them the sums agree. But one
+        that was soon over does not take the charge of one that is overdue, which goes on."""
+        charges = self._charges[jobtype]
+        place = 0
+        if runner_s <= self.options.long_s:
+            place = next((n for n, charge in enumerate(charges) if not charge.is_overdue), 0)
+        charge = charges[place]
+        del charges[place]
+        if not charges:
+            del self._charges[jobtype]
+        return charge
+
+    @property
+    def _extra_slots(self) -> int:
+        """Slots beyond those there are, for tenants that hold none: one for each kept slot that is overdue."""
+        if not self._has_rivals or not self._kept_slots:
+            return 0
+        overdue = self._overdue_held - (self.options.slots - self._kept_slots)
+        return min(max(overdue, 0), self.options.most_extra_slots) + self.board.free_slots
+
+    def _holders(self) -> set[str]:
+        return {tenant_of(jobtype) for jobtype in self._charges}
+
     def _slowest_of_all(self) -> Pace:
         """The slowest pace that may start now, whoever's it is. UNKNOWN is for tenants that hold nothing."""
         slots, kept = self.options.slots, self._kept_slots
+        if self.board.free_slots <= 0:
+            return Pace.UNKNOWN
         if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:
             return Pace.LONG
         return Pace.UNKNOWN if kept == 1 or self._long_held < slots - 1 else Pace.MEDIUM

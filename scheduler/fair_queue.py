@@ -15,7 +15,7 @@ Cost: O(log n) for a change, O(lanes) for a look, amortized.
 """
 
 import heapq
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 
 class Rival:
@@ -70,11 +70,14 @@ class FairQueue:
     def leave(self, rival: Rival) -> None:
         rival.lane, rival.ticket = None, 0
 
-    def first(self, last_lane: int) -> Rival | None:
-        """Whose turn it is among those in lanes 0..last_lane. At equal turns the lower lane goes first."""
+    def first(self, last_lane: int, but: Collection[str] = ()) -> Rival | None:
+        """Whose turn it is among those in lanes 0..last_lane. At equal turns the lower lane goes first.
+
+        Those named in `but` are passed over and keep their place. Cost: theirs on top.
+        """
         best, best_turn = None, 0.0
         for lane in range(last_lane + 1):
-            rival = self._head(lane)
+            rival = self._head(lane) if not but else self._head_but(lane, but)
             if rival is not None:
                 turn = max(rival.turn_s, self._earliest(rival))
                 if best is None or turn < best_turn:
@@ -129,3 +132,12 @@ class FairQueue:
                 return rival
             heapq.heappop(heap)
         return None
+
+    def _head_but(self, lane: int, but: Collection[str]) -> Rival | None:
+        heap = self._lanes[lane]
+        passed = []
+        while (rival := self._head(lane)) is not None and rival.name in but:
+            passed.append(heapq.heappop(heap))
+        for entry in passed:
+            heapq.heappush(heap, entry)
+        return rival

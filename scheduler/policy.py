@@ -1,8 +1,8 @@
 """The contract of a policy, and the bookkeeping that all of them share.
 
-A policy is one file: a subclass with `select_jobtype_to_run`. It is told what waits, what started and what stopped, and
-answers which jobtype comes next and how many of its jobs. Pure: no I/O, no clock, no dice of its own; the same calls
-give the same answers. Not safe for threads: one event loop owns it.
+A policy is one file: a subclass with `select_jobtype_to_run`. It is told what is waiting, what started and what
+stopped, and returns which jobtype comes next and how many of its jobs. Pure: no I/O, no clock, no dice of its own; the
+same calls give the same results. Not safe for threads: one event loop owns it.
 
 The caller's loop, for one free slot:
 
@@ -31,9 +31,14 @@ class Policy(abc.ABC):
         """What to start on a free slot; None when nothing may start before something stops or arrives.
 
         warm: the jobtypes that have an idle context right now; a hint. Changes nothing: asked twice without a
-        `jobs_started` between, it answers the same (but for a policy with dice).
+        `jobs_started` between, it returns the same (but for a policy with dice).
         Ensures: slots and caps are never exceeded.
         """
+
+    @property
+    def has_room(self) -> bool:
+        """Whether anything at all could start now, if it waited."""
+        return self.board.free_slots > 0
 
     def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
         """All tenants there are, idle ones too: a slot is kept for them. Without this, those seen waiting.
@@ -59,12 +64,13 @@ class Policy(abc.ABC):
         """A batch took a slot. Its jobs are not waiting any more."""
         self.board.start(jobtype, count)
 
-    def jobs_running(self, jobtype: str, runner_s: float) -> None:
-        """The longest-running batch of this type has not stopped after so long.
+    def jobs_running(self, jobtype: str, runner_s: float, place: int = 0) -> None:
+        """A batch of this type has not stopped after so long. `place`: how many batches of the type are older.
 
-        Told now and then (with the renewal of leases, say), so that a type which turns slow is known to be slow before
-        its first batch ends. Nothing depends on it being told.
+        Told now and then (every second, say), so that a type which turns slow is known to be slow before its first
+        batch ends, and the others get room. Nothing else depends on it being told.
         """
+        del place
         self.costs.overrun(jobtype, runner_s)
 
     def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
@@ -74,6 +80,13 @@ class Policy(abc.ABC):
         """
         self.board.stop(jobtype)
         self.costs.learn(jobtype, count, runner_s)
+
+    def run_outside(self, tenant: str, change: int) -> None:
+        """So many more (or fewer) things of the tenant run without a slot. They count against its cap."""
+        self.board.run_outside(tenant, change)
+
+    def charge(self, tenant: str, runner_s: float) -> None:  # noqa: B027  # most policies keep no accounts
+        """The tenant has used runner time outside any batch. Only for policies that keep accounts."""
 
     def why_waiting(self, jobtype: str) -> Hold:
         """Why nothing of it is started at the moment."""

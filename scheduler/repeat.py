@@ -15,16 +15,16 @@ A pattern whose next round is not after its base would run the job again at once
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from scheduler.errors import InvalidRepeat, RepeatOutOfRange, RepeatStuck
+from vocabulary.time_text import EPOCH, to_ms
 
 MAX_CHARS: Final = 200
 MAX_MODIFIERS: Final = 10
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIXED: Final = {
     "SECOND": timedelta(seconds=1),
     "MINUTE": timedelta(minutes=1),
@@ -147,11 +147,11 @@ def apply_modifiers(modifiers: tuple[Modifier, ...], at_ms: int) -> int:
     except (OverflowError, ValueError) as error:
         pattern = ", ".join(map(str, modifiers))
         raise RepeatOutOfRange(f"'{pattern}' from {at_ms} ms leaves the years 1 to 9999") from error
-    return (at - _EPOCH) // timedelta(milliseconds=1)
+    return to_ms(at)
 
 
 def _at(at_ms: int) -> datetime:
-    return _EPOCH + timedelta(seconds=at_ms // 1000)
+    return EPOCH + timedelta(seconds=at_ms // 1000)
 
 
 def _split(text: str) -> list[str]:

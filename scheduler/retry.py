@@ -15,13 +15,13 @@ from scheduler.errors import InvalidOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Per handler. The window counts from when the job was created (or replayed)."""
+    """Per handler. The window counts from when the job first became due, in each round and after each replay."""
 
     base_s: float = 1.0
     factor: float = 2.0
-    max_s: float = 3600.0
-    max_attempts: int = 25
-    window_s: float = 3 * 86_400.0
+    max_s: float = 600.0
+    max_attempts: int = 20
+    window_s: float = 86_400.0
 
     def __post_init__(self) -> None:
         for name in ("base_s", "max_s", "window_s"):

@@ -76,16 +76,22 @@ class SchedulerOptions:
     long_s: float = 1.0
     """Jobs longer than this, of all tenants together, leave the kept slots to the shorter ones (from 3 slots)."""
 
+    most_extra_slots: int = 16
+    """Where long jobs hold the kept slots, too, because they looked short, so many more are opened for tenants that
+    hold none."""
+
     burst_s: float = 0.1
     """The most runner-seconds (per weight) that a tenant gains on the others by not having been busy."""
     warm_slack_s: float = 0.25
     """A type with a warm context goes before its siblings while it is ahead of them by no more than this."""
     remembered_types: int = 100_000
-    """Of so many types it is remembered what their jobs take."""
+    """How many types are remembered with what their jobs take."""
 
     def __post_init__(self) -> None:
         if self.slots < 1 or self.max_batch < 1 or self.remembered_types < 1:
             raise InvalidOptions(f"slots, max_batch and remembered_types must be 1 or more: {self}")
+        if self.most_extra_slots < 0:
+            raise InvalidOptions(f"most_extra_slots must be 0 or more, not {self.most_extra_slots}")
         if not 0 <= self.reserve_share <= 0.5:
             raise InvalidOptions(f"reserve_share must be between 0 and 0.5, not {self.reserve_share}")
         for name in ("target_batch_s", "spread_s", "first_guess_s", "borrow_s", "long_s", "burst_s", "warm_slack_s"):
@@ -107,8 +113,3 @@ def check_terms(tenant: str, terms: TenantTerms) -> TenantTerms:
     if terms.max_slots is not None and terms.max_slots < 0:
         raise InvalidOptions(f"max_slots of tenant {tenant} must be 0 or more, not {terms.max_slots}")
     return terms
-
-
-def tenant_of(jobtype: str) -> str:
-    """The first '-' of a jobtype ends its tenant."""
-    return jobtype.partition("-")[0]

@@ -4,7 +4,7 @@ For all verbs:
 - Asynchronous; no verb blocks the event loop. Any number may be under way at once on one object.
 - Time comes in as now_ms (UTC milliseconds). A back end never reads a clock to decide anything.
 - A verb that writes returns when the change is durable (a power cut does not undo it), and reads made after
-  that see it, from this object. Other processes on the same database see it, too, at their next call.
+  that see it, from this object. Other processes on the same database see it at their next call.
 - Cancelling the caller does not undo a write that was handed to the database: it happens, or it does not.
 - Raises StoreClosed outside open and close, StoreUnavailable when the database cannot be reached (retryable:
   the change may or may not have happened; verbs marked idempotent may simply be repeated), StoreCorrupt, and
@@ -13,40 +13,39 @@ For all verbs:
   that is not a lone surrogate, including NUL, quotes, '$' and '.'.
 - Verbs with a tenant touch that tenant's data only; a jobtype must belong to it (InvalidValue).
 
-Policy (which type, when to retry, when to repeat, how many attempts) is the callers'; the store makes the
-change of state atomic and keeps the counts. docs/store.md explains the model; tests/contract/store is its
-proof.
+Policy (which type, when to retry, when to repeat, how many attempts) is the callers'; the store makes the change of
+state atomic and keeps the counts. docs/store.md explains the model; tests/contract/store is its proof.
 """
 
 import abc
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from store.protocol.activity import Activity
-from store.protocol.care import StoreCare
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
-from store.protocol.jobs import JobDesk
+from store.protocol.jobs import JobVerbs
+from store.protocol.maintenance import StoreMaintenance
 from store.protocol.notes import NoteBoard
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
+from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
-from store.values.care import StoreVersion
 from store.values.histogram import Histogram
 from store.values.jobs import (
-    FINAL_CODES,
     AddReport,
     Archive,
-    Code,
+    Attempt,
     CreateReport,
+    Creation,
     ExpireReport,
     IndexState,
     Job,
     JobFilter,
     JobPage,
     JobRecord,
-    JobState,
     JournalPosition,
     Lease,
     NewJob,
@@ -56,9 +55,11 @@ from store.values.jobs import (
     ReleaseReport,
     RenewReport,
     Retry,
-    Unget,
+    TypeGate,
+    Unclaim,
     WaitingType,
     state_of,
+    with_attempt,
 )
 from store.values.records import (
     ApiKey,
@@ -73,6 +74,8 @@ from store.values.records import (
     Tenant,
 )
 from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
+from store.values.version import StoreVersion
+from vocabulary.states import FINAL_CODES, Code, JobState
 
 __all__ = [
     "FINAL_CODES",
@@ -80,11 +83,13 @@ __all__ = [
     "AddReport",
     "ApiKey",
     "Archive",
+    "Attempt",
     "AuditEvent",
     "AuditPage",
     "Bucket",
     "Code",
     "CreateReport",
+    "Creation",
     "Daemon",
     "DeleteReport",
     "EndedSum",
@@ -114,23 +119,26 @@ __all__ = [
     "StoreVersion",
     "Tenant",
     "TypeCounters",
-    "Unget",
+    "TypeGate",
+    "Unclaim",
     "Usage",
     "WaitingType",
     "state_of",
+    "with_attempt",
 ]
 
 
 class Store(
     JobQueue,
-    JobDesk,
+    StraightVerbs,
+    JobVerbs,
     HandlerShelf,
     Scoreboard,
     Activity,
     DaemonRegister,
     TenantRegister,
     NoteBoard,
-    StoreCare,
+    StoreMaintenance,
     StoreTransfer,
     abc.ABC,
 ):
@@ -146,12 +154,15 @@ class Store(
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """Let writes that were accepted finish, then let go of everything. Idempotent, and legal before
-        open."""
+        """Let writes that were accepted finish, then let go of everything. Idempotent, and legal before open."""
+
+    @abc.abstractmethod
+    def at(self, path: Path) -> "Store":
+        """The store of the same kind in another file, not open. Raises UnsupportedStore where there are no files."""
 
     @abc.abstractmethod
     async def ping(self) -> None:
-        """Return if the database answers a trivial question now; raises as any verb does."""
+        """Return if the database can be reached now; raises as any verb does."""
 
     async def __aenter__(self) -> Self:
         try:

@@ -1,6 +1,6 @@
-"""Checks of arguments that all back ends share, so that they refuse the same things with the same words.
+"""Checks of the arguments of the verbs: `store.checked` calls them before anything reaches a back end.
 
-Every function raises InvalidValue or returns; none changes anything. Back ends call them before they write.
+Every function raises InvalidValue or returns; none changes anything.
 """
 
 from collections.abc import Sequence
@@ -8,26 +8,26 @@ from typing import Final
 
 from store.errors import InvalidValue
 from store.names import (
+    MAX_BATCH,
     MAX_DATA_BYTES,
     MAX_HANDLER_BYTES,
     MAX_LOG_BYTES,
     MAX_OPTIONS_CHARS,
     MAX_RESULT_BYTES,
     PRIORITIES,
-    are_job_ids,
     check_batch,
     check_job_id,
     check_jobtype,
     check_label,
     check_tenant,
-    tenant_of,
+    checked_tenant_of,
 )
-from store.values.jobs import FINAL_CODES, Archive, Code, NewJob, Outcome, Rearm, Release, Retry, Unget
-from store.values.records import RateDomain, Tenant
+from store.values.jobs import Archive, NewJob, Outcome, Rearm, Release, Retry, Unclaim
+from store.values.records import ApiKey, AuditEvent, RateDomain, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
-
-MAX_TIME_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: later times have no text form."""
+from vocabulary.names import are_job_ids
+from vocabulary.states import FINAL_CODES, Code
+from vocabulary.time_text import MAX_TIME_MS
 
 MAX_ONCE_BYTES: Final = 1024 * 1024
 MAX_TEXT_CHARS: Final = 64 * 1024
@@ -41,20 +41,30 @@ def check_time(what: str, time_ms: int) -> int:
     return time_ms
 
 
+def check_lease(lease_ms: int, now_ms: int) -> None:
+    check_range("lease_ms", lease_ms, 1, MAX_TIME_MS)
+    check_time("now_ms", now_ms)
+
+
+def check_width(width_ms: int) -> None:
+    if width_ms not in RESOLUTIONS:
+        raise InvalidValue(f"buckets of {width_ms} ms are not kept, only {sorted(RESOLUTIONS)}")
+
+
 def check_buckets(tenant: str | None, width_ms: int, since_ms: int, until_ms: int) -> None:
     if tenant is not None:
         check_tenant(tenant)
-    if width_ms not in RESOLUTIONS:
-        raise InvalidValue(f"buckets of {width_ms} ms are not kept, only {sorted(RESOLUTIONS)}")
+    check_width(width_ms)
     if (until_ms - since_ms) // width_ms > MAX_BUCKETS:
         raise InvalidValue(f"more than {MAX_BUCKETS} buckets of {width_ms} ms in one call")
 
 
-def check_type_buckets(tenant: str, jobtypes: Sequence[str], width_ms: int, since_ms: int, until_ms: int) -> list[str]:
-    """The jobtypes, if all are the tenant's and not too many."""
+def check_type_buckets(tenant: str, jobtypes: Sequence[str], width_ms: int, since_ms: int, until_ms: int) -> None:
+    """Whether all jobtypes are the tenant's and not too many."""
     check_buckets(tenant, width_ms, since_ms, until_ms)
     check_batch("jobtypes", len(jobtypes))
-    return [check_jobtype(tenant, jobtype) for jobtype in jobtypes]
+    for jobtype in jobtypes:
+        check_jobtype(tenant, jobtype)
 
 
 def check_note(key: str, value: bytes = b"") -> None:
@@ -89,9 +99,21 @@ def check_priority(priority: int) -> None:
         raise InvalidValue(f"priority {priority} is not one of {PRIORITIES}")
 
 
+def check_change(data: bytes | None, repeat: str | None, priority: int | None, dt_ms: int | None) -> None:
+    """What is to be changed of a job; None leaves a thing as it is."""
+    if data is not None:
+        check_data(data)
+    if repeat is not None:
+        check_text("repeat", repeat, MAX_OPTIONS_CHARS)
+    if priority is not None:
+        check_priority(priority)
+    if dt_ms is not None:
+        check_time("dt_ms", dt_ms)
+
+
 def check_new_job(job: NewJob) -> None:
     check_job_id(job.id)
-    tenant_of(job.jobtype)
+    checked_tenant_of(job.jobtype)
     check_priority(job.priority)
     check_time("dt_ms", job.dt_ms)
     check_time("create_ms", job.create_ms)
@@ -108,6 +130,17 @@ def check_new_job(job: NewJob) -> None:
         check_label("unique name", job.unique)
     if job.parent:
         check_job_id(job.parent)
+        if job.repeat:
+            raise InvalidValue("a job with a parent cannot repeat: its parent would never end")
+
+
+def check_names(jobs: Sequence[NewJob]) -> None:
+    """Jobs that are created together: the second with a unique name replaces what the first is to do, so both must
+    have the same parent."""
+    parents: dict[tuple[str, str], str] = {}
+    for job in jobs:
+        if job.unique and parents.setdefault((job.jobtype, job.unique), job.parent) != job.parent:
+            raise InvalidValue(f"the unique name {job.unique!r} appears twice, with different parents")
 
 
 def check_new_jobs(jobs: Sequence[NewJob]) -> None:
@@ -120,7 +153,7 @@ def check_new_jobs(jobs: Sequence[NewJob]) -> None:
         zip(*jobs, strict=True)
     )
     for jobtype in set(jobtypes):
-        tenant_of(jobtype)
+        checked_tenant_of(jobtype)
     is_plain = (
         are_job_ids(ids)
         and set(priorities) <= _PRIORITIES
@@ -135,7 +168,14 @@ def check_new_jobs(jobs: Sequence[NewJob]) -> None:
     for job in jobs:
         check_new_job(job)
         if job.unique or job.parent:
-            raise InvalidValue(f"job {job.id} has a unique name or a parent: create_job adds such a job")
+            raise InvalidValue(f"job {job.id} has a unique name or a parent: create_jobs adds such a job")
+
+
+def check_plain_jobs(jobs: Sequence[NewJob]) -> None:
+    """Of jobs that pass check_new_jobs: nothing that a claim would have had to look at."""
+    for job in jobs:
+        if job.domain or job.retry_after_ms is not None or job.indexed or job.repeat:
+            raise InvalidValue(f"job {job.id} is not plain: add_jobs adds such a job, and claim_jobs starts it")
 
 
 _PRIORITIES: Final = frozenset(PRIORITIES)
@@ -145,9 +185,8 @@ def are_times(times_ms: Sequence[int]) -> bool:
     return min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
 
 
-def check_claim(limit: int, lease_ms: int, max_bytes: int, ahead: int | None) -> None:
-    check_range("limit", limit, 1, 10_000)
-    check_range("lease_ms", lease_ms, 1, MAX_TIME_MS)
+def check_claim(limit: int, max_bytes: int, ahead: int | None) -> None:
+    check_range("limit", limit, 1, MAX_BATCH)
     check_range("max_bytes", max_bytes, 0, MAX_TIME_MS)
     if ahead is not None:
         check_range("ahead", ahead, 1, 1_000_000)
@@ -169,7 +208,7 @@ def check_releases(releases: Sequence[Release]) -> None:
     if _are_plain([release[2] for release in releases if type(release) is Archive]):
         releases = [release for release in releases if type(release) is not Archive]
     for release in releases:
-        if isinstance(release, Unget):
+        if isinstance(release, Unclaim):
             continue
         outcome = release.outcome
         if outcome.code not in _CODES_OF[type(release)]:
@@ -230,13 +269,45 @@ def check_handler(lang: str, data: bytes, author: str) -> None:
     check_label("lang", lang)
     if len(data) > MAX_HANDLER_BYTES:
         raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")
+    check_author(author)
+
+
+def check_author(author: str) -> None:
     check_text("author", author, 255)
+
+
+def check_weight(weight: int) -> None:
+    check_range("weight", weight, 1, 1000)
 
 
 def check_tenant_record(tenant: Tenant) -> None:
     check_tenant(tenant.name)
-    check_range("weight", tenant.weight, 1, 1000)
+    check_weight(tenant.weight)
     check_text("limits", tenant.limits)
+
+
+def check_key(key: ApiKey) -> None:
+    check_label("key id", key.key_id)
+    check_text("label", key.label, 255)
+    for scope in key.scopes:
+        check_label("scope", scope)
+    if key.tenant:
+        check_tenant(key.tenant)
+
+
+def check_audit_event(event: AuditEvent) -> None:
+    check_text("actor", event.actor)
+    check_text("action", event.action)
+    check_text("detail", event.detail)
+    check_time("at_ms", event.at_ms)
+    if event.tenant:
+        check_tenant(event.tenant)
+
+
+def check_audit_cursor(cursor: str) -> None:
+    """It is the number of an event, which fits 64 bits."""
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
+        raise InvalidValue(f"cursor {cursor!r:.80} is not one of the audit log")
 
 
 def check_rate_domain(domain: RateDomain) -> None:

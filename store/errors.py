@@ -11,7 +11,7 @@ StoreError
 ├── NotFound            the named thing does not exist for that tenant
 └── Conflict            the named thing is in a state in which the verb is not allowed; nothing was changed
 
-Stale leases are not errors: they are reported in the answer, because a batch goes on without them.
+Stale leases are not errors: the report names them, because a batch goes on without them.
 """
 
 from typing import ClassVar

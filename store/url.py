@@ -1,11 +1,11 @@
-"""From a store URL to a store. The one place that names back ends; each is imported only when it is asked
-for."""
+"""From a store URL to a store. The one place that names back ends; each is imported only when it is asked for."""
 
 from importlib import import_module
 from typing import Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from store.base import Store
+from store.checked import CheckedStore
 from store.errors import UnsupportedStore
 
 
@@ -18,7 +18,7 @@ BACK_ENDS: Final = {
     "mongodb": "store.mongo:store_from_url",
     "mongodb+srv": "store.mongo:store_from_url",
 }
-"""Scheme to `module:function`; the function takes the whole URL and answers a store that is not open yet."""
+"""Scheme to `module:function`; the function takes the whole URL and returns a store that is not open yet."""
 
 
 def open_store(url: str) -> Store:
@@ -37,4 +37,4 @@ def open_store(url: str) -> Store:
         raise UnsupportedStore(f"store URL with scheme {scheme!r:.40}: the store speaks {known}")
     module, _, function = target.partition(":")
     make = cast("_MakeStore", getattr(import_module(module), function))
-    return make(url)
+    return CheckedStore(make(url))

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bench.budgets import print_budgets
 from bench.peers.harness import Rates, measure
-from bench.peers.install import NotInstalled, install_server
+from bench.peers.install import NotInstalled, require_server
 from bench.peers.ours import measure_ours
 from bench.peers.peer import PEERS, Peer
-from bench.report import Table, machine, parse_arguments, print_table, save
+from bench.tools.budgets import print_budgets
+from bench.tools.report import Table, machine, parse_arguments, print_table, save
 
 OURS: Final = "Functory"
 
@@ -67,7 +67,7 @@ def run(peers: Sequence[Peer], rounds: int, scale: float, *, synced_redis: bool)
         for peer in peers:
             note(f"round {number + 1} of {rounds}: {peer.name}")
             try:
-                install_server(peer.server.partition(" ")[0])
+                require_server(peer.server.partition(" ")[0])
                 keep_best(found, peer.name, measure(peer, scale=scale, synced_redis=synced_redis))
             except (NotInstalled, OSError, RuntimeError, TimeoutError, ValueError) as error:
                 note(f"{peer.name} left out: {error}")

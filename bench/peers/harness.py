@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.cpu import started_seconds
 from bench.peers.install import home, install
 from bench.peers.peer import Peer
 from bench.peers.servers import server
+from bench.tools.cpu import started_seconds
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 _LOOK_S: Final = 0.005
@@ -38,7 +38,7 @@ class Rates(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """When the first call began and when the last had been answered; the processor time that starting up had taken."""
+    """When the first call began and when the last one returned; the processor time of starting up."""
 
     began_s: float
     ended_s: float
@@ -98,7 +98,7 @@ class Bench:
             )  # fmt: skip
 
     def until_ran(self, count: int) -> tuple[float, int, float]:
-        """Wait until so many have run in all: when the first was seen and how many those were, and when all had."""
+        """Wait until all have run. Returns when the first was seen, the count at that time, and when all had run."""
         deadline_s = time.monotonic() + _PHASE_TIMEOUT_S
         first_s, first = 0.0, 0
         while time.monotonic() < deadline_s:

@@ -1,9 +1,8 @@
 """Peers are installed on demand, each into an environment of its own under .cache/peers, and never become ours.
 
-Their servers are Debian's packages: as root they are installed, otherwise the command to do so is shown.
+Their servers are Debian's packages, which `make bench-peers` installs (deploy/system-packages.sh).
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from typing import Final
 from bench.peers.peer import BEANSTALKD, REDIS, Peer
 
 CACHE: Final = Path(__file__).parents[2] / ".cache" / "peers"
-PACKAGES: Final = {REDIS: ("redis-server", "redis-tools"), BEANSTALKD: ("beanstalkd", "beanstalkd")}
-"""A server's program and Debian's package; redis-tools has the server without the service that would start it."""
+PACKAGES: Final = {REDIS: ("redis-server", "redis-server"), BEANSTALKD: ("beanstalkd", "beanstalkd")}
+"""A server's program and Debian's package."""
 
 
 class NotInstalled(Exception):
@@ -54,22 +53,8 @@ def home(peer: Peer) -> Path:
     return CACHE / peer.name.partition(" ")[0].lower()
 
 
-def install_server(name: str) -> None:
+def require_server(name: str) -> None:
     """Raises NotInstalled."""
     program, package = PACKAGES[name]
-    if _has(program):
-        return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"  installing Debian's {package}", file=sys.stderr, flush=True)
-        environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], check=False)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
-            env=environ, check=False, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-    if not _has(program):
-        raise NotInstalled(f"{program} is missing: sudo apt-get install {package}")
-
-
-def _has(program: str) -> bool:
-    return shutil.which(program) is not None
+    if shutil.which(program) is None:
+        raise NotInstalled(f"{program} is missing: `make bench-peers` installs Debian's {package} as root")

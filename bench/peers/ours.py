@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.endtoend import Scenario
-from bench.endtoend import measure as measure_scenario
 from bench.peers.harness import Rates
-from bench.service import posts, serve
+from bench.service.endtoend import Scenario
+from bench.service.endtoend import measure as measure_scenario
+from bench.tools.daemon import posts, serve
 
 JOBS: Final = 100_000
 SINGLES: Final = 5_000

@@ -38,7 +38,7 @@ command -v bwrap >/dev/null || say "bubblewrap is missing, tenants' code will be
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/functory/__init__.py")
 [ -n "$version" ] || fail "$source/functory/__init__.py names no version"
 # The name tells releases of one version apart, so that a change in the source is never taken for installed.
-digest=$(cd "$source" && find functory handlers journal runner scheduler store requirements.lock pyproject.toml docs/operations.md \
+digest=$(cd "$source" && find functory handlers journal runner scheduler store vocabulary requirements.lock pyproject.toml docs/operations.md \
     -type f ! -name '*.pyc' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-12)
 release=$prefix/releases/$version-$digest
 if [ ! -e "$release/.complete" ]; then

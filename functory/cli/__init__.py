@@ -1,4 +1,16 @@
-"""The command line: parse, call one operation, print. Each group of commands is a module with `add_commands`."""
+"""The command line: parse, call one operation, print.
+
+main.py         the parser, and from errors to messages and exit codes (failures.py)
+serve.py        `serve`; settings.py its flags, and `config`
+jobs.py, handlers.py, tenants.py, scoreboard.py, queues.py, operator.py, health.py    talk to a server (remote.py)
+job_adding.py, job_views.py    what `job` does and shows; arguments.py reads values of flags
+invoke.py       `invoke`; handler_file.py reads a handler from a file
+doctor.py, demo.py, completion.py                  on this machine
+journal.py, store.py, backup.py, migrate.py        on files and stores, without a daemon
+answers.py, table.py, progress.py                  how results look in a terminal
+
+Each group of commands is a module with `add_commands` (commands.py has the type of its argument).
+"""
 
 from functory.cli.main import main
 

@@ -1,13 +1,18 @@
-"""How results look in a terminal: what tenants' code produced is shown as inert text."""
+"""How results look in a terminal. The output of tenants' code is shown as inert text."""
 
-import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-from functory.logs import format_time
-from runner.outcome import Stopped
+from vocabulary.time_text import iso_time
+
+if TYPE_CHECKING:
+    from functory.wire.jobs import Why
+    from runner.outcome import Stopped
 
 
 def inert(data: bytes) -> str:
-    """Text with its line breaks, everything else that could move a cursor or hide escaped."""
+    """Text with its line breaks; everything else that could move a cursor or hide is escaped."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
@@ -15,12 +20,30 @@ def inert(data: bytes) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """A time for people, in UTC to the second; a dash for none."""
-    return "-" if not time_ms else format_time(time_ms)[:19].replace("T", " ")
+    """A time for people, in their zone, to the second; a dash for none."""
+    return "-" if not time_ms else datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def print_stopped(stopped: Stopped, *, as_json: bool) -> None:
+def reason(why: "Why") -> str:
+    """Why a job is not running, with the time that it names in the reader's zone."""
+    until_ms = why.detail.get("until_ms")
+    text = why.text.replace(iso_time(until_ms), moment(until_ms)) if isinstance(until_ms, int) else why.text
+    return inert(text.encode())
+
+
+def counted(count: int, thing: str) -> str:
+    """Such as 1 job, 2 jobs."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
     if as_json:
+        import json  # noqa: PLC0415 (this module is imported for every --help)
+
         print(
             json.dumps(
                 {
@@ -37,9 +60,15 @@ def print_stopped(stopped: Stopped, *, as_json: bool) -> None:
             )
         )
         return
-    print(f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.level.name}")
-    for title, data in (("result", stopped.result), ("log", stopped.log)):
+    title = f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.level.name}"
+    print_run(title, stopped.result, stopped.log, [(job.type, job.payload) for job in stopped.new_jobs])
+
+
+def print_run(title: str, result: bytes, log: bytes, new_jobs: Sequence[tuple[str, bytes]]) -> None:
+    """One run of a handler, outside the queue."""
+    print(title)
+    for name, data in (("result", result), ("log", log)):
         if data:
-            print(f"{title}:\n" + "\n".join(f"  {line}" for line in inert(data).splitlines()))
-    for job in stopped.new_jobs:
-        print(f"new job: {job.type}|{inert(job.payload)}")
+            print(f"{name}:\n" + indented(inert(data)))
+    for job_type, payload in new_jobs:
+        print(f"new job: {job_type}|{inert(payload)}")

@@ -4,17 +4,17 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 
-from functory.backup.making import Say, make_backup
-from functory.backup.manifest import Manifest
-from functory.backup.restoring import restore_backup
 from functory.cli.answers import moment
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
+from functory.transfer.backup import Say, make_backup
+from functory.transfer.manifest import Manifest
+from functory.transfer.restore import restore_backup
+from vocabulary.clock import SystemClock
 
 
 def add_commands(commands: Commands) -> None:
@@ -35,7 +35,11 @@ def run_backup(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
     manifest = asyncio.run(
         make_backup(
-            settings, arguments.folder, now_ms=_now_ms(), journals_only=arguments.journals_only, say=_say(arguments)
+            settings,
+            arguments.folder,
+            now_ms=SystemClock().now_ms(),
+            journals_only=arguments.journals_only,
+            say=_say(arguments),
         )
     )
     if arguments.json:
@@ -55,20 +59,22 @@ def run_backup(arguments: argparse.Namespace) -> int:
 def run_restore(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
     manifest = asyncio.run(
-        restore_backup(arguments.folder, settings, now_ms=_now_ms(), replace=arguments.replace, say=_say(arguments))
+        restore_backup(
+            arguments.folder, settings, now_ms=SystemClock().now_ms(), replace=arguments.replace, say=_say(arguments)
+        )
     )
     if arguments.json:
         print(_as_json(manifest))
         return 0
     print(f"{settings.data_dir} is restored and checked\n{_describe(manifest)}")
-    print(f"Jobs that ended after {moment(manifest.began_ms)} UTC are as they were then, and run again.")
+    print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
     return 0
 
 
 def _describe(manifest: Manifest) -> str:
     size_bytes = sum(file.size_bytes for file in manifest.files)
     lines = [
-        f"  taken     {moment(manifest.began_ms)} UTC on {manifest.host} by Functory {manifest.functory}",
+        f"  taken     {moment(manifest.began_ms)} on {manifest.host} by Functory {manifest.functory}",
         f"  files     {len(manifest.files)}, {size_bytes:,} bytes",
     ]
     lines += [
@@ -92,7 +98,3 @@ def _say(arguments: argparse.Namespace) -> Say:
             print(f"{step} ...", file=sys.stderr)
 
     return say
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

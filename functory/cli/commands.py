@@ -1,4 +1,4 @@
-"""What a group of commands is added to: argparse has no public name for it."""
+"""The type of what commands are added to: argparse has no public name for it."""
 
 from typing import TYPE_CHECKING, TypeAlias
 

@@ -6,8 +6,8 @@ import shtab
 
 from functory.cli.commands import Commands
 from functory.cli.remote import print_json
+from functory.web.api.openapi import build_openapi
 from functory.web.app import ROUTES
-from functory.web.openapi import build_openapi
 
 
 def add_commands(commands: Commands) -> None:

@@ -1,15 +1,12 @@
-"""`functory demo`: the whole service in one go, on a free port and in a temporary folder: tenants, handlers in several
-languages, a few thousand jobs with a chain, retries and failures, and what came of them. Cleans up after itself."""
+"""`functory demo`: the whole service at work, on a free port and in a temporary folder. It has tenants,
+handlers in several languages, a few thousand jobs with a chain, retries and failures, and shows their results.
+It cleans up after itself."""
 
 import argparse
 import asyncio
-import re
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,11 +14,8 @@ from functory.cli.commands import Commands
 from functory.cli.progress import Progress
 from functory.cli.scoreboard import render_scoreboard
 from functory.client import Client
-from functory.errors import DaemonFailed
-from functory.serving import OPERATOR_KEY_FILE
+from functory.daemon.own_process import run_own_daemon
 
-_LISTENS: Final = re.compile(rb"listens on (http://\S+)")
-_START_TIMEOUT_S: Final = 120.0
 _RUN_TIMEOUT_S: Final = 300.0
 
 
@@ -30,7 +24,7 @@ class _NotIsolated(Exception):
 
 
 class DemoType(NamedTuple):
-    """A handler, the jobs that are posted for it, and how many end for each of them (a chain makes more)."""
+    """A handler, its jobs, and how many jobs end for each of them (a chain makes more)."""
 
     tenant: str
     name: str
@@ -39,7 +33,6 @@ class DemoType(NamedTuple):
     body: str
     jobs: int
     ends_per_job: int = 1
-    needs: str = ""
 
 
 TYPES: Final = (
@@ -62,7 +55,6 @@ TYPES: Final = (
         "is asynchronous",
         "return { hello: await Promise.resolve(payload) };",
         1000,
-        needs="node",
     ),
     DemoType(
         "globex",
@@ -101,27 +93,31 @@ async def demo() -> int:
 
 
 async def _demo(folder: Path) -> int:
-    print("Functory demo: a real daemon on the embedded store, two tenants, handlers in three languages.\n")
+    print("Functory demo: a real daemon on the embedded store, two tenants, handlers in several languages.\n")
     try:
         return await _show_off(folder, [])
     except _NotIsolated as error:
-        # The demo's handlers are our own: it may run them where they cannot be confined. A service would not.
-        print(f"Note: {error}\nThe demo's handlers are harmless, so it goes on without a sandbox.\n")
+        # The demo's handlers are ours, so it may run them unconfined. A service would refuse.
+        print("Note: " + str(error).replace("; ", "\n  - "))
+        print("The demo's handlers are harmless, so it goes on without a sandbox.\n")
         return await _show_off(folder / "unconfined", ["--min-isolation", "L0", "--all-tenants-trusted", "true"])
 
 
 async def _show_off(folder: Path, flags: list[str]) -> int:
-    async with _server(folder, flags) as url:
-        key = (await asyncio.to_thread((folder / OPERATOR_KEY_FILE).read_text)).strip()
-        async with Client(url, key) as operator:
+    async with run_own_daemon(folder, flags) as daemon:
+        async with Client(daemon.url, await daemon.operator_key()) as operator:
             info = (await operator.list_daemons()).daemons[0].info
             if "isolation" in info["problems"]:
                 raise _NotIsolated(info["problems"]["isolation"])
             clients = {}
             for name in ("acme", "globex"):
                 await operator.create_tenant(name)
-                clients[name] = Client(url, (await operator.create_key(name)).key, name)
-            types = [each for each in TYPES if not each.needs or shutil.which(each.needs)]
+                clients[name] = Client(daemon.url, (await operator.create_key(name)).key, name)
+            types = [each for each in TYPES if each.lang in info["languages"]]
+            for each in TYPES:
+                if each not in types:
+                    reason = info["unable"].get(each.lang, f"{each.lang} is not installed")
+                    print(f"  {each.tenant}: handler {each.name} is left out: {reason}")
             try:
                 await _register(clients, types)
                 await _run(clients, types)
@@ -131,50 +127,8 @@ async def _show_off(folder: Path, flags: list[str]) -> int:
                     await client.close()
         print(f"\nTenants' code ran at isolation level {info['isolation']}; `functory doctor` says what that is.")
         print(_NEXT)
+    print(f"\nThe daemon was asked to stop and ended with status {daemon.status}.")
     return 0
-
-
-@asynccontextmanager
-async def _server(folder: Path, flags: list[str]) -> AsyncIterator[str]:
-    """A daemon process of its own, stopped as an operator would stop it."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "functory",
-        "serve",
-        "--data-dir",
-        folder,
-        "--port",
-        "0",
-        "--log-jobs",
-        "false",
-        *flags,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    try:
-        url = await _address(process)
-        drain = asyncio.create_task(process.stderr.read())
-        yield url
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        status = await process.wait()
-    await drain
-    print(f"\nThe daemon was asked to stop and ended with status {status}.")
-
-
-async def _address(process: asyncio.subprocess.Process) -> str:
-    """Where it listens, which its log says."""
-    assert process.stderr is not None
-    lines: list[bytes] = []
-    async with asyncio.timeout(_START_TIMEOUT_S):
-        while line := await process.stderr.readline():
-            lines.append(line)
-            if match := _LISTENS.search(line):
-                return match[1].decode()
-        status = await process.wait()
-    raise DaemonFailed(f"the daemon ended with status {status}:\n" + b"".join(lines).decode(errors="replace"))
 
 
 async def _register(clients: dict[str, Client], types: list[DemoType]) -> None:

@@ -1,4 +1,4 @@
-"""From an error that ended a command to its exit code. Imported when one did."""
+"""From the error that ended a command to its exit code. Imported only when there is one."""
 
 from functory.errors import ClientError, FunctoryError, ServerUnreachable
 from functory.statuses import exit_code_of, exit_code_of_status
@@ -11,7 +11,7 @@ _NO_FILE = 8
 
 
 def exit_code_of_failure(error: Exception) -> int | None:
-    """None for what is no error of ours but a defect. What a server answered counts as if it had happened here."""
+    """None for a defect, which is no error of ours. An error from a server counts as if it had happened here."""
     if isinstance(error, OSError):
         return _NO_FILE
     if isinstance(error, ClientError):

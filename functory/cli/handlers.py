@@ -1,93 +1,148 @@
-"""`functory handler put | get | list | versions | rollback | rm`"""
+"""`functory handler put | get | list | versions | rollback | rm | invoke`"""
 
 import argparse
-import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from functory.cli.answers import moment
+from functory.cli.arguments import given, number_pair, pair
 from functory.cli.commands import Commands
-from functory.cli.handlerfile import read_handler
-from functory.cli.remote import add_remote, print_json
-from functory.cli.table import render_table
-from functory.client import Client
-from functory.wire.handlers import Handler, HandlerRow
+from functory.cli.remote import add_remote, print_json, show, show_table
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.handlers import Handler, HandlerList, Invoked
+
+_HOOKS = ("before", "beforeEach", "afterEach")
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser("handler", help="register and look at handlers")
+    parser = commands.add_parser("handler", help="register handlers and look at them")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_put(actions)
 
-    put = actions.add_parser("put", help="register a file as the handler of a type")
-    put.add_argument("type")
-    put.add_argument("file", type=Path, metavar="FILE", help="the body; its suffix tells the language")
-    put.add_argument("--lang", help="the language, if the suffix does not tell")
-    put.add_argument("--timeout", type=float, metavar="SECONDS", help="per job")
-    put.add_argument("--memory-mb", type=int)
-    add_remote(put, run_put)
-
-    get = actions.add_parser("get", help="print the body of a handler")
+    get = actions.add_parser("get", help="print the code of a handler")
     get.add_argument("type")
-    get.add_argument("--version", type=int, help="an older one")
+    get.add_argument("--version", type=int, help="an older version")
     add_remote(get, run_get)
 
-    listing = actions.add_parser("list", help="the handlers in force")
-    add_remote(listing, run_list)
-    for name, run, text in (("versions", run_versions, "all kept versions"), ("rm", run_remove, "put none in force")):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("type")
-        add_remote(action, run)
-
-    rollback = actions.add_parser("rollback", help="put an older version in force again")
+    add_remote(actions.add_parser("list", help="the active handlers"), run_list)
+    versions = actions.add_parser("versions", help="all versions of a handler")
+    versions.add_argument("type")
+    add_remote(versions, run_versions)
+    remove = actions.add_parser("rm", help="delete the handler of a type; its versions stay")
+    remove.add_argument("type")
+    add_remote(remove, run_remove)
+    rollback = actions.add_parser("rollback", help="activate an older version again")
     rollback.add_argument("type")
     rollback.add_argument("version", type=int)
     add_remote(rollback, run_rollback)
+    invoke = actions.add_parser("invoke", help="run the handler of a type once on the server, without a job")
+    invoke.add_argument("type")
+    invoke.add_argument("--payload", default="", help="default: empty")
+    invoke.add_argument("--file", type=Path, metavar="FILE", help="run this file instead of the active handler")
+    invoke.add_argument("--lang", help="the language of FILE, if its extension does not tell")
+    add_remote(invoke, run_invoke)
 
 
-async def run_put(client: Client, arguments: argparse.Namespace) -> int:
-    limits = {"timeout_s": arguments.timeout, "memory_mb": arguments.memory_mb}
-    given = {name: value for name, value in limits.items() if value is not None}
-    handler = await asyncio.to_thread(read_handler, arguments.file, arguments.lang, **given)
-    put = await client.put_handler(arguments.type, handler.lang, handler.body, **given)
-    _tell(put, as_json=arguments.json)
-    return 0
-
-
-async def run_get(client: Client, arguments: argparse.Namespace) -> int:
-    handler = await client.get_handler(arguments.type, version=arguments.version)
-    print_json(handler) if arguments.json else print(handler.handler["body"])
-    return 0
-
-
-async def run_list(client: Client, arguments: argparse.Namespace) -> int:
-    answer = await client.list_handlers()
-    print_json(answer) if arguments.json else print(_table(answer.handlers))
-    return 0
-
-
-async def run_versions(client: Client, arguments: argparse.Namespace) -> int:
-    answer = await client.list_versions(arguments.type)
-    print_json(answer) if arguments.json else print(_table(answer.handlers))
-    return 0
-
-
-async def run_rollback(client: Client, arguments: argparse.Namespace) -> int:
-    _tell(await client.roll_back(arguments.type, arguments.version), as_json=arguments.json)
-    return 0
-
-
-async def run_remove(client: Client, arguments: argparse.Namespace) -> int:
-    await client.delete_handler(arguments.type)
-    print_json({"ok": True}) if arguments.json else print(f"{arguments.type} has no handler now")
-    return 0
-
-
-def _tell(handler: Handler, *, as_json: bool) -> None:
-    print_json(handler) if as_json else print(f"{handler.type}: version {handler.version} is in force")
-
-
-def _table(rows: list[HandlerRow]) -> str:
-    headers = ["type", "version", "lang", "bytes", "since", "in force"]
-    return render_table(
-        headers,
-        [(r.type, r.version, r.lang, r.size_bytes, moment(r.created_ms), "yes" if r.current else "") for r in rows],
+def _add_put(actions: Commands) -> None:
+    put = actions.add_parser("put", help="register a file as the handler of a type")
+    put.add_argument("type")
+    put.add_argument("file", metavar="FILE", help="the code; for lang http, the URL")
+    put.add_argument("--lang", help="the language, if the extension does not tell")
+    put.add_argument("--timeout-s", "--timeout", type=float, metavar="SECONDS", help="per job (default: 60)")
+    put.add_argument("--memory-mb", type=int, help="per context (default: 128)")
+    put.add_argument("--network", action="store_true", help="the code needs the network")
+    put.add_argument("--returns", choices=["value", "status"], help="what a returned whole number is (default: value)")
+    put.add_argument("--before", type=Path, metavar="FILE", help="code that runs once in every new context")
+    put.add_argument("--before-each", type=Path, metavar="FILE", help="code that runs before every batch")
+    put.add_argument("--after-each", type=Path, metavar="FILE", help="code that runs after every batch")
+    put.add_argument("--eid", help="handlers with the same eid may share contexts")
+    put.add_argument("--env", type=pair, action="append", metavar="NAME=VALUE", help="an environment variable")
+    put.add_argument(
+        "--option",
+        type=number_pair,
+        action="append",
+        metavar="NAME=NUMBER",
+        help="max_batch, max_attempts, retry_base_ms, retry_max_ms, retry_window_s",
     )
+    add_remote(put, run_put)
+
+
+async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.handler_file import read_body, read_text  # noqa: PLC0415 (not for the parser)
+
+    lang, body = await read_body(arguments.file, arguments.lang)
+    hooks = zip(_HOOKS, (arguments.before, arguments.before_each, arguments.after_each), strict=True)
+    texts = {name: await read_text(file) for name, file in hooks if file is not None}
+    fields: dict[str, Any] = given(
+        timeout_s=arguments.timeout_s,
+        memory_mb=arguments.memory_mb,
+        network=arguments.network,
+        returns=arguments.returns,
+        eid=arguments.eid,
+        env=arguments.env and dict(arguments.env),
+        options=arguments.option and dict(arguments.option),
+    )
+    return _tell(arguments, await client.put_handler(arguments.type, lang, body, **texts, **fields))
+
+
+async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
+    handler = await client.get_handler(arguments.type, version=arguments.version)
+    return show(arguments, handler, handler.handler["body"])
+
+
+async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
+    return _table(
+        arguments, await client.list_handlers(), "No handlers yet. Register one: functory handler put TYPE FILE"
+    )
+
+
+async def run_versions(client: "Client", arguments: argparse.Namespace) -> int:
+    return _table(arguments, await client.list_versions(arguments.type), "No versions.")
+
+
+async def run_rollback(client: "Client", arguments: argparse.Namespace) -> int:
+    return _tell(arguments, await client.roll_back(arguments.type, arguments.version))
+
+
+async def run_remove(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.delete_handler(arguments.type)
+    return show(arguments, {"ok": True}, f"{arguments.type}: handler deleted. New jobs of this type wait.")
+
+
+async def run_invoke(client: "Client", arguments: argparse.Namespace) -> int:
+    """Exits 0 for a 2xx, 1 for anything else."""
+    handler = None
+    if arguments.file is not None:
+        from functory.cli.handler_file import read_body  # noqa: PLC0415 (not for the parser)
+
+        lang, body = await read_body(str(arguments.file), arguments.lang)
+        handler = {"lang": lang, "body": body}
+    invoked = await client.invoke(arguments.type, arguments.payload, handler=handler)
+    print_json(invoked) if arguments.json else _print_invoked(invoked)
+    return 0 if invoked.code == "ok" else 1
+
+
+def _print_invoked(invoked: "Invoked") -> None:
+    from functory.cli.answers import print_run  # noqa: PLC0415 (not for the parser)
+    from functory.wire.base import from_wire  # noqa: PLC0415
+
+    print_run(
+        f"{invoked.exitcode} {invoked.code} in {invoked.duration_ms:.1f} ms at isolation {invoked.isolation}",
+        from_wire(invoked.result, invoked.result_encoding),
+        from_wire(invoked.log, invoked.log_encoding),
+        [(job.type, from_wire(job.payload, job.payload_encoding)) for job in invoked.new_jobs],
+    )
+
+
+def _tell(arguments: argparse.Namespace, handler: "Handler") -> int:
+    return show(arguments, handler, f"{handler.type}: version {handler.version} is active")
+
+
+def _table(arguments: argparse.Namespace, answer: "HandlerList", empty: str) -> int:
+    rows = [
+        (r.type, r.version, r.lang, r.size_bytes, moment(r.created_ms), "yes" if r.current else "")
+        for r in answer.handlers
+    ]
+    return show_table(arguments, answer, ["type", "version", "lang", "bytes", "since", "active"], rows, empty)

@@ -2,26 +2,29 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
+
+import aiofiles
 
 from functory.cli.answers import print_stopped
 from functory.cli.commands import Commands
-from functory.cli.handlerfile import read_handler
+from functory.cli.handler_file import read_handler
 from functory.config import Settings
-from functory.isolation import choose_isolation
-from functory.tenantbook import Allowance
-from functory.workbench import Workbench
+from functory.daemon.isolation import choose_isolation
+from functory.execution.tenant_book import Allowance
+from functory.execution.trial_runs import TrialRuns
 from handlers.model import Handler
 from runner.outcome import Stopped
 from runner.runner import Runner
+from scheduler import SchedulerOptions
+from scheduler.oldest import OldestFirst
 
 
 def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("invoke", help="run a handler file once in the sandbox, without a server")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the handler's body; its suffix tells the language")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the handler's body; its extension tells the language")
     parser.add_argument("--payload", help="the job's payload; - reads standard input (default: empty)")
-    parser.add_argument("--lang", help="the language, if the suffix does not tell")
+    parser.add_argument("--lang", help="the language, if the extension does not tell")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="default: 60")
     parser.add_argument("--network", action="store_true", help="let the handler reach the network")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -30,11 +33,17 @@ def add_commands(commands: Commands) -> None:
 
 def run_invoke(arguments: argparse.Namespace) -> int:
     """Exits 0 for a 2xx, 1 for anything else."""
-    handler = read_handler(arguments.file, arguments.lang, timeout_s=arguments.timeout, network=arguments.network)
-    payload = sys.stdin.buffer.read() if arguments.payload == "-" else (arguments.payload or "").encode()
-    stopped = asyncio.run(invoke(handler, payload))
+    stopped = asyncio.run(_read_and_invoke(arguments))
     print_stopped(stopped, as_json=arguments.json)
     return 0 if stopped.code == "ok" else 1
+
+
+async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
+    limits = {"timeout_s": arguments.timeout, "network": arguments.network}
+    handler = await read_handler(arguments.file, arguments.lang, **limits)
+    if arguments.payload == "-":
+        return await invoke(handler, await aiofiles.stdin_bytes.read())
+    return await invoke(handler, (arguments.payload or "").encode())
 
 
 async def invoke(handler: Handler, payload: bytes) -> Stopped:
@@ -42,8 +51,13 @@ async def invoke(handler: Handler, payload: bytes) -> Stopped:
     runner = Runner(isolation.launcher)
     await runner.start()
     try:
-        bench = Workbench(runner, lambda _: Allowance(network=True), isolation.refusal)
-        await bench.check("local-handler", handler)
-        return await bench.invoke("local-handler", handler, payload)
+        trial_runs = TrialRuns(
+            runner,
+            lambda _: Allowance(network=True),
+            OldestFirst(SchedulerOptions(slots=1)),
+            refusal=isolation.refusal,
+        )
+        await trial_runs.check("local-handler", handler)
+        return await trial_runs.invoke("local-handler", handler, payload)
     finally:
         await runner.close()

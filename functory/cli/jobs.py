@@ -1,169 +1,180 @@
-"""`functory job add | get | wait | cancel | retry | why` and `functory results`."""
+"""`functory job ...` and `functory results`: add jobs, look at them, change them."""
 
 import argparse
-import asyncio
-import sys
+from typing import TYPE_CHECKING
 
-from functory.cli.answers import inert, moment
+from functory.cli.answers import counted, reason
+from functory.cli.arguments import moment_ms
 from functory.cli.commands import Commands
-from functory.cli.progress import Progress
-from functory.cli.remote import add_remote, print_json
-from functory.cli.table import render_table
-from functory.client import Client
-from functory.wire.base import from_wire
-from functory.wire.jobs import Job
+from functory.cli.remote import add_remote, show
 
-_LINES_A_REQUEST = 1000
-_LONGEST_WAIT_S = 30.0
+if TYPE_CHECKING:
+    from functory.client import Client
+
+_STATES = ("archived", "waiting", "deferred", "running", "lapsed", "paused")
 
 
 def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("job", help="add jobs and look after them")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    add = actions.add_parser("add", help="one job for each payload, or for each line of standard input")
-    add.add_argument("type")
-    add.add_argument("payload", nargs="*", help="none: the lines of standard input")
-    add.add_argument("--delay-s", type=float, help="run it so many seconds from now")
-    add.add_argument("--priority", choices=["0", "500", "1000"])
-    add.add_argument("--wait", action="store_true", help="wait until all have ended, and show how")
-    add_remote(add, run_add)
-
+    _add_add(actions)
     for name, run, text in (
-        ("get", run_get, "show a job"),
-        ("wait", run_wait, "wait until a job has ended, and show it; exits 1 unless it ended ok"),
-        ("cancel", run_cancel, "cancel a job that has not started"),
-        ("retry", run_retry, "queue an ended job again"),
+        ("get", run_get, "show a job: outcome, attempts, payload, result, log"),
+        ("result", run_result, "print the result of a job, byte for byte"),
+        ("children", run_children, "list the children of a job"),
+        ("cancel", run_cancel, "cancel a job that is not over; stop it if it is running"),
         ("why", run_why, "say why a job is not running"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("id")
         add_remote(action, run)
-
-    results = commands.add_parser("results", help="list jobs, newest first")
-    results.add_argument("--type")
-    results.add_argument("--state", default="archived", help="archived (default), waiting, deferred, running, ...")
-    results.add_argument("--code", help="ok, failed, abandoned, cancelled; several by commas")
-    results.add_argument("--limit", type=int, default=20)
-    add_remote(results, run_results)
-
-
-async def run_add(client: Client, arguments: argparse.Namespace) -> int:
-    lines = arguments.payload or await asyncio.to_thread(_lines_of_input)
-    options = {"delay_s": arguments.delay_s, "priority": arguments.priority}
-    ids: list[str] = []
-    with Progress("added", len(lines)) as progress:
-        for start in range(0, len(lines), _LINES_A_REQUEST):
-            added = await client.add_jobs(arguments.type, lines[start : start + _LINES_A_REQUEST], **options)
-            ids += added.ids or []
-            progress.at(len(ids))
-    if not arguments.wait:
-        print_json({"count": len(ids), "ids": ids}) if arguments.json else print("\n".join(ids))
-        return 0
-    return await _wait_for_all(client, ids, as_json=arguments.json)
-
-
-def _lines_of_input() -> list[str]:
-    """As in the body of a request: blank lines are ignored, and a line that starts with # is a comment."""
-    return [line for line in sys.stdin.read().split("\n") if line.strip() and not line.startswith("#")]
+    logs = actions.add_parser("logs", help="print the log of a job; -f goes on until it has ended")
+    logs.add_argument("id")
+    logs.add_argument("-f", "--follow", action="store_true", help="as it is printed; exits 1 unless the job ends ok")
+    add_remote(logs, run_logs)
+    wait = actions.add_parser("wait", help="wait until a job has ended, and show it; exits 1 unless it ended ok")
+    wait.add_argument("id")
+    _add_timeout(wait)
+    add_remote(wait, run_wait)
+    retry = actions.add_parser("retry", help="run an ended job again, or a deferred one now")
+    retry.add_argument("id")
+    retry.add_argument("--delay-s", type=float, metavar="SECONDS", help="wait this many seconds first")
+    retry.add_argument("--next-run", metavar="TIME", help="run it then, such as '2026-11-14 23:59:59' (UTC)")
+    retry.add_argument("--payload", help="run it with this payload")
+    add_remote(retry, run_retry)
+    update = actions.add_parser("update", help="replace the payload of a job that has not started")
+    update.add_argument("id")
+    update.add_argument("payload")
+    add_remote(update, run_update)
+    delete = actions.add_parser("delete", help="delete a job that is not running, with its children that never ran")
+    delete.add_argument("id")
+    add_remote(delete, run_delete)
+    _add_list(actions.add_parser("list", help="list jobs, newest first (the same as `functory results`)"))
+    _add_list(commands.add_parser("results", help="list jobs, newest first"))
 
 
-async def _wait_for_all(client: Client, ids: list[str], *, as_json: bool) -> int:
-    jobs = []
-    with Progress("ended", len(ids)) as progress:
-        for done, job_id in enumerate(ids, start=1):
-            jobs.append(await _ended(client, job_id))
-            progress.at(done)
-    if as_json:
-        print_json(jobs)
-    else:
-        print(_table(jobs))
-    return 0 if all(job.code == "ok" for job in jobs) else 1
+def _add_add(actions: Commands) -> None:
+    add = actions.add_parser("add", help="one job for each payload, or for each line of standard input")
+    add.add_argument("type")
+    add.add_argument("payload", nargs="*", help="none: the lines of standard input")
+    add.add_argument("--delay-s", type=float, metavar="SECONDS", help="start after this many seconds")
+    add.add_argument("--dt", metavar="TIME", help="start no sooner than this: RFC 3339 with offset, or milliseconds")
+    add.add_argument("--priority", choices=["0", "500", "1000"], help="default: 500")
+    add.add_argument("--domain", help="the rate domain that limits it")
+    add.add_argument("--retry-after-s", type=float, metavar="SECONDS", help="a fixed lease")
+    add.add_argument("--repeat", help="when to run again, such as 'FINISHED, +1 HOUR'")
+    add.add_argument("--indexed", action="store_true", help="give it the next number of its type")
+    add.add_argument("--unique", metavar="NAME", help="only one live job has this name")
+    add.add_argument("--parent", metavar="ID", help="make it a child of this job")
+    add.add_argument("--options", metavar="JSON", help="an object that is returned with the job")
+    add.add_argument("--ack", choices=["journal", "store"], help="what is waited for (default: journal)")
+    add.add_argument("--idempotency-key", metavar="KEY", help="repeating the command with this key adds nothing")
+    add.add_argument("--wait", action="store_true", help="wait until all have ended, and show their results")
+    _add_timeout(add)
+    add_remote(add, run_add)
 
 
-async def run_get(client: Client, arguments: argparse.Namespace) -> int:
-    _show(await client.get_job(arguments.id), as_json=arguments.json)
+def _add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout-s", type=float, metavar="SECONDS", help="give up waiting after this time (default: never)"
+    )
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--type", help="only this type")
+    parser.add_argument("--state", default="archived", choices=_STATES, help="default: archived")
+    parser.add_argument("--code", help="ok, failed, abandoned, cancelled; several separated by commas")
+    parser.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
+    parser.add_argument("--until", type=moment_ms, metavar="TIME", help="before this time")
+    parser.add_argument("--limit", type=int, default=20, help="default: 20")
+    parser.add_argument("--cursor", help="continue the list: the cursor that the last one ended with")
+    add_remote(parser, run_results)
+
+
+async def run_add(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_adding import add_jobs  # noqa: PLC0415 (not for the parser)
+
+    return await add_jobs(client, arguments)
+
+
+async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_job  # noqa: PLC0415 (not for the parser)
+
+    show_job(await client.get_job(arguments.id), as_json=arguments.json)
     return 0
 
 
-async def run_wait(client: Client, arguments: argparse.Namespace) -> int:
-    job = await _ended(client, arguments.id)
-    _show(job, as_json=arguments.json)
-    return 0 if job.code == "ok" else 1
+async def run_result(client: "Client", arguments: argparse.Namespace) -> int:
+    import sys  # noqa: PLC0415
+
+    sys.stdout.buffer.write(await client.get_result(arguments.id))
+    return 0
 
 
-async def run_cancel(client: Client, arguments: argparse.Namespace) -> int:
+async def run_logs(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import print_log  # noqa: PLC0415 (not for the parser)
+
+    if not arguments.follow:
+        print_log(await client.get_log(arguments.id))
+        return 0
+    async for text in client.follow_log(arguments.id):
+        print_log(text.encode())
+    job = await client.get_job(arguments.id)
+    return 0 if job.code == "ok" and job.state == "archived" else 1
+
+
+async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_page  # noqa: PLC0415 (not for the parser)
+
+    return show_page(arguments, await client.children(arguments.id), "No children.")
+
+
+async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_adding import until_ended  # noqa: PLC0415 (not for the parser)
+    from functory.cli.job_views import show_job  # noqa: PLC0415
+
+    (job,) = await until_ended(client, [arguments.id], arguments.timeout_s)
+    show_job(job, as_json=arguments.json)
+    return 0 if job.code == "ok" and job.state == "archived" else 1
+
+
+async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     await client.cancel_job(arguments.id)
     return await run_get(client, arguments)
 
 
-async def run_retry(client: Client, arguments: argparse.Namespace) -> int:
-    await client.retry_job(arguments.id)
+async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.retry_job(
+        arguments.id, delay_s=arguments.delay_s, next_run=arguments.next_run, payload=arguments.payload
+    )
     return await run_get(client, arguments)
 
 
-async def run_why(client: Client, arguments: argparse.Namespace) -> int:
+async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.update_job(arguments.id, arguments.payload)
+    return await run_get(client, arguments)
+
+
+async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
+    deleted = await client.delete_job(arguments.id)
+    return show(arguments, {"deleted": deleted}, f"Deleted {counted(deleted, 'job')}.")
+
+
+async def run_why(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.why(arguments.id)
-    print_json(answer) if arguments.json else print(f"{answer.state} ({answer.reason}): {answer.text}")
-    return 0
+    return show(arguments, answer, f"{answer.state} ({answer.reason}): {reason(answer)}")
 
 
-async def run_results(client: Client, arguments: argparse.Namespace) -> int:
-    page = await client.results(type=arguments.type, state=arguments.state, code=arguments.code, limit=arguments.limit)
-    print_json(page) if arguments.json else print(_table(page.jobs))
-    return 0
+async def run_results(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_page  # noqa: PLC0415 (not for the parser)
 
-
-async def _ended(client: Client, job_id: str) -> Job:
-    while True:
-        job = await client.get_job(job_id, wait_s=_LONGEST_WAIT_S)
-        if job.state == "archived":
-            return job
-
-
-def _table(jobs: list[Job]) -> str:
-    headers = ["id", "type", "state", "code", "exit", "tries", "ms", "ended", "message"]
-    rows = [
-        (
-            job.id,
-            job.type,
-            job.state,
-            job.code or "-",
-            job.exitcode or "-",
-            job.attempts,
-            round((job.duration_us or 0) / 1000, 1),
-            moment(job.done_ms),
-            inert(job.message.encode())[:60],
-        )
-        for job in jobs
-    ]
-    return render_table(headers, rows)
-
-
-def _show(job: Job, *, as_json: bool) -> None:
-    if as_json:
-        print_json(job)
-        return
-    facts = {
-        "id": job.id,
-        "type": job.type,
-        "state": job.state,
-        "code": f"{job.exitcode} {job.code}" if job.code else None,
-        "attempts": job.attempts,
-        "created": moment(job.created_ms),
-        "due": moment(job.due_ms),
-        "started": moment(job.started_ms) if job.started_ms else None,
-        "ended": moment(job.done_ms) if job.done_ms else None,
-        "took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
-        "isolation": job.isolation or None,
-    }
-    for name, value in facts.items():
-        if value is not None:
-            print(f"{name:10} {value}")
-    for name, text, encoding in (
-        ("payload", job.payload, job.payload_encoding),
-        ("result", job.result, job.result_encoding),
-        ("log", job.log, job.log_encoding),
-    ):
-        if text:
-            print(f"{name}:\n" + "\n".join(f"  {line}" for line in inert(from_wire(text, encoding)).splitlines()))
+    page = await client.results(
+        type=arguments.type,
+        state=arguments.state,
+        code=arguments.code,
+        since_ms=arguments.since,
+        until_ms=arguments.until,
+        limit=arguments.limit,
+        cursor=arguments.cursor,
+    )
+    return show_page(arguments, page, f"No {arguments.state} jobs.")

@@ -1,4 +1,4 @@
-"""`functory journal cat | verify | stats DIR`: a journal directory for people's eyes. Reads only, takes no lock."""
+"""`functory journal cat | verify | stats DIR`: show a journal directory. Reads only, and takes no lock."""
 
 import argparse
 import json
@@ -80,7 +80,7 @@ def open_disk(directory: Path) -> OsDisk:
 
 
 def printable(payload: bytes) -> str:
-    """Text as it is, but for what could move a cursor, break the line or hide: that is escaped."""
+    """Text in which everything that could move a cursor, break the line or hide is escaped."""
     text = payload.decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 

@@ -1,52 +1,85 @@
 """The `functory` command: its parser, and the one place that turns errors into messages and exit codes.
 
 0   done
-1   done, and what was looked for is bad: damage found, a job failed, isolation too low
+1   done, and the result is bad: damage found, a job failed, isolation too low
 2   the command line or the input is wrong
-3 and up   it could not be done; `functory.statuses` says which number means what
+3 and up   it could not be done; `functory.statuses` says what each number means
 
-A command is imported when it is asked for: the parser of `functory job get` knows nothing of daemons.
+A command is imported only when it is used: the parser of `functory job get` knows nothing about daemons.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
 import functory
 
-GROUPS: Final = {
-    "serve": ("serve",),
-    "health": ("health",),
-    "demo": ("demo",),
-    "tenants": ("tenant", "key"),
-    "handlers": ("handler",),
-    "jobs": ("job", "results"),
-    "scoreboard": ("scoreboard",),
-    "invoke": ("invoke",),
-    "doctor": ("doctor",),
-    "settings": ("config",),
-    "journal": ("journal",),
-    "backup": ("backup", "restore"),
-    "migrate": ("migrate",),
-    "store": ("store",),
-    "completion": ("completion", "openapi"),
+GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
+    "serve": {"serve": "run a daemon until it is asked to stop"},
+    "health": {"health": "whether a daemon accepts jobs; exits 0 if it does, 1 if not"},
+    "demo": {"demo": "show the whole service at work, in a temporary folder"},
+    "tenants": {
+        "tenant": "create and change tenants (operator)",
+        "key": "keys of a tenant, or of the operator (operator)",
+    },
+    "handlers": {"handler": "register handlers and look at them"},
+    "jobs": {"job": "add jobs and look after them", "results": "list jobs, newest first"},
+    "scoreboard": {"scoreboard": "waiting, running and ended jobs by type"},
+    "queues": {
+        "replay": "run finished jobs again, chosen by a filter",
+        "cancel": "cancel unfinished jobs, chosen by a filter",
+        "delete": "delete finished jobs, chosen by a filter",
+        "failures": "failed runs, grouped by their error",
+        "timeline": "how many jobs ended in each minute, hour or day",
+        "type": "pause and resume types; progress of an indexed queue",
+        "rate": "rate domains: how many jobs may start per second",
+    },
+    "operator": {
+        "daemon": "the daemons of the store (operator)",
+        "audit": "who did what, newest first (operator)",
+        "metrics": "the figures of a daemon for Prometheus (operator, or scope metrics)",
+    },
+    "invoke": {"invoke": "run a handler file once in the sandbox, without a server"},
+    "doctor": {"doctor": "attack this machine's sandbox and print the level that held"},
+    "settings": {"config": "print the effective settings and where each came from"},
+    "journal": {"journal": "look into a journal directory"},
+    "backup": {
+        "backup": "copy journals, embedded store and keys, also while daemons run",
+        "restore": "fill an empty data directory from a backup",
+    },
+    "migrate": {"migrate": "move all content of a store to another, such as from SQLite to MongoDB"},
+    "store": {"store": "look at the store as a whole"},
+    "completion": {
+        "completion": "print a completion script: source <(functory completion bash)",
+        "openapi": "print the description of the HTTP interface",
+    },
 }
-"""The modules of this package that have commands, and which, in the order in which they are listed."""
+"""The modules of this package that have commands, with their commands and what each does, in the order of the help.
+The texts stand here too, so that `--help` need not import everything."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if argv is None else argv
-    arguments = make_parser(groups_for(given)).parse_args(given)
+    try:
+        try:
+            return _main(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe can still be handled, and not at exit
+    except BrokenPipeError:
+        # The reader of our output has closed it. Without this the interpreter complains when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _main(argv: Sequence[str]) -> int:
+    arguments = make_parser(groups_for(argv)).parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
         return run(arguments)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; without this the interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except KeyboardInterrupt:
         return 130
     except Exception as error:
@@ -60,19 +93,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def groups_for(argv: Sequence[str]) -> Collection[str]:
-    """Those that the arguments can be of: the one that has the command, or all, so that help lists everything."""
-    if argv and argv[0] == "--version":
-        return ()
+    """The group with the command, or none: then the parser knows only the names, which is enough for help."""
     word = argv[0] if argv else ""
-    return [name for name, commands in GROUPS.items() if word in commands] or GROUPS
+    return [name for name, commands in GROUPS.items() if word in commands]
 
 
 def make_parser(groups: Collection[str] = GROUPS.keys()) -> argparse.ArgumentParser:
+    """The parser with the commands of these groups, and the names of all others."""
     parser = argparse.ArgumentParser(
         prog="functory", description="Multi-tenant function runner on a durable job queue."
     )
     parser.add_argument("--version", action="version", version=f"functory {functory.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in groups:
-        import_module(f"functory.cli.{name}").add_commands(commands)
+    for name, texts in GROUPS.items():
+        if name in groups:
+            import_module(f"functory.cli.{name}").add_commands(commands)
+        else:
+            for command, text in texts.items():
+                commands.add_parser(command, help=text)
     return parser

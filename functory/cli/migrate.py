@@ -5,14 +5,14 @@ import asyncio
 import json
 import os
 import sys
-import time
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from functory.errors import InvalidInput, Missing
-from functory.migration import Content, label_of, migrate
+from functory.transfer.migrate import Content, label_of, migrate
 from store.url import open_store
 from store.values.transfer import Part
+from vocabulary.clock import SystemClock
 
 
 def add_commands(commands: Commands) -> None:
@@ -46,7 +46,7 @@ def run_migrate(arguments: argparse.Namespace) -> int:
             ["part", "records", "checksum"], [(part, it.records, it.checksum[:16]) for part, it in content.items()]
         )
     )
-    print(f"\nBoth stores hold the same. Start the daemons with --store {label_of(target)}; their journals go on.")
+    print(f"\nBoth stores hold the same. Start the daemons with --store {label_of(target)}; they keep their journals.")
     return 0
 
 
@@ -64,7 +64,7 @@ async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespa
             source,
             target,
             label=label_of(source_url),
-            now_ms=lambda: time.time_ns() // 1_000_000,
+            now_ms=SystemClock().now_ms,
             force=arguments.force,
             page_records=arguments.batch,
             on_progress=show,

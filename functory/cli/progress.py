@@ -1,19 +1,21 @@
-"""A progress bar on standard error, for people only: nothing is drawn where nobody looks."""
+"""A progress bar on standard error, drawn only on a terminal."""
 
 import sys
 from types import TracebackType
 from typing import Self
 
 _WIDTH = 30
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class Progress:
-    """`with Progress("added", 5000) as progress: progress.at(1000)`"""
+    """`with Progress("added", 5000) as progress: progress.at(1000)`. total is None if it is not known yet."""
 
-    def __init__(self, what: str, total: int, *, is_shown: bool | None = None) -> None:
+    def __init__(self, what: str, total: int | None, *, is_shown: bool | None = None) -> None:
         self._what = what
-        self._total = max(total, 1)
-        self._is_shown = sys.stderr.isatty() and total > 1 if is_shown is None else is_shown
+        self._total = total
+        self._is_shown = sys.stderr.isatty() and total not in {0, 1} if is_shown is None else is_shown
+        self._count = 0
 
     def __enter__(self) -> Self:
         return self
@@ -25,7 +27,16 @@ class Progress:
             print(file=sys.stderr)
 
     def at(self, count: int) -> None:
-        if self._is_shown:
+        self._count = count
+        if not self._is_shown:
+            return
+        text = f"{count:,} {self._what}"
+        if self._total:
             filled = _WIDTH * min(count, self._total) // self._total
-            bar = "█" * filled + "░" * (_WIDTH - filled)
-            print(f"\r{bar} {count:,}/{self._total:,} {self._what}", end="", file=sys.stderr, flush=True)
+            text = f"{'█' * filled}{'░' * (_WIDTH - filled)} {count:,}/{self._total:,} {self._what}"
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        print(f"{_CLEAR_LINE if self._is_shown else ''}{text}", file=sys.stderr, flush=True)
+        self.at(self._count)

@@ -1,47 +1,99 @@
-"""Commands that talk to a server: its address and key, the client for the length of a command, answers as JSON."""
+"""Commands that talk to a server: its address and key, a client for the length of a command, answers as JSON.
+
+The parsers of these commands are made for every `--help`, so this module and those that use it import the client, the
+event loop and the codec only when a command runs.
+"""
 
 import argparse
-import asyncio
-import json
 import os
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from functory.client import Client
+from functory.cli.table import render_table
 from functory.errors import InvalidInput
 
-Remote = Callable[[Client, argparse.Namespace], Awaitable[int]]
+if TYPE_CHECKING:
+    from functory.client import Client
+
+Remote = Callable[["Client", argparse.Namespace], Awaitable[int]]
+
+DEFAULT_URL: Final = "http://127.0.0.1:8484"
 
 
-def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = True) -> None:
-    """The flags that every such command has, and what it does."""
+def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = True, key: bool = True) -> None:
+    """Add the flags that all such commands have, and what the command does."""
     group = parser.add_argument_group("server")
-    group.add_argument("--url", default=os.environ.get("FUNCTORY_URL", "http://127.0.0.1:8484"), help="FUNCTORY_URL")
-    group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY"), help="FUNCTORY_KEY; or --key-file")
-    group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
+    default = os.environ.get("FUNCTORY_URL", DEFAULT_URL)
+    group.add_argument("--url", default=default, help=f"default: FUNCTORY_URL, or {DEFAULT_URL}")
+    if key:
+        group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY"), help="default: FUNCTORY_KEY")
+        group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
     if tenant:
-        group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT"), help="FUNCTORY_TENANT")
-    parser.add_argument("--json", action="store_true", help="the server's answer as JSON")
+        group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT"), help="default: FUNCTORY_TENANT")
+    parser.add_argument("--json", action="store_true", help="print the server's response as JSON")
 
     def run_it(arguments: argparse.Namespace) -> int:
-        return asyncio.run(_run(run, arguments, needs_tenant=tenant))
+        import asyncio  # noqa: PLC0415 (see above)
+
+        return asyncio.run(_run(run, arguments, needs_tenant=tenant, needs_key=key))
 
     parser.set_defaults(run=run_it)
 
 
-async def _run(run: Remote, arguments: argparse.Namespace, *, needs_tenant: bool) -> int:
-    key = arguments.key
-    if arguments.key_file is not None:
-        key = (await asyncio.to_thread(arguments.key_file.read_text)).strip()
-    if not key:
-        raise InvalidInput("no key: set FUNCTORY_KEY, or say --key or --key-file")
+async def _run(run: Remote, arguments: argparse.Namespace, *, needs_tenant: bool, needs_key: bool) -> int:
+    from functory.client import Client  # noqa: PLC0415 (see above)
+
+    key = await _key(arguments) if needs_key else ""
     if needs_tenant and not arguments.tenant:
-        raise InvalidInput("no tenant: set FUNCTORY_TENANT, or say --tenant")
+        raise InvalidInput("No tenant. Set FUNCTORY_TENANT, or use --tenant.")
     async with Client(arguments.url, key, arguments.tenant if needs_tenant else "") as client:
         return await run(client, arguments)
 
 
+async def _key(arguments: argparse.Namespace) -> str:
+    import aiofiles  # noqa: PLC0415 (see above)
+
+    key = arguments.key or ""
+    if arguments.key_file is not None:
+        async with aiofiles.open(arguments.key_file) as file:
+            key = (await file.read()).strip()
+    if not key:
+        raise InvalidInput("No key. Set FUNCTORY_KEY, or use --key or --key-file.")
+    return key
+
+
 def print_json(answer: object) -> None:
+    import json  # noqa: PLC0415 (see above)
+
+    import msgspec  # noqa: PLC0415
+
     print(json.dumps(msgspec.to_builtins(answer), indent=2))
+
+
+def show(arguments: argparse.Namespace, answer: object, text: str) -> int:
+    """Print the answer as the user wants it. Returns the exit code of a command that worked."""
+    print_json(answer) if arguments.json else print(text)
+    return 0
+
+
+def show_table(
+    arguments: argparse.Namespace, answer: object, headers: Sequence[str], rows: Sequence[Sequence[Any]], empty: str
+) -> int:
+    """As `show`. `empty` is what to say, on standard error, when there is no row."""
+    if not rows and not arguments.json:
+        print(empty, file=sys.stderr)
+        return 0
+    return show(arguments, answer, render_table(headers, rows))
+
+
+def confirm(arguments: argparse.Namespace, what: str, word: str) -> None:
+    """Ask before something that cannot be undone. Raises InvalidInput when the answer is another."""
+    if arguments.yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"{what} Use --yes to confirm.")
+    print(f"{what}\nType {word} to confirm: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != word:
+        raise InvalidInput("Not confirmed; nothing was changed.")

@@ -1,14 +1,16 @@
 """`functory scoreboard [--watch]`: a tenant's jobtypes at a glance."""
 
 import argparse
-import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, print_json
 from functory.cli.table import render_table
-from functory.client import Client
-from functory.wire.scoreboard import Quantiles, Scoreboard
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.scoreboard import Quantiles, Scoreboard
 
 _REDRAW_S = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
@@ -17,12 +19,17 @@ _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("scoreboard", help="waiting, running and ended jobs by type")
     parser.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
+    parser.add_argument(
+        "--window-s", type=int, default=3600, metavar="SECONDS", help="for rates and percentiles (default: 3600)"
+    )
     add_remote(parser, run_scoreboard)
 
 
-async def run_scoreboard(client: Client, arguments: argparse.Namespace) -> int:
+async def run_scoreboard(client: "Client", arguments: argparse.Namespace) -> int:
+    import asyncio  # noqa: PLC0415 (this module is imported for --help)
+
     while True:
-        board = await client.scoreboard()
+        board = await client.scoreboard(window_s=arguments.window_s)
         if arguments.watch and sys.stdout.isatty():
             print(_HOME_AND_CLEAR, end="")
         print_json(board) if arguments.json else print(render_scoreboard(board), flush=True)
@@ -31,7 +38,7 @@ async def run_scoreboard(client: Client, arguments: argparse.Namespace) -> int:
         await asyncio.sleep(_REDRAW_S)
 
 
-def render_scoreboard(board: Scoreboard) -> str:
+def render_scoreboard(board: "Scoreboard") -> str:
     headers = ["type", "waiting", "deferred", "running", "ok", "retry", "failed", "error", "abandoned"]
     headers += ["ended/s", "p50 ms", "p95 ms", "wait p95 ms"]
     rows = [
@@ -55,5 +62,5 @@ def render_scoreboard(board: Scoreboard) -> str:
     return f"{board.tenant}\n" + render_table(headers, rows)
 
 
-def _quantile(quantiles: Quantiles | None, name: str) -> object:
+def _quantile(quantiles: "Quantiles | None", name: str) -> object:
     return "-" if quantiles is None else round(getattr(quantiles, name), 1)

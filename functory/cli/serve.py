@@ -9,11 +9,11 @@ import sys
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Settings
-from functory.garbage import settle_garbage
+from functory.daemon.garbage_collector import return_memory, settle_garbage
+from functory.daemon.server import Server
 from functory.logs import configure_logging
-from functory.notify import Notifier
-from functory.processes import run_processes
-from functory.serving import Server
+from functory.supervision.notifier import Notifier
+from functory.supervision.processes import run_processes
 
 
 def add_commands(commands: Commands) -> None:
@@ -24,7 +24,8 @@ def add_commands(commands: Commands) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
-    os.umask(0o077)  # whatever a daemon writes is its owner's business
+    os.umask(0o077)  # only the owner may read what a daemon writes
+    return_memory()
     configure_logging(settings.log_style, settings.log_level)
     notifier = Notifier.from_environment()
     if settings.processes > 1:
@@ -35,7 +36,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 
 async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
-    """Until SIGTERM or SIGINT; a second one hurries."""
+    """Run until SIGTERM or SIGINT; a second one shortens the stop."""
     server = Server(settings, notifier)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

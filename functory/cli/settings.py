@@ -17,8 +17,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser, *only: str) -> None:
-    """One flag for each setting, or for those named: a command shows what it heeds. Values are read with the rest of
-    the configuration, so that errors are alike."""
+    """Add a flag for each setting, or only for those named. Values are parsed with the rest of the configuration, so
+    errors look the same."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: functory.toml, if there)")
     group = parser.add_argument_group("settings")
     for name, each in setting_fields().items():
@@ -49,7 +49,7 @@ def run_config(arguments: argparse.Namespace) -> int:
 
 
 def _hide_password(text: str) -> str:
-    """A store's URL may hold one: `mongodb://user:secret@host` is shown as `mongodb://user:***@host`."""
+    """A store's URL without its password: `mongodb://user:secret@host` becomes `mongodb://user:***@host`."""
     scheme, mark, rest = text.partition("://")
     user, at, host = rest.rpartition("@")
     return f"{scheme}://{user.partition(':')[0]}:***@{host}" if mark and at and ":" in user else text

@@ -5,12 +5,12 @@ import asyncio
 import json
 
 import functory
-from functory.backup.restoring import part_from_past
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
 from functory.errors import Missing
-from functory.migration import label_of
+from functory.transfer.migrate import label_of
+from functory.transfer.restore import part_from_past
 from store.base import StoreVersion
 from store.url import open_store
 

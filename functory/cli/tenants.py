@@ -1,123 +1,197 @@
 """`functory tenant ...` and `functory key ...`, with the operator's key."""
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
-from functory.cli.answers import moment
+from functory.cli.answers import counted, moment
+from functory.cli.arguments import given, number_pair
 from functory.cli.commands import Commands
-from functory.cli.remote import add_remote, print_json
-from functory.cli.table import render_table
-from functory.client import Client
+from functory.cli.remote import add_remote, confirm, show, show_table
+from functory.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.admin import KeyWithSecret, Tenant
+
+_LIMITS = (
+    "max_jobs, max_bytes, max_handlers, max_types, max_running, max_running_per_type,"
+    " requests_per_s, requests_burst, network"
+)
 
 
 def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("tenant", help="create and change tenants (operator)")
-    actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    create = actions.add_parser("create", help="a tenant with a first key, which is shown once")
+    _add_tenant(parser.add_subparsers(title="commands", required=True, metavar="COMMAND"))
+    keys = commands.add_parser("key", help="keys of a tenant, or of the operator (operator)")
+    _add_key(keys.add_subparsers(title="commands", required=True, metavar="COMMAND"))
+
+
+def _add_tenant(actions: Commands) -> None:
+    create = actions.add_parser("create", help="create a tenant and its first key, which is shown once")
     create.add_argument("name")
     create.add_argument("--weight", type=int, default=1, help="share of runner time against others (default: 1)")
+    _add_limits(create)
     add_remote(create, run_create, tenant=False)
-    listing = actions.add_parser("list", help="all tenants")
-    add_remote(listing, run_list, tenant=False)
-    weight = actions.add_parser("weight", help="change a tenant's share")
-    weight.add_argument("name")
-    weight.add_argument("weight", type=int)
-    add_remote(weight, run_weight, tenant=False)
+    add_remote(actions.add_parser("list", help="all tenants"), run_list, tenant=False)
+    change = actions.add_parser("change", help="change the weight or the limits of a tenant")
+    change.add_argument("name")
+    change.add_argument("--weight", type=int, help="share of runner time against others")
+    _add_limits(change)
+    change.add_argument("--no-limits", action="store_true", help="remove all limits")
+    add_remote(change, run_change, tenant=False)
     for name, run, text in (
-        ("suspend", run_suspend, "run nothing of it and take nothing more in"),
+        ("show", run_show, "one tenant with its limits"),
+        ("suspend", run_suspend, "stop starting its jobs, and make it read-only"),
         ("resume", run_resume, "end a suspension"),
-        ("delete", run_delete, "remove it with all its data"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("name")
         add_remote(action, run, tenant=False)
+    for name, run, text in (
+        ("pause-type", run_pause_type, "stop starting jobs of a type of a tenant"),
+        ("resume-type", run_resume_type, "start jobs of a type of a tenant again"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("name")
+        action.add_argument("type")
+        add_remote(action, run, tenant=False)
+    delete = actions.add_parser("delete", help="delete a tenant with all its data")
+    delete.add_argument("name")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    add_remote(delete, run_delete, tenant=False)
 
-    keys = commands.add_parser("key", help="keys of a tenant (operator)")
-    key_actions = keys.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, run_key, text in (("create", run_key_create, "a new key"), ("list", run_key_list, "its keys")):
-        action = key_actions.add_parser(name, help=text)
-        action.add_argument("name", metavar="TENANT")
-        add_remote(action, run_key, tenant=False)
-    rotate = key_actions.add_parser("rotate", help="a new key; the old one ends after a while")
-    rotate.add_argument("name", metavar="TENANT")
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", type=number_pair, action="append", metavar="NAME=VALUE", help=_LIMITS)
+
+
+def _add_key(actions: Commands) -> None:
+    create = actions.add_parser("create", help="create a key; it is shown once")
+    _add_owner(create)
+    create.add_argument("--scope", action="append", help="submit, read, manage, handlers; operator, metrics")
+    create.add_argument("--label", default="", help="a name for people")
+    create.add_argument("--expires-s", type=int, metavar="SECONDS", help="from now (default: never)")
+    add_remote(create, run_key_create, tenant=False)
+    listing = actions.add_parser("list", help="keys, without their secrets")
+    _add_owner(listing)
+    add_remote(listing, run_key_list, tenant=False)
+    rotate = actions.add_parser("rotate", help="make a new key like this one; the old one ends after a while")
+    _add_owner(rotate)
     rotate.add_argument("id")
-    rotate.add_argument("--overlap-s", type=int, default=86_400)
+    rotate.add_argument("--overlap-s", type=int, default=86_400, metavar="SECONDS", help="default: 86400, a day")
     add_remote(rotate, run_key_rotate, tenant=False)
-    revoke = key_actions.add_parser("revoke", help="end a key now")
-    revoke.add_argument("name", metavar="TENANT")
+    revoke = actions.add_parser("revoke", help="end a key now")
+    _add_owner(revoke)
     revoke.add_argument("id")
     add_remote(revoke, run_key_revoke, tenant=False)
 
 
-async def run_create(client: Client, arguments: argparse.Namespace) -> int:
-    tenant = await client.create_tenant(arguments.name, weight=arguments.weight)
+def _add_owner(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="TENANT", help="a tenant; a dash for the operator's own keys")
+
+
+def _owner(arguments: argparse.Namespace) -> str | None:
+    return None if arguments.name == "-" else arguments.name
+
+
+async def run_create(client: "Client", arguments: argparse.Namespace) -> int:
+    limits = dict(arguments.limit or ())
+    tenant = await client.create_tenant(arguments.name, weight=arguments.weight, limits=limits)
     key = await client.create_key(tenant.name, label="first")
-    if arguments.json:
-        print_json({"tenant": tenant, "key": key})
-    else:
-        print(f"tenant {tenant.name} is there; its key, which is shown only now:\n{key.key}")
-    return 0
+    text = f"Tenant {tenant.name} created. Copy its key now; it will not be shown again:\n{key.key}"
+    return show(arguments, {"tenant": tenant, "key": key}, text)
 
 
-async def run_list(client: Client, arguments: argparse.Namespace) -> int:
+async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.list_tenants()
-    if arguments.json:
-        print_json(answer)
-    else:
-        rows = [
-            (t.name, t.weight, moment(t.created_ms), "suspended" if t.suspended else "deleting" if t.deleting else "")
-            for t in answer.tenants
-        ]
-        print(render_table(["tenant", "weight", "since", "state"], rows))
-    return 0
+    rows = [(t.name, t.weight, moment(t.created_ms), _state(t), _limits(t)) for t in answer.tenants]
+    headers = ["tenant", "weight", "since", "state", "limits"]
+    return show_table(arguments, answer, headers, rows, "No tenants yet. Create one: functory tenant create NAME")
 
 
-async def run_weight(client: Client, arguments: argparse.Namespace) -> int:
-    tenant = await client.change_tenant(arguments.name, weight=arguments.weight)
-    print_json(tenant) if arguments.json else print(f"{tenant.name} has weight {tenant.weight} now")
-    return 0
+async def run_show(client: "Client", arguments: argparse.Namespace) -> int:
+    return _tell(arguments, await client.get_tenant(arguments.name))
 
 
-async def run_suspend(client: Client, arguments: argparse.Namespace) -> int:
-    tenant = await client.change_tenant(arguments.name, suspended=True)
-    print_json(tenant) if arguments.json else print(f"{tenant.name} is suspended")
-    return 0
+async def run_change(client: "Client", arguments: argparse.Namespace) -> int:
+    changes: dict[str, Any] = given(weight=arguments.weight)
+    if arguments.limit:
+        limits = _given_limits(await client.get_tenant(arguments.name))
+        changes["limits"] = {} if arguments.no_limits else limits
+        changes["limits"] |= dict(arguments.limit)
+    elif arguments.no_limits:
+        changes["limits"] = {}
+    if not changes:
+        raise InvalidInput("Nothing to change: give --weight, --limit or --no-limits.")
+    return _tell(arguments, await client.change_tenant(arguments.name, **changes))
 
 
-async def run_resume(client: Client, arguments: argparse.Namespace) -> int:
-    tenant = await client.change_tenant(arguments.name, suspended=False)
-    print_json(tenant) if arguments.json else print(f"{tenant.name} goes on")
-    return 0
+async def run_suspend(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.pause_tenant(arguments.name)
+    return show(arguments, {"ok": True}, f"{arguments.name} is suspended.")
 
 
-async def run_delete(client: Client, arguments: argparse.Namespace) -> int:
+async def run_resume(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.resume_tenant(arguments.name)
+    return show(arguments, {"ok": True}, f"{arguments.name} is active again.")
+
+
+async def run_pause_type(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.pause_tenant_type(arguments.name, arguments.type)
+    return show(arguments, {"ok": True}, f"{arguments.type} of {arguments.name} is paused.")
+
+
+async def run_resume_type(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.resume_tenant_type(arguments.name, arguments.type)
+    return show(arguments, {"ok": True}, f"{arguments.type} of {arguments.name} is active again.")
+
+
+async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
+    what = f"This permanently deletes tenant {arguments.name} with all its jobs, results, handlers and keys."
+    confirm(arguments, what, arguments.name)
     removed = await client.delete_tenant(arguments.name)
-    print_json({"removed": removed}) if arguments.json else print(f"{arguments.name} is gone, with {removed:,} records")
-    return 0
+    return show(arguments, {"removed": removed}, f"Tenant {arguments.name} deleted, with {counted(removed, 'record')}.")
 
 
-async def run_key_create(client: Client, arguments: argparse.Namespace) -> int:
-    key = await client.create_key(arguments.name)
-    print_json(key) if arguments.json else print(key.key)
-    return 0
+async def run_key_create(client: "Client", arguments: argparse.Namespace) -> int:
+    fields = given(scopes=arguments.scope, label=arguments.label, expires_s=arguments.expires_s)
+    return _tell_key(arguments, await client.create_key(_owner(arguments), **fields))
 
 
-async def run_key_list(client: Client, arguments: argparse.Namespace) -> int:
-    answer = await client.list_keys(arguments.name)
-    if arguments.json:
-        print_json(answer)
-    else:
-        rows = [(k.id, k.label, " ".join(k.scopes), moment(k.created_ms), moment(k.expires_ms)) for k in answer.keys]
-        print(render_table(["id", "label", "scopes", "since", "until"], rows))
-    return 0
+async def run_key_list(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.list_keys(_owner(arguments))
+    rows = [(k.id, k.label, " ".join(k.scopes), moment(k.created_ms), moment(k.expires_ms)) for k in answer.keys]
+    return show_table(arguments, answer, ["id", "label", "scopes", "since", "until"], rows, "No keys.")
 
 
-async def run_key_rotate(client: Client, arguments: argparse.Namespace) -> int:
-    key = await client.rotate_key(arguments.name, arguments.id, overlap_s=arguments.overlap_s)
-    print_json(key) if arguments.json else print(key.key)
-    return 0
+async def run_key_rotate(client: "Client", arguments: argparse.Namespace) -> int:
+    key = await client.rotate_key(_owner(arguments), arguments.id, overlap_s=arguments.overlap_s)
+    return _tell_key(arguments, key)
 
 
-async def run_key_revoke(client: Client, arguments: argparse.Namespace) -> int:
-    await client.revoke_key(arguments.name, arguments.id)
-    print_json({"ok": True}) if arguments.json else print(f"key {arguments.id} is revoked")
-    return 0
+async def run_key_revoke(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.revoke_key(_owner(arguments), arguments.id)
+    return show(arguments, {"ok": True}, f"Key {arguments.id} is revoked.")
+
+
+def _tell_key(arguments: argparse.Namespace, key: "KeyWithSecret") -> int:
+    return show(arguments, key, key.key)
+
+
+def _tell(arguments: argparse.Namespace, tenant: "Tenant") -> int:
+    lines = [f"tenant   {tenant.name}", f"weight   {tenant.weight}", f"since    {moment(tenant.created_ms)}"]
+    lines += [f"state    {_state(tenant)}", f"limits   {_limits(tenant) or 'none'}"]
+    return show(arguments, tenant, "\n".join(lines))
+
+
+def _state(tenant: "Tenant") -> str:
+    return "suspended" if tenant.suspended else "deleting" if tenant.deleting else "active"
+
+
+def _limits(tenant: "Tenant") -> str:
+    return " ".join(f"{name}={str(value).lower()}" for name, value in _given_limits(tenant).items())
+
+
+def _given_limits(tenant: "Tenant") -> dict[str, Any]:
+    names = tenant.limits.__struct_fields__
+    return {name: getattr(tenant.limits, name) for name in names if getattr(tenant.limits, name) is not None}

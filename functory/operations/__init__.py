@@ -1,6 +1,19 @@
-"""What can be asked of Functory, one file per area: typed values in and out, over store, journal and the seams.
+"""What can be asked of Functory, one file per area: typed values in and out, over store, journal and the daemon.
 
-No HTTP in here and no rendering: the web layer, the command line and tests call the same functions. Every function
-that acts for a tenant takes the `Principal` (or the tenant's name) that authentication found; no tenant's name is ever
-taken from a request's content.
+No HTTP in here and no rendering: the web layer, the command line and tests call the same functions, and the web reaches
+the store in no other way. Every function that acts for a tenant takes the `Principal` (or the tenant's name) that
+authentication found; no tenant's name is ever taken from a request's content.
+
+    service.py         what operations work with; protocols.py what they ask of the daemon
+    keyring.py         from the text of a key to who asks (principal.py); verified_keys.py its cache
+    sessions.py        from a cookie to who asks
+    submit.py          jobs in, ids out
+    jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running
+    job_log.py         the log of a job, also while it runs, and its progress
+    bulk.py            cancel and delete many jobs by a filter; types by pattern
+    replay.py          ended jobs again; replay_runs.py such runs that can be watched
+    handlers.py        register, list, roll back, delete, invoke
+    type_controls.py   pauses of types, rate domains, how far an indexed queue has come
+    scoreboard.py      a tenant's board; figures.py what pages and metrics show
+    tenants.py, keys.py, daemons.py, audit.py    the operator's
 """

@@ -1,4 +1,4 @@
-"""The audit log: who did what, when; kept in the store and said in the log. Secrets never come near it."""
+"""The audit log: who did what, and when. Kept in the store and written to the log. It never holds a secret."""
 
 import json
 import logging
@@ -6,19 +6,24 @@ from contextvars import ContextVar
 from typing import Final
 
 from functory.operations.service import Service
-from store.base import AuditEvent
+from store.base import AuditEvent, AuditPage
 
 log = logging.getLogger("functory.audit")
 
 
 CLIENT: Final = ContextVar("client", default="")
-"""The address that the request under way came from; empty when there is no request."""
+"""The address that the current request came from; empty outside a request."""
 
 
 async def audit(service: Service, actor: str, action: str, tenant: str = "", **detail: object) -> None:
-    """Record an event. It is logged first, so that it is seen somewhere even if the store cannot take it."""
+    """Record an event. It is logged first, so that it is on record even if the store cannot take it."""
     if client := CLIENT.get():
         detail["client"] = client
     log.info(action, extra={"actor": actor, "tenant": tenant, **{f"about_{name}": it for name, it in detail.items()}})
     text = json.dumps(detail, sort_keys=True) if detail else ""
     await service.store.append_audit(AuditEvent(service.now_ms(), actor, action, tenant, text))
+
+
+async def list_audit(service: Service, *, tenant: str | None, cursor: str | None, limit: int) -> AuditPage:
+    """Events, newest first."""
+    return await service.store.list_audit(tenant=tenant, cursor=cursor, limit=limit)

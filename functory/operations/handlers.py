@@ -1,48 +1,63 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
-from functory.errors import Forbidden, InvalidInput, Missing, QuotaExceeded
-from functory.handlerdocument import decode_handler, encode_handler
+from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
+from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.why import can_run
 from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
+from vocabulary.names import jobtype_of
 
 
 async def put_handler(service: Service, who: Principal, type_name: str, data: object) -> StoredHandler:
-    """Check it, in the sandbox too where this daemon can run the language, and put it in force.
+    """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
-    Raises InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded. The same handler again makes no new
-    version.
+    The same handler again makes no new version. Raises InvalidHandlerError,
+    HandlerSyntaxError, Forbidden, QuotaExceeded.
     """
     handler = parse_handler(data)
     if handler.network and not who.limits.network:
         raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
-    jobtype = f"{who.tenant}-{type_name}"
+    jobtype = jobtype_of(who.tenant, type_name)
     if handler.lang in service.control.languages():
-        await service.bench.check(jobtype, handler)
+        await service.trial_runs.check(jobtype, handler)
+    else:
+        await _require_a_runner(service, handler.lang)
     before = await service.store.get_handler(who.tenant, jobtype)
+    document = encode_handler(handler)
     if before is None:
         await _check_quota(service, who)
+    if before is None or before.data != document:
+        await service.admission.take_bytes(who.tenant, who.limits, len(document))
     stored = await service.store.set_handler(
         who.tenant,
         jobtype,
         lang=handler.lang,
-        data=encode_handler(handler),
+        data=document,
         now_ms=service.now_ms(),
         author=who.key_id,
     )
     if before is None or stored.version != before.version:
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
-        await _replaced(service, before)
+        await _replaced(service, who.tenant, before)
     return stored
 
 
+async def find_handler(
+    service: Service, tenant: str, type_name: str, version: int | None = None
+) -> StoredHandler | None:
+    """The handler in force, or that version of it."""
+    return await service.store.get_handler(tenant, jobtype_of(tenant, type_name), version)
+
+
 async def get_handler(service: Service, tenant: str, type_name: str, version: int | None = None) -> StoredHandler:
-    stored = await service.store.get_handler(tenant, f"{tenant}-{type_name}", version)
+    """Raises Missing."""
+    stored = await find_handler(service, tenant, type_name, version)
     if stored is None:
         which = "" if version is None else f" with version {version}"
         raise Missing(f"type {type_name} has no handler{which}")
@@ -53,8 +68,14 @@ async def list_handlers(service: Service, tenant: str) -> list[HandlerSummary]:
     return await service.store.list_handlers(tenant)
 
 
+async def find_versions(service: Service, tenant: str, type_name: str) -> list[HandlerSummary]:
+    """Empty for a type that has never had a handler."""
+    return await service.store.list_handler_versions(tenant, jobtype_of(tenant, type_name))
+
+
 async def list_versions(service: Service, tenant: str, type_name: str) -> list[HandlerSummary]:
-    versions = await service.store.list_handler_versions(tenant, f"{tenant}-{type_name}")
+    """Raises Missing for a type that has never had a handler."""
+    versions = await find_versions(service, tenant, type_name)
     if not versions:
         raise Missing(f"type {type_name} has never had a handler")
     return versions
@@ -62,26 +83,29 @@ async def list_versions(service: Service, tenant: str, type_name: str) -> list[H
 
 async def roll_back(service: Service, who: Principal, type_name: str, version: int) -> StoredHandler:
     """Put a copy of an older version in force. Raises NotFound."""
-    jobtype = f"{who.tenant}-{type_name}"
+    jobtype = jobtype_of(who.tenant, type_name)
     before = await service.store.get_handler(who.tenant, jobtype)
     if before is None:
         await _check_quota(service, who)
+    old = await service.store.get_handler(who.tenant, jobtype, version)
+    if old is not None and (before is None or before.data != old.data):
+        await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
     stored = await service.store.roll_back_handler(
         who.tenant, jobtype, version, now_ms=service.now_ms(), author=who.key_id
     )
     await audit(service, who.key_id, "handler.rollback", who.tenant, type=type_name, to=version, version=stored.version)
-    await _replaced(service, before)
+    await _replaced(service, who.tenant, before)
     return stored
 
 
 async def delete_handler(service: Service, who: Principal, type_name: str) -> None:
-    """Jobs of the type wait from then on. Its versions stay, and can be rolled back to."""
-    jobtype = f"{who.tenant}-{type_name}"
+    """Delete the handler. Jobs of the type wait from then on; old versions stay and can be rolled back to."""
+    jobtype = jobtype_of(who.tenant, type_name)
     before = await service.store.get_handler(who.tenant, jobtype)
     if not await service.store.delete_handler(who.tenant, jobtype):
         raise Missing(f"type {type_name} has no handler")
     await audit(service, who.key_id, "handler.delete", who.tenant, type=type_name)
-    await _replaced(service, before)
+    await _replaced(service, who.tenant, before)
 
 
 async def invoke(
@@ -89,15 +113,27 @@ async def invoke(
 ) -> Stopped:
     """Run the handler in force, or the one in `data` without storing it, once and now."""
     handler = _decode(await get_handler(service, who.tenant, type_name)) if data is None else parse_handler(data)
+    await _require_a_runner(service, handler.lang)
     if handler.lang not in service.control.languages():
         raise InvalidInput(f"this daemon does not run {handler.lang}: ask one that does", detail={"lang": handler.lang})
-    return await service.bench.invoke(f"{who.tenant}-{type_name}", handler, payload)
+    is_new = data is not None  # what could not be saved is not tried either
+    return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
 
 
-async def _replaced(service: Service, before: StoredHandler | None) -> None:
+async def _require_a_runner(service: Service, lang: str) -> None:
+    """Raises LanguageUnavailable if the language is installed but does not start here, and no other daemon runs it."""
+    reason = service.control.language_trouble(lang)
+    if not reason:
+        return
+    daemons = await service.store.list_daemons(now_ms=service.now_ms())
+    if not any(can_run(service, it, lang) for it in daemons):
+        raise LanguageUnavailable(f"no {lang} context starts on this machine: {reason}", detail={"lang": lang})
+
+
+async def _replaced(service: Service, tenant: str, before: StoredHandler | None) -> None:
+    service.control.types_changed(tenant)
     if before is not None:
-        await service.bench.retire(before.jobtype, _decode(before))
-    service.control.wake()
+        await service.trial_runs.retire(before.jobtype, _decode(before))
 
 
 async def _check_quota(service: Service, who: Principal) -> None:

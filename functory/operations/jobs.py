@@ -1,16 +1,23 @@
-"""Looking at jobs and acting on one: get, wait, list, cancel, retry.
+"""Look at jobs, and cancel one: get, wait, list. job_changes.py has the other changes.
 
-Read your writes: a job whose id this daemon has answered is there, if not yet in the store then as `Queued`.
+Read your writes: a job whose id this daemon has returned can be found, as `Queued` if it is not in the store yet.
 """
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.service import Service
 from journal import parse_id
 from store.base import JobFilter, JobPage, JobRecord, JobState
-from store.errors import Conflict, NotFound, StoreUnavailable
+from store.errors import NotFound, StoreUnavailable
+
+_ON_ITS_WAY_MS: Final = 60_000
+"""How long after its id was given a job of another daemon may be missing in the store without being unknown."""
+_NOT_READY_PAUSE_S: Final = 0.05
+_STOPS_WITHIN_S: Final = 5.0
+"""A run that was asked to stop is over by then, and recorded; otherwise it is cancelled in the store, as elsewhere."""
 
 
 class Queued(NamedTuple):
@@ -23,13 +30,21 @@ class Queued(NamedTuple):
     priority: int
 
 
-async def get_job(service: Service, tenant: str, job_id: str) -> JobRecord | Queued:
-    """Raises Missing, also for another tenant's id; NotReadyYet when this daemon cannot tell in time."""
+async def get_job(service: Service, tenant: str, job_id: str, *, max_bytes: int = 0) -> JobRecord | Queued:
+    """One job, with so many bytes of its payload and of its result, from the start: most callers need none, and a
+    result can be so large that a few of them are more than the daemon may use.
+
+    Raises Missing, also for another tenant's id; NotReadyYet when this daemon cannot tell in time.
+    """
     sysid = _sysid_of(job_id)
+    if service.straight.is_here(job_id):
+        found = service.straight.look(tenant, job_id, service.now_ms()) or _queued(service, tenant, job_id)
+        if found is not None:
+            return found
     try:
-        record = await service.store.get_job(tenant, job_id, now_ms=service.now_ms())
+        record = await service.store.get_job(tenant, job_id, now_ms=service.now_ms(), max_bytes=max_bytes)
         if record is None and await _flush_for(service, tenant, job_id, sysid):
-            record = await service.store.get_job(tenant, job_id, now_ms=service.now_ms())
+            record = await service.store.get_job(tenant, job_id, now_ms=service.now_ms(), max_bytes=max_bytes)
     except (StoreUnavailable, TimeoutError) as error:
         queued = _queued(service, tenant, job_id)
         if queued is not None:
@@ -39,24 +54,66 @@ async def get_job(service: Service, tenant: str, job_id: str) -> JobRecord | Que
         raise NotReadyYet(
             f"job {job_id} may be among the lines that are still on their way into the store: ask again in a moment"
         ) from error
-    if record is None:
-        raise Missing(f"there is no job {job_id}")
-    return record
+    if record is not None:
+        return record
+    if await _is_on_its_way_elsewhere(service, job_id, sysid):
+        raise NotReadyYet(f"job {job_id} may still be on its way through daemon {sysid}: ask again in a moment")
+    raise Missing(f"there is no job {job_id}")
 
 
-async def wait_for_job(service: Service, tenant: str, job_id: str, wait_s: float) -> JobRecord | Queued:
-    """The job once it is terminal, or as it is when the time is up."""
+async def get_payload(service: Service, tenant: str, found: JobRecord) -> bytes:
+    """The whole payload of a job that was read in part. Raises Missing."""
+    if len(found.job.data) == found.data_bytes:
+        return found.job.data
+    read = await get_job(service, tenant, found.job.id, max_bytes=found.data_bytes)
+    if isinstance(read, Queued):
+        raise Missing(f"job {found.job.id} is not in the store any more")
+    return read.job.data
+
+
+async def read_result(service: Service, tenant: str, found: JobRecord, piece_bytes: int) -> AsyncIterator[bytes]:
+    """The whole result of a job, piece by piece. Raises Missing when it is not there any more."""
+    for start in range(0, found.result_bytes, piece_bytes):
+        piece = await service.store.read_result(
+            tenant, found.job.id, done_ms=found.done_ms, start=start, length=piece_bytes
+        )
+        if piece is None:
+            raise Missing(f"job {found.job.id} has changed while its result was read")
+        yield piece
+
+
+def is_whole(found: JobRecord) -> bool:
+    """Whether all of its payload and of its result has been read."""
+    result = found.outcome.result if found.outcome else None
+    return len(found.job.data) == found.data_bytes and len(result or b"") == found.result_bytes
+
+
+async def wait_for_job(
+    service: Service, tenant: str, job_id: str, wait_s: float, *, max_bytes: int = 0
+) -> JobRecord | Queued:
+    """The job once it has ended, or as it is when the time is up; as `get_job`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
+    while service.straight.is_here(job_id) and loop.time() < deadline and _is_ours(service, tenant, job_id):
+        await service.waiters.wait(job_id, deadline - loop.time())
+    ended = service.straight.just_ended(tenant, job_id)
+    if ended is not None:
+        return ended
     while True:
-        # Listen first, then look: a job that ends in between is heard.
-        heard = asyncio.ensure_future(service.endings.wait(job_id, max(deadline - loop.time(), 0.0)))
+        # Listen first, then look: so no end in between is missed.
+        heard = asyncio.ensure_future(service.waiters.wait(job_id, max(deadline - loop.time(), 0.0)))
         try:
             await asyncio.sleep(0)
-            job = await get_job(service, tenant, job_id)
+            try:
+                job = await get_job(service, tenant, job_id, max_bytes=max_bytes)
+            except NotReadyYet:
+                if loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_NOT_READY_PAUSE_S)
+                continue
             is_over = isinstance(job, JobRecord) and job.state is JobState.ARCHIVED
             if is_over or loop.time() >= deadline or not await heard:
-                return job if is_over else await get_job(service, tenant, job_id)
+                return job if is_over else await get_job(service, tenant, job_id, max_bytes=max_bytes)
         finally:
             heard.cancel()
 
@@ -71,31 +128,31 @@ async def list_children(service: Service, tenant: str, job_id: str, *, cursor: s
 
 
 async def cancel_job(service: Service, tenant: str, job_id: str) -> None:
-    """Only what has not started. Raises Missing, Conflict."""
+    """Cancel a job that is not over. Raises Missing, Conflict.
+
+    If it is running on this daemon, it is asked to stop, then ended, and keeps its log. A run elsewhere loses its lease
+    now: its outcome will not count, and its daemon ends it at the next renewal.
+    """
+    if service.control.cancel_run(tenant, job_id):
+        await wait_for_job(service, tenant, job_id, _STOPS_WITHIN_S)
+    await when_stored(
+        service, tenant, job_id, lambda: service.store.cancel_job(tenant, job_id, now_ms=service.now_ms(), running=True)
+    )
+
+
+async def when_stored(service: Service, tenant: str, job_id: str, change: Callable[[], Awaitable[None]]) -> None:
+    """Make a change that needs the job in the store, and raises NotFound if it is not there. If this daemon may still
+    have the job among its lines, they go into the store first. Raises Missing, NotReadyYet."""
     sysid = _sysid_of(job_id)
     try:
-        await service.store.cancel_job(tenant, job_id, now_ms=service.now_ms())
+        await change()
     except NotFound:
         try:
             if not await _flush_for(service, tenant, job_id, sysid):
                 raise Missing(f"there is no job {job_id}") from None
         except TimeoutError:
             raise NotReadyYet(f"job {job_id} is still on its way into the store: ask again in a moment") from None
-        await service.store.cancel_job(tenant, job_id, now_ms=service.now_ms())
-
-
-async def retry_job(service: Service, tenant: str, job_id: str, delay_s: float) -> None:
-    """Queue an archived job again. Raises Missing, Conflict (it is not archived, or its unique name is taken)."""
-    _sysid_of(job_id)
-    now_ms = service.now_ms()
-    if await service.store.replay_jobs(tenant, [job_id], dt_ms=now_ms + round(delay_s * 1000), now_ms=now_ms):
-        service.control.wake()
-        return
-    job = await get_job(service, tenant, job_id)
-    state = job.state.value if isinstance(job, JobRecord) else "queued"
-    if state == JobState.ARCHIVED.value:
-        raise Conflict(f"job {job_id} has a unique name that another job holds now")
-    raise Conflict(f"job {job_id} is {state}: only a job that has ended can be retried")
+        await change()
 
 
 def _sysid_of(job_id: str) -> str:
@@ -106,9 +163,9 @@ def _sysid_of(job_id: str) -> str:
 
 
 async def _flush_for(service: Service, tenant: str, job_id: str, sysid: str) -> bool:
-    """Get this daemon's lines into the store if the job may be among them; False when it cannot be.
+    """Move this daemon's lines into the store if the job may be among them. False if it cannot be.
 
-    Raises TimeoutError and StoreUnavailable.
+    Raises TimeoutError, StoreUnavailable.
     """
     if sysid != service.control.sysid:
         return False
@@ -117,6 +174,20 @@ async def _flush_for(service: Service, tenant: str, job_id: str, sysid: str) -> 
     async with asyncio.timeout(service.settings.flush_timeout_s):
         await service.intake.flush(tenant)
     return True
+
+
+async def _is_on_its_way_elsewhere(service: Service, job_id: str, sysid: str) -> bool:
+    """Whether another living daemon may have accepted it a moment ago: behind one address there may be several."""
+    young = service.now_ms() - parse_id(job_id).time_ms < _ON_ITS_WAY_MS
+    if sysid == service.control.sysid or not young:
+        return False
+    return any(daemon.sysid == sysid for daemon in await service.store.list_daemons(now_ms=service.now_ms()))
+
+
+def _is_ours(service: Service, tenant: str, job_id: str) -> bool:
+    """Whether a job that is not in the store is known to be the tenant's."""
+    look = service.straight.look(tenant, job_id, service.now_ms())
+    return look is not None or service.accepted.find(tenant, job_id) is not None
 
 
 def _queued(service: Service, tenant: str, job_id: str) -> Queued | None:

@@ -1,7 +1,7 @@
-"""Keys: `fk_<id>_<secret>`, made here, shown once, kept only as a hash.
+"""Keys: `fk_<id>_<secret>`. Made here, shown once, kept only as a hash.
 
-The hash is one plain SHA-256: the secret has 192 random bits, which no guessing reaches at any speed; a slow hash is
-for secrets that people choose, and would only let strangers burn our processor with every request.
+The hash is one plain SHA-256. The secret has 192 random bits, which cannot be guessed at any speed. A slow hash is for
+secrets that people choose; here it would only let strangers burn our processor with every request.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ async def create_key(
     label: str = "",
     expires_s: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its text, which nobody can show again. Without scopes it has all that its kind can have."""
+    """A new key and its text, which cannot be shown again. Without scopes it gets all that its kind can have."""
     allowed = OPERATOR_SCOPES if tenant == OPERATOR else TENANT_SCOPES
     chosen = allowed if scopes is None else tuple(dict.fromkeys(scopes))
     for scope in chosen:
@@ -56,7 +56,7 @@ async def create_key(
 
 
 async def ensure_operator_key(service: Service) -> str | None:
-    """The text of a first operator's key, on the first start of a store; None when there is one already."""
+    """On the first start of a store, make the operator's first key and return its text; None if there is a key."""
     if await service.store.list_keys(OPERATOR):
         return None
     _, text = await create_key(service, "first start", OPERATOR, label="first start")
@@ -68,21 +68,24 @@ async def list_keys(service: Service, tenant: str) -> list[ApiKey]:
 
 
 async def rotate_key(service: Service, actor: str, tenant: str, key_id: str, overlap_s: int) -> tuple[ApiKey, str]:
-    """A new key with the scopes and label of the old one, which ends after the overlap (or earlier, if it would)."""
+    """A new key with the scopes and label of the old one. The old one ends after the overlap, or at its own expiry
+    if that is earlier."""
     old = await _own_key(service, tenant, key_id)
     key, text = await create_key(service, actor, tenant, scopes=old.scopes, label=old.label)
     ends_ms = service.now_ms() + overlap_s * 1000
     if old.expires_ms is None or old.expires_ms > ends_ms:
         await service.store.set_key_expiry(tenant, key_id, ends_ms)
     await audit(service, actor, "key.rotate", tenant, key=key_id, successor=key.key_id, ends_ms=ends_ms)
+    service.verified_keys.forget()
     return key, text
 
 
 async def revoke_key(service: Service, actor: str, tenant: str, key_id: str) -> None:
-    """At once here; other daemons notice within the life of their key caches."""
+    """Revoke a key: at once here; other daemons notice within the life of their key caches."""
     if not await service.store.delete_key(tenant, key_id):
         raise NotFound(f"there is no key {key_id}")
     await audit(service, actor, "key.revoke", tenant, key=key_id)
+    service.verified_keys.forget()
 
 
 async def _own_key(service: Service, tenant: str, key_id: str) -> ApiKey:

@@ -1,4 +1,4 @@
-"""Who asks: the answer of authentication, and the only source of a tenant's name."""
+"""Who asks: the result of authentication, and the only source of a tenant's name."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Principal(NamedTuple):
     suspended: bool = False
 
     def require(self, scope: Scope) -> None:
-        """Raises Forbidden unless the key has the scope; a suspended tenant has no scope but read."""
+        """Raises Forbidden unless the key has the scope. A suspended tenant can only read."""
         if scope not in self.scopes:
             raise Forbidden(
                 f"the key {self.key_id} lacks the scope {scope!r}: use another key, or ask the operator for one",
@@ -27,6 +27,7 @@ class Principal(NamedTuple):
             raise TenantSuspended(f"tenant {self.tenant} is suspended: it can read, and the operator can resume it")
 
     def require_tenant(self, tenant: str) -> None:
-        """Raises Forbidden unless the path is the key's own tenant's: the same answer for any other, there or not."""
+        """Raises Forbidden unless the path is of the key's own tenant. The answer is the same whether the other
+        tenant exists or not."""
         if tenant != self.tenant:
             raise Forbidden("the tenant in the path is not the tenant of the key", detail={"tenant": self.tenant})

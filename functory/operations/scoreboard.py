@@ -1,7 +1,8 @@
-"""The scoreboard of a tenant: counts of now, events since ever, and the figures of a window of time."""
+"""The scoreboard of a tenant: counts of now, totals since the type exists, and the figures of a time window."""
 
 from typing import Final, NamedTuple
 
+from functory.operations.figures import no_counters
 from functory.operations.service import Service
 from store.base import Bucket, FailureGroup, Histogram, TypeCounters, Usage
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
@@ -32,12 +33,12 @@ class Board(NamedTuple):
 
 
 async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
-    """A row for every type that has, or had, jobs or has a handler, in order of type."""
+    """A row for every type that has or had jobs, or has a handler, in order of type."""
     store, now_ms = service.store, service.now_ms()
     counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
     handlers = set(await store.list_handled_types(tenant))
     for jobtype in handlers - counters.keys():
-        counters[jobtype] = TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False)
+        counters[jobtype] = no_counters(jobtype)
     width_ms = MINUTE_MS if window_s <= 6 * 3600 else HOUR_MS
     buckets = await store.get_buckets(
         tenant, width_ms=width_ms, since_ms=max(now_ms - window_s * 1000, 0), until_ms=now_ms + 1
@@ -50,7 +51,7 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
 
 
 async def time_line(service: Service, tenant: str, *, width: str, count: int, jobtype: str | None) -> list[Bucket]:
-    """The last `count` buckets up to now; those in which nothing ended are left out."""
+    """The last `count` buckets up to now, without those in which nothing ended."""
     width_ms, now_ms = WIDTHS[width], service.now_ms()
     since_ms = max((now_ms // width_ms - count + 1) * width_ms, 0)
     return await service.store.get_buckets(

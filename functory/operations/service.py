@@ -1,11 +1,12 @@
-"""What operations work with: the parts of the daemon, their settings, and the little that is kept in memory."""
+"""What operations work with: the parts of the daemon, their settings, and a little memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from functory.operations.accepted import Accepted
-from functory.operations.quotas import Quotas
-from functory.seams import Bench, Control, Endings, Intake
+from functory.intake.accepted_batches import AcceptedBatches
+from functory.intake.admission import Admission
+from functory.operations.protocols import Control, Intake, NoStraight, Straight, TrialRuns, Waiters
+from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.base import Store
@@ -14,11 +15,13 @@ from store.base import Store
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSettings:
     idempotency_life_s: float = 86_400.0
-    """For how long a repeated request with the same idempotency key is recognised."""
+    """How long a repeated request with the same idempotency key is recognised."""
     flush_timeout_s: float = 2.0
     """How long a look at a job waits for the journal's lines to reach the store."""
     max_option_sets: int = 1000
-    """Different sets of options in one body: each is a batch of the journal."""
+    """Different sets of options in one body. Each becomes a batch in the journal."""
+    max_created: int = 1000
+    """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
     default_limits: TenantLimits = field(default_factory=TenantLimits)
 
 
@@ -27,10 +30,12 @@ class Service:
     store: Store
     journal: Journal
     intake: Intake
-    endings: Endings
-    bench: Bench
+    admission: Admission
+    waiters: Waiters
+    trial_runs: TrialRuns
     control: Control
     now_ms: Callable[[], int]
+    straight: Straight = field(default_factory=NoStraight)
     settings: OperationSettings = field(default_factory=OperationSettings)
-    accepted: Accepted = field(default_factory=Accepted)
-    quotas: Quotas = field(default_factory=Quotas)
+    accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
+    verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

@@ -1,71 +1,93 @@
 """Submit: jobs in, ids out, durable when it returns.
 
-Three ways in, by what the jobs ask for:
-- plain jobs go through the journal: one batch per set of options, one shared sync;
-- jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted;
-- a request with an idempotency key goes to the store, too. The key is first bound to ids (`put_once`: of all daemons,
-  one wins), and then jobs are added under these ids, which is idempotent: a repeated request, after a lost answer, a
-  crash at any point or a restart, answers the same ids, and each job is there exactly once.
+There are three ways in:
+
+- Plain jobs go through the journal: one batch for each set of options, one shared sync.
+- Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted.
+- A request with an idempotency key goes to the store too. First the key is bound to ids (`put_once`: one daemon wins),
+  then jobs are added under these ids, which is idempotent. A request that is repeated after a lost answer, a crash or
+  a restart returns the same ids, and each job exists exactly once.
+
+All three are admitted in the same way (`intake/admission.py`).
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functory.errors import IdempotencyMismatch, InvalidInput
-from functory.jobattributes import PLAIN, JobOptions, new_job
+from functory.errors import IdempotencyMismatch, InvalidInput, NotReadyYet
+from functory.intake.job_options import PLAIN, JobOptions, new_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from scheduler import tenant_of
-from store.base import NewJob
+from journal import LimitExceeded
+from store.base import CreateReport, Creation, NewJob
 from store.checks import check_new_job
+from store.errors import StoreUnavailable
 from store.names import MAX_BATCH
+from vocabulary.names import jobtype_of, tenant_of
 
+_STORED_TIMEOUT_S = 30.0
 _NO_JOB = "the body holds no job: send at least one"
+_ADDED_AT_ONCE = 1000
+"""Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
 _PROBE = NewJob("0", "a-b", b"", 0, 0)
 
 
 class Submission(NamedTuple):
-    """One job to be. unique and parent are empty for most."""
+    """A job to submit. unique and parent are empty for most."""
 
     payload: bytes
     options: JobOptions = PLAIN
     unique: str = ""
     parent: str = ""
+    keeps: frozenset[str] = frozenset()
+    """What a live job with the same unique name keeps."""
+
+
+def max_jobs(service: Service) -> int:
+    """How many jobs one request may bring: for callers that count before they build them."""
+    return service.admission.max_jobs_at_once
 
 
 async def submit_lines(
     service: Service, who: Principal, type_name: str, lines: list[bytes], options: JobOptions = PLAIN
 ) -> list[str]:
-    """Plain jobs with the same options, one per line, through the journal. The hot path: nothing here is per line."""
+    """Submit plain jobs with the same options, one per line, through the journal. The hot path: no work per line."""
     if not lines:
         raise InvalidInput(_NO_JOB, detail={"field": "body"})
-    jobtype = f"{who.tenant}-{type_name}"
+    jobtype = jobtype_of(who.tenant, type_name)
     if options is not PLAIN:
         check_options(options)
+    if not service.admission.knows_type(who.tenant, jobtype):
+        await service.admission.take_type(who.tenant, who.limits, jobtype)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
-        await _take_quota(service, who, len(lines), sum(map(len, lines)))
-    ids = await service.intake.write(jobtype, lines, options)
-    service.accepted.note(ids, jobtype, options)
-    return ids
+        await _take_quota(service, who, jobtype, len(lines), sum(map(len, lines)))
+    return await _write(service, jobtype, lines, options)
 
 
 async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Sequence[Submission]) -> list[str]:
-    """Jobs with options of their own; their ids in the same order.
+    """Submit jobs with options of their own. Returns their ids in the same order.
 
-    All are checked before any is written. When writing fails half way (507, 503), some may have been taken: a caller
+    All are checked before any is written. When writing fails half way (507, 503), some may have been taken; a caller
     that wants to repeat safely sends an idempotency key.
     """
-    check_submissions(service, jobs)
+    await _let_others(jobs)
+    jobtype = jobtype_of(who.tenant, type_name)
+    check_submissions(service, jobtype, jobs)
+    await _let_others(jobs)
+    await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))
     if any(job.unique or job.parent for job in jobs):
-        await _count(service, who, jobs)
-        return await _create(service, f"{who.tenant}-{type_name}", jobs)
+        return await _create(service, jobtype, jobs)
     groups: dict[JobOptions, list[int]] = {}
+    by_identity: dict[int, list[int]] = {}  # most jobs share an object, and hashing one costs ten looks at its id
     for number, job in enumerate(jobs):
-        groups.setdefault(job.options, []).append(number)
+        group = by_identity.get(id(job.options))
+        if group is None:
+            group = by_identity[id(job.options)] = groups.setdefault(job.options, [])
+        group.append(number)
     ids = [""] * len(jobs)
     writes = [
-        submit_lines(service, who, type_name, [jobs[number].payload for number in numbers], options)
+        _write(service, jobtype, [jobs[number].payload for number in numbers], options)
         for options, numbers in groups.items()
     ]
     for numbers, batch in zip(groups.values(), await asyncio.gather(*writes), strict=True):
@@ -77,22 +99,28 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
 async def submit_once(
     service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: str
 ) -> list[str]:
-    """Jobs under an idempotency key of the tenant; `fingerprint` identifies the request's content.
+    """Submit jobs under an idempotency key of the tenant. `fingerprint` identifies the content of the request.
 
-    Raises IdempotencyMismatch when the key was used, within `idempotency_life_s`, for another content.
+    The key is bound only for jobs that are admitted, and a repeated request is admitted for the jobs of it that are
+    not there. Raises IdempotencyMismatch when the key was used for other content within `idempotency_life_s`.
     """
-    check_submissions(service, jobs)
+    await _let_others(jobs)
+    jobtype = jobtype_of(who.tenant, type_name)
+    check_submissions(service, jobtype, jobs)
     if any(job.unique for job in jobs):
         raise InvalidInput(
-            "unique and idempotency_key exclude each other: a unique name is a key of its own",
+            "use either unique or idempotency_key, not both: a unique name already is such a key",
             detail={"field": "idempotency_key"},
         )
-    now_ms = service.now_ms()
+    await _let_others(jobs)
+    now_ms, name = service.now_ms(), f"submit:{key}"
     mine = service.journal.take_ids(len(jobs))
-    expires_ms = now_ms + round(service.settings.idempotency_life_s * 1000)
-    standing = await service.store.put_once(
-        who.tenant, f"submit:{key}", f"{fingerprint} {mine[0]}".encode(), expires_ms=expires_ms, now_ms=now_ms
-    )
+    standing = await service.store.get_once(who.tenant, name, now_ms=now_ms)
+    if standing is None:
+        await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))
+        expires_ms = now_ms + round(service.settings.idempotency_life_s * 1000)
+        value = f"{fingerprint} {mine[0]}".encode()
+        standing = await service.store.put_once(who.tenant, name, value, expires_ms=expires_ms, now_ms=now_ms)
     content, first = standing.decode().split(" ")
     if content != fingerprint:
         raise IdempotencyMismatch(
@@ -100,64 +128,115 @@ async def submit_once(
             detail={"field": "idempotency_key"},
         )
     if first == mine[0]:
-        await _count(service, who, jobs)
-    await _add(service, f"{who.tenant}-{type_name}", jobs, _ids_from(first, len(jobs)))
-    return _ids_from(first, len(jobs))
+        await _add(service, jobtype, jobs, mine)
+        return mine
+    ids = _ids_from(first, len(jobs))
+    await _let_others(jobs)
+    missing = await _missing(service, who, jobtype, jobs, ids)
+    await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
+    return ids
+
+
+async def until_stored(service: Service, tenant: str, ids: list[str]) -> None:
+    """Wait until jobs that were just submitted are in the store. Raises NotReadyYet, which says that they are safe."""
+    try:
+        async with asyncio.timeout(_STORED_TIMEOUT_S):
+            await service.intake.flush(tenant)
+    except (StoreUnavailable, TimeoutError) as error:
+        raise NotReadyYet(
+            "the jobs are accepted and durable in the journal, but not in the store yet: do not send them again",
+            detail={"accepted": True, "ids": ids},
+        ) from error
 
 
 def check_options(options: JobOptions) -> None:
-    """Raises the store's InvalidValue. What passes here is never refused when ingest reads it from the journal."""
+    """Raises the store's InvalidValue. What passes here is never refused later, when the journal is read."""
     dt_ms = options.dt_ms or 0
     check_new_job(_PROBE._replace(**{**options._asdict(), "dt_ms": dt_ms}))
 
 
-def check_submissions(service: Service, jobs: Sequence[Submission]) -> None:
+def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]) -> None:
+    """Everything that can be said of them without the store. Raises InvalidInput, InvalidValue, LimitExceeded."""
     if not jobs:
         raise InvalidInput(_NO_JOB, detail={"field": "body"})
-    sets = {job.options for job in jobs}
-    if len(sets) > service.settings.max_option_sets:
-        raise InvalidInput(
-            f"{len(sets)} different sets of options in one body, at most {service.settings.max_option_sets}: split it",
-            detail={"field": "body"},
-        )
+    service.admission.check(jobtype, [job.payload for job in jobs])
+    sets = set({id(job.options): job.options for job in jobs}.values())
+    check_option_sets(service, len(sets))
     for options in sets:
         check_options(options)
-    for job in jobs:
-        if job.unique or job.parent:
-            check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent))
+    created = [job for job in jobs if job.unique or job.parent]
+    if created and len(jobs) > service.settings.max_created:
+        what = "the number of jobs in a body in which one has a unique name or a parent"
+        raise LimitExceeded(what, len(jobs), "max_created", service.settings.max_created)
+    for job in created:
+        check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
 
 
-async def _count(service: Service, who: Principal, jobs: Sequence[Submission]) -> None:
-    await _take_quota(service, who, len(jobs), sum(len(job.payload) for job in jobs))
+def check_option_sets(service: Service, count: int) -> None:
+    """For callers that see them one by one, too. Raises InvalidInput."""
+    if count > service.settings.max_option_sets:
+        raise InvalidInput(
+            f"more than {service.settings.max_option_sets} different sets of options in one body: split it",
+            detail={"field": "body"},
+        )
 
 
-async def _take_quota(service: Service, who: Principal, jobs: int, size_bytes: int) -> None:
-    await service.quotas.take(
-        service.store, who.tenant, who.limits, jobs=jobs, size_bytes=size_bytes, now_ms=service.now_ms()
-    )
+async def _let_others(jobs: Sequence[Submission]) -> None:
+    """Between two steps over all jobs of a large request, others have their turn."""
+    if len(jobs) > _ADDED_AT_ONCE:
+        await asyncio.sleep(0)
 
 
-async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
-    """One after the other in the store, in the order of the body; an error leaves those before it created."""
-    await service.intake.flush(tenant_of(jobtype))
-    ids = []
-    for job, job_id in zip(jobs, service.journal.take_ids(len(jobs)), strict=True):
-        report = await service.store.create_job(_new_job(service, jobtype, job, job_id), now_ms=service.now_ms())
-        ids.append(report.id)
-    service.control.wake()
+async def _take_quota(service: Service, who: Principal, jobtype: str, jobs: int, size_bytes: int) -> None:
+    await service.admission.take_type(who.tenant, who.limits, jobtype)
+    await service.admission.take(who.tenant, who.limits, jobs=jobs, size_bytes=size_bytes)
+
+
+async def _write(service: Service, jobtype: str, lines: list[bytes], options: JobOptions) -> list[str]:
+    ids = await service.intake.write(jobtype, lines, options)
+    service.accepted.note(ids, jobtype, options)
     return ids
 
 
+async def _missing(
+    service: Service, who: Principal, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]
+) -> list[int]:
+    """Which jobs of a repeated request are not in the store: they are admitted as new ones. Raises QuotaExceeded."""
+    there: set[str] = set()
+    for start in range(0, len(ids), MAX_BATCH):
+        some = ids[start : start + MAX_BATCH]
+        there |= (await service.store.get_states(who.tenant, some, now_ms=service.now_ms())).keys()
+    missing = [number for number, job_id in enumerate(ids) if job_id not in there]
+    if missing:
+        await _take_quota(service, who, jobtype, len(missing), sum(len(jobs[number].payload) for number in missing))
+    return missing
+
+
+async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
+    """All or none in the store, in the order of the body; more than MAX_BATCH are several such batches."""
+    await service.intake.flush(tenant_of(jobtype))
+    ids = service.journal.take_ids(len(jobs))
+    creations = [
+        Creation(_new_job(service, jobtype, job, job_id), job.keeps) for job, job_id in zip(jobs, ids, strict=True)
+    ]
+    reports: list[CreateReport] = []
+    for start in range(0, len(creations), MAX_BATCH):
+        reports += await service.store.create_jobs(creations[start : start + MAX_BATCH], now_ms=service.now_ms())
+    service.control.wake()
+    return [report.id for report in reports]
+
+
 async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:
-    plain: list[NewJob] = []
-    for job, job_id in zip(jobs, ids, strict=True):
-        new = _new_job(service, jobtype, job, job_id)
-        if new.parent:
-            await service.store.create_job(new, now_ms=service.now_ms())
-        else:
-            plain.append(new)
-    for start in range(0, len(plain), MAX_BATCH):
-        await service.store.add_jobs(plain[start : start + MAX_BATCH], now_ms=service.now_ms())
+    """In steps that nobody has to wait for long."""
+    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  # first: a parent may refuse them
+    if children:
+        creations = [Creation(_new_job(service, jobtype, job, job_id)) for job, job_id in children]
+        await service.store.create_jobs(creations, now_ms=service.now_ms())
+    for start in range(0, len(jobs), _ADDED_AT_ONCE):
+        some = zip(jobs[start : start + _ADDED_AT_ONCE], ids[start : start + _ADDED_AT_ONCE], strict=True)
+        plain = [_new_job(service, jobtype, job, job_id) for job, job_id in some if not job.parent]
+        if plain:
+            await service.store.add_jobs(plain, now_ms=service.now_ms())
     service.control.wake()
 
 
@@ -167,6 +246,6 @@ def _new_job(service: Service, jobtype: str, job: Submission, job_id: str) -> Ne
 
 
 def _ids_from(first: str, count: int) -> list[str]:
-    """The ids that `take_ids` gave out together: consecutive counters."""
+    """The ids that `take_ids` returned together: their counters are consecutive."""
     stem, counter = first[:-6], int(first[-6:], 16)
     return [f"{stem}{counter + number:06x}" for number in range(count)]

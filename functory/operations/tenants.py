@@ -1,21 +1,46 @@
-"""Tenants: create, list, change, delete with all their data. The operator's, and every change is audited."""
+"""Tenants: create, list, change, delete with all their data. For the operator; every change is audited."""
 
-import msgspec
+from typing import Final
 
+from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
+from functory.wire.tenant_limits import encode_limits
 from store.base import DeleteReport, Tenant
 from store.errors import NotFound
 
 _STEPS_PER_CALL = 50
 _ROWS_PER_STEP = 1000
 
+RESERVED: Final = frozenset(
+    [
+        "admin",
+        "jobber",
+        "add",
+        "start",
+        "stop",
+        "quit",
+        "healthz",
+        "readyz",
+        "metrics",
+        "docs",
+        "static",
+        "assets",
+        "ui",
+    ]
+)
+"""First parts of paths that are not tenants."""
+
 
 async def create_tenant(service: Service, actor: str, name: str, weight: int, limits: TenantLimits) -> Tenant:
+    """Raises InvalidInput for a reserved name, Conflict for one that is taken."""
+    if name in RESERVED:
+        raise InvalidInput(f"{name!r} begins paths of the service: choose another name", detail={"field": "name"})
     tenant = Tenant(name, service.now_ms(), weight, encode_limits(limits))
     await service.store.create_tenant(tenant)
     await audit(service, actor, "tenant.create", name, weight=weight)
+    await service.control.tenants_changed()
     return tenant
 
 
@@ -23,7 +48,12 @@ async def list_tenants(service: Service) -> list[Tenant]:
     return await service.store.list_tenants()
 
 
+async def find_tenant(service: Service, name: str) -> Tenant | None:
+    return await service.store.get_tenant(name)
+
+
 async def get_tenant(service: Service, name: str) -> Tenant:
+    """Raises NotFound."""
     tenant = await service.store.get_tenant(name)
     if tenant is None:
         raise NotFound(f"there is no tenant {name}")
@@ -43,26 +73,24 @@ async def update_tenant(
     tenant = await service.store.update_tenant(name, weight=weight, limits=text, suspended=suspended)
     changes = {"weight": weight, "limits": text, "suspended": suspended}
     await audit(service, actor, "tenant.update", name, **{key: it for key, it in changes.items() if it is not None})
-    service.control.wake()
+    service.verified_keys.forget()
+    await service.control.tenants_changed()
     return tenant
 
 
 async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport:
-    """Remove the tenant and its data, as far as one request should go: call again while `more`.
+    """Delete the tenant and its data, as far as one request should go: call again while `more`.
 
-    Lines of it that this daemon has accepted reach the store first, so that they are removed, too.
+    Lines that this daemon has accepted for it reach the store first, so they are deleted too.
     """
     await service.intake.flush(name)
     await audit(service, actor, "tenant.delete", name)
-    removed = 0
+    removed, more = 0, True
     for _ in range(_STEPS_PER_CALL):
         step = await service.store.delete_tenant(name, limit=_ROWS_PER_STEP)
-        removed += step.removed
-        if not step.more:
-            return DeleteReport(removed, more=False)
-    return DeleteReport(removed, more=True)
-
-
-def encode_limits(limits: TenantLimits) -> str:
-    given = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
-    return msgspec.json.encode(given).decode() if given else ""
+        removed, more = removed + step.removed, step.more
+        if not more:
+            break
+    service.verified_keys.forget()
+    await service.control.tenants_changed()
+    return DeleteReport(removed, more=more)

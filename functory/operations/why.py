@@ -1,25 +1,25 @@
-"""Why a job is not running: one reason for machines, one sentence for people, the numbers behind it.
+"""Why a job is not running: one reason for programs, one sentence for people, and the numbers behind it.
 
-Asks the questions in the order in which they would stop a job, and answers the first that does.
+Checks everything that could stop a job, in the order in which it would, and returns the first that does.
 """
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
-from functory.logs import format_time
+from functory.operations.daemons import info_of
 from functory.operations.jobs import Queued, get_job
 from functory.operations.service import Service
 from store.base import Daemon, JobRecord, JobState
+from vocabulary.time_text import iso_time
 
 _HOLDS: Final = {
-    "type_cap": "as many of its type run on this daemon as may at once",
-    "tenant_cap": "as many of the tenant's handlers run on this daemon as may at once",
+    "type_cap": "its type already runs as many batches on this daemon as its limit allows",
+    "tenant_cap": "the tenant already runs as many batches on this daemon as its limit allows",
     "tenant_share": "the tenant holds all the slots of this daemon that it may; the rest are kept for others",
     "long_work": "long jobs hold all slots of this daemon but the last, which is kept for short ones",
     "no_slot": "every slot of this daemon is busy",
 }
-"""The scheduler's reasons, in words; the others are answered by the place in the line."""
+"""The scheduler's reasons in words. For its other reasons, the place in the queue is the answer."""
 
 
 class Reason(NamedTuple):
@@ -42,12 +42,12 @@ _Finding = tuple[str, str, dict[str, Any]]
 
 
 def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table of states, one line each)
-    """What the job's own state says; None when it is waiting, and something else must be in the way."""
+    """What the job's own state says; None when it is waiting, and something else must hold it."""
     job, outcome = record.job, record.outcome
     match record.state:
         case JobState.ARCHIVED:
             code = outcome.code.value if outcome else "ok"
-            when = format_time(record.done_ms)
+            when = iso_time(record.done_ms)
             return "ended", f"it ended with {code} at {when}", {"code": code, "done_ms": record.done_ms}
         case JobState.RUNNING:
             return "running", f"it is running on daemon {job.lock}", {"daemon": job.lock, "lease_until_ms": job.dt_ms}
@@ -60,10 +60,12 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
         case JobState.PAUSED:
             return "waits_for_parent", f"it waits for its parent {job.parent} to end", {"parent": job.parent}
         case JobState.DEFERRED if outcome is not None and job.attempts:
-            text = f"attempt {job.attempts} ended with {outcome.code.value}; the next is at {format_time(job.dt_ms)}"
-            return "retry_backoff", text, {"until_ms": job.dt_ms, "attempts": job.attempts}
+            told = f": {outcome.message}" if outcome.message else ""
+            text = f"attempt {job.attempts} ended with {outcome.code.value}{told}; the next is at {iso_time(job.dt_ms)}"
+            detail = {"until_ms": job.dt_ms, "attempts": job.attempts, "code": outcome.code.value}
+            return "retry_backoff", text, detail | {"message": outcome.message}
         case JobState.DEFERRED:
-            return "deferred", f"it is deferred until {format_time(job.dt_ms)}", {"until_ms": job.dt_ms}
+            return "deferred", f"it is deferred until {iso_time(job.dt_ms)}", {"until_ms": job.dt_ms}
         case _:
             return None
 
@@ -92,7 +94,7 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     if record.job.domain:
         for rate in await store.list_rate_domains(tenant, now_ms=now_ms):
             if rate.domain.domain == record.job.domain and rate.tokens < 1:
-                text = f"rate domain {rate.domain.domain} has no token until {format_time(rate.next_ms)}"
+                text = f"rate domain {rate.domain.domain} has no token until {iso_time(rate.next_ms)}"
                 yield "rate_domain", text, {"domain": rate.domain.domain, "until_ms": rate.next_ms}
     hold = service.control.hold(jobtype)
     if hold in _HOLDS:
@@ -104,27 +106,28 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
 
 
 def _about_daemons(service: Service, daemons: list[Daemon], lang: str) -> list[_Finding]:
-    """Whether any daemon of the store could run that language. A daemon that does not say what it runs may run it."""
+    """What keeps all daemons from running the language. A daemon that does not say what it runs may run it."""
     if not daemons:
         return [("no_daemon", "no daemon is alive to run it", {})]
-    able = [it for it in daemons if lang in (_languages(service, it) or {lang})]
+    able = [it for it in daemons if can_run(service, it, lang)]
     if not able:
-        return [("no_runner", f"no daemon can run {lang}", {"lang": lang})]
+        reasons = {it.sysid: reason for it in daemons if (reason := info_of(it).unable.get(lang))}
+        told = "".join(f"; on daemon {sysid} no {lang} context starts: {reason}" for sysid, reason in reasons.items())
+        return [("no_runner", f"no daemon can run {lang}{told}", {"lang": lang, "reasons": reasons})]
     own = service.control
     if all(it.paused or (it.sysid == own.sysid and own.is_paused) for it in able):
         return [("daemon_paused", f"every daemon that can run {lang} is paused", {"lang": lang})]
     return []
 
 
+def can_run(service: Service, daemon: Daemon, lang: str) -> bool:
+    """Whether a daemon says that it runs the language, or does not say what it runs."""
+    return lang in (_languages(service, daemon) or {lang})
+
+
 def _languages(service: Service, daemon: Daemon) -> frozenset[str]:
-    """What a daemon says it can run, as the list `languages` in its info; empty when it does not say."""
+    """What a daemon says it can run; empty when it does not say."""
     if daemon.sysid == service.control.sysid:
         return service.control.languages() or frozenset({"-"})
-    try:
-        info = json.loads(daemon.info or "{}")
-    except ValueError:
-        return frozenset()
-    found = info.get("languages") if isinstance(info, dict) else None
-    if not isinstance(found, list):
-        return frozenset()
-    return frozenset(str(name) for name in found) or frozenset({"-"})
+    languages = info_of(daemon).languages
+    return frozenset() if languages is None else frozenset(languages) or frozenset({"-"})

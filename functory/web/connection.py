@@ -1,28 +1,47 @@
-"""One connection: aiohttp's, with limits on what a client can hold without having said anything useful, its errors in
-our form, and the short way (express.py) for plain requests.
+"""One connection: aiohttp's, with limits for slow clients, errors in our form, and the fast path (express.py).
 
-The short way needs the parsed message before aiohttp's task has it, so this knows more of `RequestHandler` than aiohttp
-promises: the queue of messages, the waiter of its idle task, and what `shutdown` and keep-alive look at. All of that is
-below `# The short way`; pyproject.toml holds the version, and tests/web/test_express.py tells when that changes.
+The fast path needs the parsed message before aiohttp's task has it. So this knows more about `RequestHandler`
+than aiohttp promises: the queue of messages, the waiter of its idle task, and what `shutdown` and keep-alive look
+at. All of that is below `# The fast path`. pyproject.toml pins aiohttp's version, and tests/web/test_express.py
+fails when this changes.
 """
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
-from functory.web.answers import problem
-from functory.web.edge import Edge
+from functory.web.addresses import Addresses
 from functory.web.express import Express, PlainAdd
-from functory.web.settings import WebSettings
+from functory.web.http.answers import problem
+from functory.web.http.edge import Edge
+from functory.web.http.settings import WebSettings
 
 log = logging.getLogger("functory.web")
 
 
+_BUSY_BODY: Final = b'{"error":{"code":"too_many_connections","message":"try again in a moment","detail":{}}}'
+BUSY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_BUSY_BODY), _BUSY_BODY)
+)
+"""What a connection too many is told."""
+
+
 class Connection(web.RequestHandler):
-    __slots__ = ("_edge", "_express", "_header_timer", "_left_bytes", "_limits", "_stall_timer", "_under_way")
+    __slots__ = (
+        "_addresses",
+        "_client",
+        "_edge",
+        "_express",
+        "_header_timer",
+        "_left_bytes",
+        "_limits",
+        "_stall_timer",
+        "_under_way",
+    )
 
     def __init__(
         self,
@@ -30,6 +49,7 @@ class Connection(web.RequestHandler):
         settings: WebSettings,
         edge: Edge,
         express: Express | None,
+        addresses: Addresses,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(
@@ -45,17 +65,30 @@ class Connection(web.RequestHandler):
         self._limits = settings
         self._edge = edge
         self._express = express
+        self._addresses = addresses
+        self._client: str | None = None
+        """What the connection counts as among all addresses; None before it is made, and for one that was refused."""
         self._header_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._left_bytes = 0
         self._under_way: asyncio.Task[None] | None = None
-        """The request that goes the short way now."""
+        """The request on the fast path now."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._client = self._addresses.enter(_host(self.peername))
+        if self._client is None:
+            log.info("connection.too_many", extra={"peer": _with_port(self.peername)})
+            assert self.transport is not None
+            self.transport.write(BUSY)
+            self.transport.close()
+            return
         self._header_timer = self._loop.call_later(self._limits.header_timeout_s, self._on_slow_headers)
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self._client is not None:
+            self._addresses.leave(self._client)
+            self._client = None
         for timer in (self._header_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
@@ -81,7 +114,7 @@ class Connection(web.RequestHandler):
             self._stall_timer = None
 
     def _on_stall(self) -> None:
-        """Slow is allowed, standing still is not."""
+        """A slow client is allowed; one that has stopped reading is not."""
         if self.transport is None:
             return
         left_bytes = self.transport.get_write_buffer_size()
@@ -103,7 +136,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """What cannot be read as HTTP at all comes here, and is told so; no text of the parser's goes back."""
+        """Answer what cannot be read as HTTP at all. The parser's text is not sent back."""
         if status >= 500:
             log.error("request.broken", exc_info=exc)
         text = "the request is not valid HTTP" if status < 500 else "something went wrong on our side"
@@ -112,16 +145,16 @@ class Connection(web.RequestHandler):
         answer.force_close()
         return answer
 
-    # The short way
+    # The fast path
 
     def data_received(self, data: bytes) -> None:
-        waiter, self._waiter = self._waiter, None  # or aiohttp would wake its task, which then has the message
+        waiter, self._waiter = self._waiter, None  # or aiohttp would wake its task, which would take the message
         try:
             super().data_received(data)
         finally:
             self._waiter = waiter
         if waiter is None or waiter.done() or self._under_way is not None or not self._messages:
-            return  # nothing new, or the request before it is not done: whoever does that goes on with this one
+            return  # nothing new, or the request before it is not done; then this one follows it
         plain = self._plain() if self._express is not None and len(self._messages) == 1 else None
         if plain is None:
             waiter.set_result(None)
@@ -129,7 +162,7 @@ class Connection(web.RequestHandler):
             self._under_way = self._loop.create_task(self._serve(plain))
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Called for every piece of a body that is read; there is something to do only after a pause."""
+        """Called for every piece of a body that is read. There is something to do only after a pause."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
@@ -137,8 +170,8 @@ class Connection(web.RequestHandler):
         assert self._express is not None
         message, payload = self._messages[0]
         if not isinstance(message, RawRequestMessage):
-            return None  # what could not be parsed
-        self._messages.popleft()  # before the body is read, which may bring in the next message
+            return None  # it could not be parsed
+        self._messages.popleft()  # before the body is read: that may bring in the next message
         plain = self._express.take(message, payload)
         if plain is None:
             self._messages.appendleft((message, payload))
@@ -163,10 +196,10 @@ class Connection(web.RequestHandler):
                 self._handler_waiter.set_result(None)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._messages and self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)  # what came in the meantime goes the ordinary way
+            self._waiter.set_result(None)  # requests that came meanwhile take the plain path
 
     def _process_keepalive(self) -> None:
-        if self._under_way is not None:  # aiohttp's task looks idle, and the client waits for its answer
+        if self._under_way is not None:  # aiohttp's task looks idle, but the client waits for an answer
             self._keepalive_handle = self._loop.call_later(self._keepalive_timeout, self._process_keepalive)
         else:
             super()._process_keepalive()

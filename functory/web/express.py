@@ -1,11 +1,11 @@
-"""The short way in: a POST of a few lines, by a key that is known, without aiohttp's request, tasks and response.
+"""The fast path of adding jobs: a POST of a few lines by a known key, without aiohttp's request, tasks and response.
 
-Nearly all requests are that, and the objects were two fifths of what one cost. What is not plain goes the ordinary
-way through `Endpoint`: a query, JSON, a body that is compressed, large or still arriving, HTTP/1.0, and everything
-that is refused for who asks or how often. Both ways give the same answers; tests hold them side by side.
+Nearly all requests are like that, and those objects are two fifths of the cost of a request. Everything
+else takes the plain path through `Endpoint`: a query, JSON, a body that is compressed, large or still
+arriving, HTTP/1.0, and everything that is refused because of the key or its rate. Both paths give the same
+answers; tests/web/test_express.py compares them.
 """
 
-import re
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,18 +17,15 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
-from functory.operations.submit import submit_lines
-from functory.web.answers import JSON_HEADERS, error_answer
-from functory.web.endpoint import Web, bearer, check_type_name
-from functory.web.forwarded import peer_of
-from functory.web.jobs import ADD_ROUTE
-from functory.web.submission import added_json, is_lines, split_lines
-from functory.web.turns import LARGE_BYTES
+from functory.web.api.add import ADD_PATH, ADD_ROUTE, add_lines
+from functory.web.api.submission import added_json, is_lines
+from functory.web.http.answers import JSON_HEADERS, error_answer
+from functory.web.http.endpoint import Web, bearer, check_type_name
+from functory.web.http.forwarded import peer_of
+from functory.web.http.turns import LARGE_BYTES
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
-
-ADD_PATH: Final = re.compile(r"/([a-z0-9_]{1,32})/job/([A-Za-z0-9_.:-]{1,127})/add(\?.*)?", re.ASCII)
 
 
 class Express:
@@ -37,7 +34,8 @@ class Express:
         self._most_bytes = min(web.settings.max_body_bytes, LARGE_BYTES)
 
     def take(self, message: RawRequestMessage, payload: StreamReader) -> "PlainAdd | None":
-        """The request, if the short way is for it: its body has been read then, and its key has paid for it."""
+        """The request, if it can take the fast path; None otherwise. Its body has been read then, and
+        its key was charged."""
         if (
             message.method != "POST"
             or message.should_close
@@ -66,12 +64,12 @@ class Express:
             type_name = check_type_name(path[2])
             self._web.charge(principal)
         except FunctoryError:
-            return None  # the ordinary way comes to the same, and says it
+            return None  # the plain path finds the same, and reports it
         return PlainAdd(self._web, principal, type_name, payload.read_nowait(), headers)
 
 
 class PlainAdd:
-    """One request that goes the short way."""
+    """One request on the fast path."""
 
     __slots__ = ("_began_s", "_body", "_headers", "_principal", "_type_name", "_web")
 
@@ -86,11 +84,11 @@ class PlainAdd:
         self._headers = headers
 
     async def answer(self, remote: str) -> bytes:
-        """What goes over the wire: when the jobs are durable, or with the reason why they are not."""
+        """The answer's bytes: when the jobs are durable, or with the reason why they are not."""
         web = self._web
         request_id = web.edge.request_id(self._headers.get("X-Request-Id"))
         try:
-            ids = await submit_lines(web.service, self._principal, self._type_name, split_lines(self._body))
+            ids = await add_lines(web, self._principal, self._type_name, self._body)
         except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
             status, answer = self._refusal(error, request_id, remote)
         else:

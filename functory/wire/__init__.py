@@ -1,6 +1,14 @@
-"""What travels over HTTP, declared once: these types validate requests, encode answers, make `/openapi.json`, and are
-what the client hands out. Values only; nothing here does anything.
+"""The types of the HTTP interface, declared once. They validate requests, encode answers and make `/openapi.json`, and
+the client returns them. Values only.
 
-Times are whole milliseconds UTC and named `..._ms`; durations are seconds and named `..._s`. Bytes that are text travel
-as text, others in base64, and the field beside them says which (`Encoding`).
+Times are whole milliseconds UTC and named `..._ms`; durations are seconds and named `..._s`. Bytes that are text are
+sent as text, others in base64; the field beside them says which (`Encoding`).
+
+base.py            bounds, texts with their encoding, the error
+jobs.py            submitting jobs, looking at them, replaying them
+progress_text.py   what a job says of its progress, as one line
+handlers.py        handlers and trial runs
+scoreboard.py      figures and failures
+admin.py           the operator's: tenants, keys, daemons, audit
+tenant_limits.py   a tenant's limits as the store keeps them
 """

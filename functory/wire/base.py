@@ -5,15 +5,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-MAX_TIME_MS = 253_402_300_799_999
+from vocabulary.names import TENANT, TYPE
+from vocabulary.time_text import MAX_TIME_MS
 
 Encoding = Literal["text", "base64"]
 TimeMs = Annotated[int, Meta(ge=0, le=MAX_TIME_MS, description="milliseconds UTC")]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Version = Annotated[int, Meta(ge=1, le=1 << 31)]
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
-TypeName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$")]
-TenantName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_]{0,31}$")]
+TypeName = Annotated[str, Meta(pattern=f"^{TYPE}$")]
+TenantName = Annotated[str, Meta(pattern=f"^{TENANT}$")]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
@@ -40,7 +41,7 @@ class ErrorAnswer(Answer):
 class Done(Answer):
     """The change is made and durable."""
 
-    ok: Literal[True] = True
+    ok: bool = True
 
 
 def to_wire(data: bytes) -> tuple[str, Encoding]:

@@ -1,8 +1,8 @@
 """Handlers on the wire."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from functory.wire.base import Answer, Encoding, Request, Version
 
@@ -12,6 +12,25 @@ class MethodQuery(Request):
 
     method: Annotated[str, Meta(max_length=32)] | None = None
     lang: Annotated[str, Meta(max_length=32)] | None = None
+
+
+class HandlerBody(Request):
+    """What is registered. `handlers.validation` checks it; this is its description for clients."""
+
+    lang: Literal["python", "node", "sh", "wasm", "php", "http"]
+    body: Annotated[str, Meta(description="the code; base64 of a module for wasm, a URL for http")]
+    before: Annotated[str, Meta(description="code that runs once in every new context")] = ""
+    beforeEach: Annotated[str, Meta(description="code that runs before every batch")] = ""  # noqa: N815 (its name in JSON)
+    afterEach: Annotated[str, Meta(description="code that runs after every batch")] = ""  # noqa: N815
+    eid: Annotated[str, Meta(description="handlers with the same eid may share contexts")] = ""
+    env: dict[str, str] = field(default_factory=dict)
+    timeout_s: Annotated[float, Meta(ge=0.05, le=3600, description="per job")] = 60.0
+    memory_mb: Annotated[int, Meta(ge=16, le=4096, description="per context")] = 128
+    network: bool = False
+    returns: Annotated[Literal["value", "status"], Meta(description="what a returned whole number is")] = "value"
+    options: Annotated[dict[str, int], Meta(description="max_batch, max_attempts, retry_base_ms, ...")] = field(
+        default_factory=dict
+    )
 
 
 class VersionQuery(Request):
@@ -51,7 +70,7 @@ class RollbackBody(Request):
 class InvokeBody(Request):
     """With `handler` that one is run, without storing it; otherwise the one in force for the type."""
 
-    payload: Any = ""
+    payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | None = None
     handler: dict[str, Any] | None = None
 

@@ -2,13 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from functory.wire.base import Answer, Encoding, Label, Limit, Request, TimeMs, TypeName
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
+UnfinishedName = Literal["waiting", "deferred", "paused", "lapsed", "running"]
+UNFINISHED_NAMES: tuple[UnfinishedName, ...] = ("waiting", "deferred", "paused", "lapsed", "running")
+TypePattern = Annotated[str, Meta(min_length=1, max_length=127)]
+"""A type, or a GLOB pattern of types."""
 DEFAULT_REPLAY: tuple[CodeName, ...] = ("failed", "abandoned")
+TIME_FORMS = "RFC 3339, milliseconds, or YYYY-MM-DD [HH:MM:SS] in UTC"
 StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "paused", "archived"]
 """`queued` is the journal's: accepted, durable, and not in the store yet. The others are the store's states."""
 
@@ -17,16 +22,15 @@ class JobSettings(Request):
     """What may be said about a job, as query options for a whole body or as fields of one job."""
 
     delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
-    dt: (
-        Annotated[str, Meta(max_length=40, description="when it becomes eligible: RFC 3339, or milliseconds")] | None
-    ) = None
-    priority: Priority = 500
+    dt: Annotated[str, Meta(max_length=40, description=f"when it becomes eligible: {TIME_FORMS}")] | None = None
+    priority: Annotated[Priority, Meta(extra_json_schema={"default": 500})] | UnsetType = UNSET
     domain: Annotated[str, Meta(max_length=255, description="rate domain of the tenant")] = ""
     retry_after_s: Annotated[float, Meta(ge=0.001, le=31_557_600, description="a fixed lease, not renewed")] | None = (
         None
     )
+    retry_after: Annotated[str, Meta(max_length=200, description="the same as SQLite modifiers: +10 MINUTES")] = ""
     indexed: bool = False
-    repeat: Annotated[str, Meta(max_length=1000)] = ""
+    repeat: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
     unique: Annotated[str, Meta(max_length=255)] = ""
     parent: Annotated[str, Meta(max_length=64)] = ""
 
@@ -37,29 +41,46 @@ class AddQuery(JobSettings):
     ack: Literal["journal", "store"] = "journal"
     ids: Literal["yes", "no"] = "yes"
     idempotency_key: Label | None = None
+    wait_s: Annotated[float, Meta(ge=0, le=60, description="wait for the end of up to 100 jobs, and answer them")] = 0.0
 
 
 class NewJob(JobSettings):
     """One job of a JSON or NDJSON body. A payload that is no string is kept as its JSON text."""
 
-    payload: Any = UNSET
+    payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
     options: dict[str, Any] = field(default_factory=dict)
-
-
-class Added(Answer):
-    """`ids` are in the order of the jobs in the body; left out with `ids=no`."""
-
-    count: int
-    ids: list[str] | UnsetType = UNSET
 
 
 class JobQuery(Request):
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
+class LogQuery(Request):
+    follow: bool = False
+
+
+class LogText(Answer):
+    """Stands for a log: text, or events."""
+
+
+class AttemptRow(Answer):
+    """A run that ended with retry or error. `number` counts from 1."""
+
+    number: int
+    started_ms: int
+    duration_us: int
+    code: str
+    exitcode: int
+    message: str
+    handler_version: int | None
+    daemon: str
+
+
 class Job(Answer):
-    """A job as its tenant sees it. The fields from code to result are those of the last run that ended."""
+    """A job as its tenant sees it. The fields from code to log are those of the last run that ended; while the job is
+    tried again, result is the end of what that run returned or of its error. history has the last ten runs that ended
+    with retry or error."""
 
     id: str
     type: str
@@ -87,12 +108,24 @@ class Job(Answer):
     log_encoding: Encoding = "text"
     domain: str = ""
     repeat: str = ""
+    retry_after_s: float | None = None
     unique: str = ""
     parent: str = ""
     options: Any = None
     seq: int | None = None
     children: int = 0
     pending_children: int = 0
+    history: list[AttemptRow] = field(default_factory=list)
+    progress: Any = None
+    """What it last said of its progress, while it runs on the daemon that answers."""
+
+
+class Added(Answer):
+    """`ids` are in the order of the jobs in the body; left out with `ids=no`. `jobs` only with `wait_s`."""
+
+    count: int
+    ids: list[str] | UnsetType = UNSET
+    jobs: list[Job] | UnsetType = UNSET
 
 
 class Page(Answer):
@@ -126,14 +159,62 @@ class Why(Answer):
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-class RetryBody(Request):
-    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] = 0.0
+class UpdateBody(Request):
+    """The new payload of a job, in one of two forms; as in `NewJob`."""
+
+    payload: Raw | UnsetType = UNSET
+    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+
+
+class RetryBody(UpdateBody):
+    """When the job runs again, at once unless one of `delay_s` and `next_run` says otherwise; and with what."""
+
+    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    next_run: Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | None = None
+
+
+class DeletedJobs(Answer):
+    """How many jobs are gone: the job, and its children that never ran."""
+
+    deleted: int
+
+
+class CancelBody(Request):
+    """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`."""
+
+    type: TypePattern
+    states: Annotated[list[UnfinishedName], Meta(min_length=1, max_length=5)] = field(
+        default_factory=lambda: list(UNFINISHED_NAMES)
+    )
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    dry_run: bool = False
+
+
+class DeleteBody(Request):
+    """Which ended jobs to delete: `type` is a type or a GLOB pattern. No codes: all."""
+
+    type: TypePattern
+    codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] | None = None
+    since_ms: TimeMs | None = None
+    until_ms: TimeMs | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    dry_run: bool = False
+
+
+class Changed(Answer):
+    """`matched` jobs fit the filter within the limit, `changed` were cancelled or deleted; `more`: others fit, too."""
+
+    matched: int
+    changed: int
+    more: bool
+    dry_run: bool
+    ids: list[str]
 
 
 class ReplayBody(Request):
-    """Which archived jobs to queue again. `rate_per_s` spreads them over time."""
+    """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time."""
 
-    type: TypeName | None = None
+    type: TypePattern | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
         default_factory=lambda: list(DEFAULT_REPLAY)
     )
@@ -159,7 +240,7 @@ class QueueBody(Request):
     """The body of `POST /jobber/queue`."""
 
     type: TypeName
-    payload: Any
+    payload: Raw
 
 
 class Queued(Answer, rename={"job_id": "job-id"}):

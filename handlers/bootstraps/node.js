@@ -16,11 +16,13 @@ const PROTOCOL = 1;
 const REQUEST_FD = 3;
 const REPLY_FD = 4;
 const LOAD = 1, BATCH = 2, CHECK = 3;
-const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, LEAVING = 8;
+const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, LEAVING = 8, PROGRESS = 9;
 const REPLY_BYTES = 16;
 const NO_DELAY = 0xffffffff;
 const MAX_U32 = 0xfffffffe;
 const TIMED_OUT = 504, TOO_BIG = 413, BROKEN = 500;
+const PROGRESS_BYTES = 1000;
+const PROGRESS_FREE = 10, PROGRESS_MS = 100; // after the first ten: what a job says of its progress more often is left out
 const SLOW_MS = 20; // a job that runs longer prints through to the raw log: what it said survives a crash
 const TEXT_MAX = 8000;
 const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
@@ -85,12 +87,12 @@ function replyBare(index, durationUs) {
 }
 
 function replyStopped(index, durationUs, stopped) {
-  const { code, result, log, dropped, afterMs, newJobs } = stopped;
+  const { code, result, log, dropped, afterMs, newJobs, carried } = stopped;
   const detail = Buffer.alloc(20);
   [result.length, log.length, Math.min(dropped, MAX_U32), afterMs, newJobs.length].forEach((word, at) =>
     detail.writeUInt32LE(word, at * 4));
   const parts = [detail, result, log];
-  for (const line of newJobs) {
+  for (const line of carried === null ? newJobs : [...newJobs, carried]) {
     const size = Buffer.alloc(4);
     size.writeUInt32LE(line.length, 0);
     parts.push(size, line);
@@ -198,6 +200,9 @@ class Context {
     this.attempt = attempt;
     this.payloadBytes = payloadBytes;
     this.newJobs = null;
+    this.carried = null;
+    this.timesTold = 0; // of its progress
+    this.toldAt = 0;
   }
   get type() { return this.slot.type; }
   get timeoutS() { return this.slot.limits.timeout_s; }
@@ -214,6 +219,21 @@ class Context {
     }
     const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
     this.add(Buffer.concat([Buffer.from(type + '|'), data]));
+  }
+  carry(data) { // the payload of the next round of a repeating job, or of the next attempt of one that is retried
+    const carried = typeof data === 'string' ? Buffer.from(data) : dump(data);
+    const limit = this.slot.limits.new_job_bytes;
+    if (carried.length > limit) throw new TooBig(`carried more than ${limit} bytes on`);
+    this.carried = carried;
+  }
+  progress(value) { // how far the job has come: a number, a text, or what JSON can hold; ten times a second is enough
+    const text = Buffer.from(JSON.stringify(value ?? null));
+    if (text.length > PROGRESS_BYTES) throw new RangeError(`progress of more than ${PROGRESS_BYTES} bytes: say it in fewer words`);
+    const now = performance.now();
+    if (running?.ctx !== this || (this.timesTold >= PROGRESS_FREE && now - this.toldAt < PROGRESS_MS)) return;
+    this.timesTold++;
+    this.toldAt = now;
+    reply(PROGRESS, 0, batchNumber, text);
   }
   add(line) {
     const limits = this.slot.limits;
@@ -236,12 +256,12 @@ function dump(data) {
   return Buffer.from(text);
 }
 
-function judge(value) {
+function judge(value, numbersAreStatuses) {
   let code = 200, data = value;
-  if (Number.isInteger(value)) [code, data] = [value, undefined];
+  if (numbersAreStatuses && Number.isInteger(value)) [code, data] = [value, undefined];
   else if (Array.isArray(value) && value.length === 2 && Number.isInteger(value[0])) [code, data] = value;
   if (!((code >= 100 && code <= 299) || (code >= 400 && code <= 599))) {
-    return { code: BROKEN, result: Buffer.from(`returned ${code}, which is no status; use 1xx, 2xx, 4xx or 5xx`) };
+    return { code: BROKEN, result: Buffer.from(`returned ${code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx`) };
   }
   try {
     return { code, result: dump(data) };
@@ -257,7 +277,7 @@ function explain(err) {
 }
 
 function judgeError(err, limits) {
-  if (err instanceof Outcome) return { ...judge([err.code, err.data]), afterMs: err.afterMs };
+  if (err instanceof Outcome) return { ...judge([err.code, err.data], true), afterMs: err.afterMs };
   if (err instanceof TooBig) return { code: TOO_BIG, result: Buffer.from(err.message) };
   const hint = err && typeof err === 'object' ? limits.hints[err.code] : undefined;
   return { code: BROKEN, result: Buffer.from(explain(err) + (hint ? `\n${hint}` : '')) };
@@ -321,6 +341,50 @@ function compile(spec) {
   };
 }
 
+// A body that only defines functions under other names, or exports one, would end every job well and do nothing. Only what
+// stands outside all brackets counts; at the least doubt the text passes.
+function requireHandler(text) {
+  if (IS_FUNCTION.test(text)) {
+    try {
+      return compileText('body', 'handler.js', '(', text.replace(/[\s;]+$/, ''), '\n)');
+    } catch { /* not an expression that is a function */ }
+  }
+  if (DEFINES.test(text)) return null;
+  const outer = outermost(text);
+  if (outer === null) return null;
+  const lines = outer.split('\n');
+  const exported = lines.findIndex((line) => /^\s*(module\s*\.\s*)?exports\b[^=]*=[^=]/.test(line) || /^\s*export\s/.test(line));
+  const wanted = 'define a function named handler, or send only the function: (payload, ctx) => …';
+  if (exported >= 0) throw new Refused('body', `exports a function, but nothing imports it: ${wanted}`, exported + 1, 1);
+  const statements = outer.split(/[;\n]/).map((one) => one.trim()).filter((one) => one && one !== '"use strict"');
+  const named = /^(?:async\s+)?function\s*\*?\s*([\w$]+)\s*$|^(?:const|let|var)\s+([\w$]+)\s*=\s*(?:async\s*)?(?:function\b.*|(?:[\w$]+\s*)?=>.*)$/;
+  const inert = /^class\b|^(?:const|let|var)\s+[\w$,\s]+=\s*(?:require|[\w$."'-]*)$/;
+  const found = statements.map((one) => named.exec(one)).filter(Boolean);
+  if (found.length && statements.every((one) => named.test(one) || inert.test(one))) {
+    const name = found[found.length - 1][1] ?? found[found.length - 1][2];
+    const line = text.split('\n').findIndex((one) => one.includes(name)) + 1;
+    throw new Refused('body', `defines ${name}, but nothing calls it: ${wanted}`, line, 1);
+  }
+  return null;
+}
+
+// The text without comments, and without what is in strings and brackets; null if the brackets do not add up.
+function outermost(text) {
+  const plain = text.replace(/\/\*[^]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g,
+    (match) => match.replace(/[^\n]/g, match[0] === '/' ? ' ' : '"'));
+  let depth = 0, outer = '';
+  for (const char of plain) {
+    if ('([{'.includes(char)) depth++;
+    else if (')]}'.includes(char)) { if (--depth < 0) return null; } else if (depth === 0 || char === '\n') outer += char;
+  }
+  return depth === 0 ? outer : null;
+}
+
+function check(spec) {
+  compile(spec);
+  requireHandler(spec.body);
+}
+
 async function load(spec) {
   const compiled = compile(spec);
   if (compiled.before) {
@@ -333,7 +397,7 @@ async function load(spec) {
   const call = compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
   return {
-    type: spec.type, limits: spec.limits, call,
+    type: spec.type, limits: spec.limits, call, numbersAreStatuses: spec.returns === 'status',
     beforeEach: compiled.beforeEach && compiled.beforeEach.runInThisContext(),
     afterEach: compiled.afterEach && compiled.afterEach.runInThisContext(),
   };
@@ -370,7 +434,8 @@ function finish(index, started, ctx, verdict) {
     if (!(err instanceof TooBig)) throw err;
     [code, result] = [TOO_BIG, Buffer.from(err.message)];
   }
-  replyStopped(index, durationUs, { code, result, log: text, dropped, afterMs: verdict.afterMs ?? NO_DELAY, newJobs });
+  const carried = code >= BROKEN || code === TOO_BIG ? null : ctx.carried;
+  replyStopped(index, durationUs, { code, result, log: text, dropped, afterMs: verdict.afterMs ?? NO_DELAY, newJobs, carried });
 }
 
 async function runBatch(slot, body) {
@@ -392,11 +457,11 @@ async function runBatch(slot, body) {
     try {
       let value = slot.call(raw.toString('utf8'), ctx);
       if (value !== null && typeof value === 'object' && typeof value.then === 'function') value = await value;
-      if ((value === undefined || value === null) && ctx.newJobs === null && !log.dirty) {
+      if ((value === undefined || value === null) && ctx.newJobs === null && ctx.carried === null && !log.dirty) {
         replyBare(index, Math.trunc((performance.now() - started) * 1000));
         continue;
       }
-      verdict = judge(value);
+      verdict = judge(value, slot.numbersAreStatuses);
     } catch (err) {
       verdict = judgeError(err, slot.limits);
     }
@@ -435,7 +500,7 @@ async function serve() {
     log.keep = spec.limits.log_bytes;
     log.lineMax = spec.limits.new_job_bytes;
     try {
-      if (kind === CHECK) compile(spec);
+      if (kind === CHECK) check(spec);
       else slots.set(slot, await load(spec));
       reply(LOADED, 0, slot);
     } catch (err) {

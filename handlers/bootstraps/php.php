@@ -29,6 +29,7 @@ final class FunctoryRefused extends Error
 final class FunctoryContext
 {
     public array $newJobs = [];
+    public ?string $carried = null;
     private int $newJobsBytes = 0;
 
     public function __construct(
@@ -37,6 +38,7 @@ final class FunctoryContext
         public readonly int $attempt,
         public readonly string $payload,
         private readonly array $limits,
+        private readonly Closure $tell,
     ) {
     }
 
@@ -62,6 +64,26 @@ final class FunctoryContext
         $this->add($type . '|' . (is_string($payload) ? $payload : Functory::dump($payload)));
     }
 
+    /** The payload of the next round of a repeating job, or of the next attempt of one that is retried. */
+    public function carry(mixed $data): void
+    {
+        $carried = is_string($data) ? $data : Functory::dump($data);
+        if (strlen($carried) > $this->limits['new_job_bytes']) {
+            throw new FunctoryTooBig("carried more than {$this->limits['new_job_bytes']} bytes on");
+        }
+        $this->carried = $carried;
+    }
+
+    /** How far the job has come: a number, a text, or what JSON can hold. Ten times a second is enough. */
+    public function progress(mixed $value): void
+    {
+        $text = json_encode($value, JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR);
+        if (strlen($text) > Functory::PROGRESS_BYTES) {
+            throw new ValueError('progress of more than ' . Functory::PROGRESS_BYTES . ' bytes: say it in fewer words');
+        }
+        ($this->tell)($text);
+    }
+
     public function add(string $line): void
     {
         $limits = $this->limits;
@@ -84,23 +106,36 @@ final class Functory
     public const NO_DELAY = 0xffffffff;
     public const MAX_U32 = 0xfffffffe;
     public const TYPE = '/^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/D';
+    public const PROGRESS_BYTES = 1000;
+    private const PROGRESS_FREE = 10;
+    private const PROGRESS_NS = 100_000_000; // after the first ten: what a job says of its progress more often is left out
+    private const SLOW_NS = 20_000_000; // a job that runs longer prints through to the raw log
     private const LOAD = 1, BATCH = 2, CHECK = 3;
-    private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7;
+    private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, PROGRESS = 9;
 
     private $in;
     private $out;
     private array $slots = [];
     private bool $running = false;
+    private $raw;
     private string $log = '';
     private int $dropped = 0;
+    private string $marked = ''; // lines that make new jobs, of a log that was passed on
+    private bool $inside = false; // the log begins within a line whose beginning was passed on
+    private int $started = 0; // when the job that is running began, 0 between jobs
+    private int $told = 0; // when progress was last told
+    private int $timesTold = 0; // by the job that is running
+    private int $number = 0; // of the batch
 
     public function serve(): void
     {
         $this->in = fopen('php://fd/3', 'rb');
         $this->out = fopen('php://fd/4', 'wb');
+        $this->raw = fopen('php://fd/1', 'wb');
         stream_set_write_buffer($this->out, 0);
+        stream_set_write_buffer($this->raw, 0);
         // Output is taken in pieces so that a handler that prints without end stays within its memory.
-        ob_start(fn (string $text) => $this->print($text), 65536);
+        ob_start(fn (string $text) => $this->print($text), 1);
         $this->reply(self::HELLO, 0, 1);
         while (($head = $this->read(8)) !== null) {
             ['length' => $length, 'kind' => $kind, 'slot' => $slot] = unpack('Vlength/vkind/vslot', $head);
@@ -152,11 +187,47 @@ final class Functory
     private function print(string $text): string
     {
         $this->log .= $text;
+        if ($this->started && hrtime(true) - $this->started > self::SLOW_NS) {
+            $this->passOn();
+        }
         if (strlen($this->log) > 1 << 22) {
             $this->dropped += strlen($this->log) - (1 << 16);
             $this->log = substr($this->log, -(1 << 16));
         }
         return '';
+    }
+
+    /** All but new jobs leaves now, so that it can be followed. A line that has begun stays while it may become one. */
+    private function passOn(): void
+    {
+        [$ready, $lines] = ['', explode("\n", $this->log)];
+        $open = array_pop($lines);
+        foreach ($lines as $line) {
+            if ($this->inside || !preg_match('/^#?J: /', $line)) {
+                $ready .= "$line\n";
+            } else {
+                $this->marked .= "$line\n";
+            }
+            $this->inside = false;
+        }
+        $may = str_starts_with('J: ', substr($open, 0, 3)) || str_starts_with('#J: ', substr($open, 0, 4));
+        if ($open !== '' && ($this->inside || !$may)) {
+            [$ready, $open, $this->inside] = [$ready . $open, '', true];
+        }
+        $this->log = $open;
+        while ($ready !== '') {
+            $ready = substr($ready, (int) fwrite($this->raw, $ready));
+        }
+    }
+
+    private function tell(string $text): void
+    {
+        $now = hrtime(true);
+        if ($this->started && ($this->timesTold < self::PROGRESS_FREE || $now - $this->told >= self::PROGRESS_NS)) {
+            $this->told = $now;
+            $this->timesTold++;
+            $this->reply(self::PROGRESS, 0, $this->number, $text);
+        }
     }
 
     /** All texts as functions that have not been called: compiled, and nothing of them has run. */
@@ -187,12 +258,15 @@ final class Functory
             }
         }
         return ['type' => $spec['type'], 'limits' => $spec['limits'], 'call' => $made['body'],
-            'beforeEach' => $made['beforeEach'], 'afterEach' => $made['afterEach']];
+            'beforeEach' => $made['beforeEach'], 'afterEach' => $made['afterEach'],
+            'statuses' => ($spec['returns'] ?? '') === 'status'];
     }
 
     private function batch(array $slot, string $body): void
     {
         ['number' => $number, 'count' => $count] = unpack('Vnumber/Vcount', $body);
+        $this->number = $number;
+        $tell = $this->tell(...);
         $sizes = array_values(unpack("V$count", $body, 8));
         $attempts = array_values(unpack("V$count", $body, 8 + 4 * $count));
         $at = 8 + 8 * $count;
@@ -206,7 +280,7 @@ final class Functory
             $this->reply(self::BEGUN, 0, $number);
         }
         foreach ($sizes as $index => $size) {
-            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits']);
+            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell);
             $at += $size;
             $this->job($slot, $index, $ctx);
         }
@@ -229,11 +303,12 @@ final class Functory
     private function job(array $slot, int $index, FunctoryContext $ctx): void
     {
         $afterMs = self::NO_DELAY;
-        $started = hrtime(true);
+        $this->timesTold = 0;
+        $this->started = $started = hrtime(true);
         try {
-            [$code, $result] = self::judge(($slot['call'])($ctx->payload, $ctx));
+            [$code, $result] = self::judge(($slot['call'])($ctx->payload, $ctx), $slot['statuses']);
         } catch (FunctoryOutcome $made) {
-            [$code, $result] = self::judge([$made->status, $made->data]);
+            [$code, $result] = self::judge([$made->status, $made->data], true);
             $afterMs = $made->afterMs;
         } catch (FunctoryTooBig $err) {
             [$code, $result] = [413, $err->getMessage()];
@@ -242,8 +317,8 @@ final class Functory
         }
         $us = intdiv(hrtime(true) - $started, 1000);
         ob_flush();
-        [$log, $dropped] = [$this->log, $this->dropped];
-        [$this->log, $this->dropped] = ['', 0];
+        [$log, $dropped] = [$this->marked . $this->log, $this->dropped];
+        [$this->log, $this->marked, $this->dropped, $this->inside, $this->started] = ['', '', 0, false, 0];
         try {
             $log = str_contains($log, 'J: ') ? $this->takeMarks($log, $ctx) : $log;
             $limit = $slot['limits']['result_bytes'];
@@ -257,13 +332,14 @@ final class Functory
         $keep = $slot['limits']['log_bytes'];
         $dropped += max(strlen($log) - $keep, 0);
         $log = substr($log, -$keep);
-        if ($code === 200 && $result === '' && $log === '' && !$newJobs) {
+        $carried = $code >= 500 || $code === 413 ? null : $ctx->carried;
+        if ($code === 200 && $result === '' && $log === '' && !$newJobs && $carried === null) {
             $this->reply(self::STOPPED, 200, $index, '', $us);
             return;
         }
         $body = pack('VVVVV', strlen($result), strlen($log), min($dropped, self::MAX_U32), $afterMs, count($newJobs));
         $body .= $result . $log;
-        foreach ($newJobs as $line) {
+        foreach ($carried === null ? $newJobs : [...$newJobs, $carried] as $line) {
             $body .= pack('V', strlen($line)) . $line;
         }
         $this->reply(self::STOPPED, $code, $index, $body, $us);
@@ -286,16 +362,16 @@ final class Functory
         return implode("\n", $rest);
     }
 
-    private static function judge(mixed $value): array
+    private static function judge(mixed $value, bool $numbersAreStatuses): array
     {
         [$code, $data] = [200, $value];
-        if (is_int($value)) {
+        if ($numbersAreStatuses && is_int($value)) {
             [$code, $data] = [$value, null];
         } elseif (is_array($value) && array_is_list($value) && count($value) === 2 && is_int($value[0])) {
             [$code, $data] = $value;
         }
         if (!(($code >= 100 && $code <= 299) || ($code >= 400 && $code <= 599))) {
-            return [500, "returned $code, which is no status; use 1xx, 2xx, 4xx or 5xx"];
+            return [500, "returned $code, an invalid status code; use 1xx, 2xx, 4xx or 5xx"];
         }
         try {
             return [$code, self::dump($data)];
@@ -314,7 +390,7 @@ final class Functory
         $lines = [get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine()];
         foreach (explode("\n", $err->getTraceAsString()) as $frame) {
             if (str_contains($frame, ' : eval()') || str_contains($frame, "eval()'d code")) {
-                $lines[] = str_replace(__FILE__, 'handler.php', $frame);
+                $lines[] = preg_replace('/' . preg_quote(__FILE__, '/') . "\\(\\d+\\) : eval\\(\\)'d code/", 'handler.php', $frame);
             }
         }
         return substr(implode("\n", $lines), 0, 8000);

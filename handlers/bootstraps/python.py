@@ -38,12 +38,15 @@ REPLY_FD = 4
 REQUEST = struct.Struct("<IHH")  # length, kind, slot
 LOAD, BATCH, CHECK = 1, 2, 3
 REPLY = struct.Struct("<IBBHII")  # length, kind, 0, code, index, duration_us
-HELLO, LOADED, REFUSED, BEGUN, STOPPED, ENDED, FAILED, LEAVING = 1, 2, 3, 4, 5, 6, 7, 8
+HELLO, LOADED, REFUSED, BEGUN, STOPPED, ENDED, FAILED, LEAVING, PROGRESS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 DETAIL = struct.Struct("<IIIII")  # result bytes, log bytes, log bytes dropped, retry after ms, new jobs
 NO_DELAY = 0xFFFFFFFF
 MAX_U32 = 0xFFFFFFFE
 
 TIMED_OUT, TOO_BIG, NO_MEMORY, BROKEN = 504, 413, 507, 500
+PROGRESS_BYTES = 1000
+PROGRESS_FREE = 10
+PROGRESS_NS = 100_000_000  # after the first ten: what a job says of its progress more often than this is left out
 SLOW_NS = 20_000_000  # a job that runs longer prints through to the raw log: what it said survives a crash
 TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
 
@@ -83,7 +86,7 @@ class TooBig(Exception):
 class Context:
     """What a handler gets as `ctx`."""
 
-    __slots__ = ("attempt", "id", "new_jobs", "new_jobs_bytes", "payload_bytes", "slot")
+    __slots__ = ("attempt", "carried", "id", "new_jobs", "new_jobs_bytes", "payload_bytes", "slot")
 
     def __init__(self, slot: Slot, job_id: str, attempt: int, payload_bytes: bytes) -> None:
         self.slot = slot
@@ -91,6 +94,7 @@ class Context:
         self.attempt = attempt
         self.payload_bytes = payload_bytes
         self.new_jobs: list[bytes] | None = None
+        self.carried: bytes | None = None
 
     @property
     def type(self) -> str:
@@ -115,6 +119,18 @@ class Context:
         data = payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else dump(payload)
         self.add(type.encode() + b"|" + data)
 
+    def carry(self, data: object) -> None:
+        """The payload of the next round of a repeating job, or of the next attempt of one that is retried."""
+        carried = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else dump(data)
+        limit = self.slot.limits["new_job_bytes"]
+        if len(carried) > limit:
+            raise TooBig(f"carried more than {limit} bytes on")
+        self.carried = carried
+
+    def progress(self, value: object) -> None:
+        """Show how far the job has come: a number, a text, or what JSON can hold. Ten times a second is enough."""
+        self.slot.tell(value)
+
     def add(self, line: bytes) -> None:
         limits = self.slot.limits
         if self.new_jobs is None:
@@ -135,11 +151,16 @@ def is_type(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", text) is not None
 
 
+def ignore(_: object) -> None:
+    pass
+
+
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
-    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job. Otherwise
-    what a job prints after its first moments leaves at once on descriptor 1, so that it survives a crash.
+    Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job, and `C: data`
+    what it carries on, and `P: value` its progress. What a job prints after its first moments leaves at once on
+    descriptor 1, so that it survives a crash and can be followed.
     """
 
     encoding = "utf-8"
@@ -150,6 +171,7 @@ class Log(io.TextIOBase):
         self.line_max = 1 << 20
         self.lines_max = 1000
         self.statuses = False
+        self.on_progress: Callable[[object], None] = ignore
         self.started = 0  # when the job that is running began, 0 between jobs
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
         self.reset()
@@ -163,12 +185,13 @@ class Log(io.TextIOBase):
         self.dropped = 0
         self.lines: list[bytes] = []  # the new jobs that were printed
         self.status: tuple[int, bytes] | None = None
+        self.carried: bytes | None = None
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
         self.overlong = False
 
     def take_statuses(self) -> None:
-        self.marks = ("J: ", "#J: ", "S: ", "#S: ")
+        self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
         self.statuses = True
 
     @property
@@ -188,7 +211,7 @@ class Log(io.TextIOBase):
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
-        if self.started and not self.statuses and time.perf_counter_ns() - self.started > SLOW_NS:
+        if self.started and time.perf_counter_ns() - self.started > SLOW_NS:
             self.pass_on()
         elif self.size > self.keep * 2:
             self.settle()
@@ -254,10 +277,26 @@ class Log(io.TextIOBase):
             if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
                 self.lines.append(value.encode("utf-8", "surrogateescape"))
             return ""
+        if mark == "C":
+            self.carried = value.encode("utf-8", "surrogateescape")
+            return ""
+        if mark == "P":
+            return self.take_progress(value)
         code, _, data = value.partition(" ")
         if len(code) != 3 or not code.isascii() or not code.isdigit():
             return "not a status: write S: code data"
         self.status = int(code), data.encode("utf-8", "surrogateescape")
+        return ""
+
+    def take_progress(self, text: str) -> str:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        try:
+            self.on_progress(value)
+        except ValueError as err:
+            return str(err)
         return ""
 
     def take(self) -> tuple[bytes, int, list[bytes]]:
@@ -295,12 +334,16 @@ class Slot:
         call: Callable[[str, Context], object],
         before_each: Callable[[], object] | None = None,
         after_each: Callable[[], object] | None = None,
+        *,
+        numbers_are_statuses: bool = True,
     ) -> None:
         self.type = kind
         self.limits = limits
         self.call = call
         self.before_each = before_each
         self.after_each = after_each
+        self.tell: Callable[[object], None] = ignore  # what a running job says of its progress
+        self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
 
 
 class Python:
@@ -323,10 +366,12 @@ class Python:
             raise Refused("body", "handler is not a function; define handler(payload, ctx)")
         hooks = [compiled.get(name) for name in ("beforeEach", "afterEach")]
         each = [None if code is None else (lambda code=code: exec(code, self.globals)) for code in hooks]
-        return Slot(spec["type"], spec["limits"], self.callable(call), *each)
+        statuses = spec.get("returns") == "status"
+        return Slot(spec["type"], spec["limits"], self.callable(call), *each, numbers_are_statuses=statuses)
 
     def check(self, spec: dict[str, Any]) -> bytes:
         self.compile(spec)
+        require_handler(spec["body"])
         return b""
 
     def run(self, code: CodeType, field: str) -> None:
@@ -387,6 +432,55 @@ def as_module(tree: ast.Module) -> ast.Module:
     return ast.fix_missing_locations(ast.Module([function], []))
 
 
+def require_handler(text: str) -> None:
+    """Refuse a body that only defines things under other names, or a handler that cannot be called as it will be: its
+    jobs would end well and have done nothing, or never end well."""
+    import ast
+
+    tree = ast.parse(text)
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for node in tree.body:
+        if isinstance(node, functions) and node.name == "handler" and not takes_two(node.args):
+            raise Refused("body", "handler must take two arguments: handler(payload, ctx)", node.lineno, 1)
+    if as_module(tree) is tree:
+        return
+    found = [node for node in tree.body if isinstance(node, functions) or defines_lambda(node)]
+    if found and all(does_nothing(node) for node in tree.body):
+        name = getattr(found[-1], "name", "a lambda")
+        raise Refused(
+            "body",
+            f"defines {name}, but nothing calls it: define handler(payload, ctx), or send only what goes inside it",
+            found[-1].lineno,
+            1,
+        )
+
+
+def takes_two(arguments: ast.arguments) -> bool:
+    most = len(arguments.posonlyargs) + len(arguments.args)
+    required = most - len(arguments.defaults)
+    return required <= 2 <= (2 if arguments.vararg else most) and None not in arguments.kw_defaults
+
+
+def defines_lambda(node: ast.stmt) -> bool:
+    import ast
+
+    return isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Lambda)
+
+
+def does_nothing(node: ast.stmt) -> bool:
+    """Whether a statement at the top of a body has no effect but to give something a name."""
+    import ast
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass):
+        return True
+    if isinstance(node, ast.If):
+        return "__name__" in ast.dump(node.test)  # the part that runs when the file is a program
+    if defines_lambda(node):
+        return True
+    values = isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr)
+    return values and not any(isinstance(part, ast.Call | ast.Await | ast.Yield) for part in ast.walk(node))
+
+
 def awaits(nodes: list[ast.stmt]) -> bool:
     """True when `await` stands in the body itself, not in a function defined there."""
     import ast
@@ -417,7 +511,8 @@ def explain(err: BaseException) -> str:
     step = err.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename == __file__:
         step = step.tb_next
-    return "".join(traceback.format_exception(type(err), err, step)).strip()[-TEXT_MAX:]
+    text = "".join(traceback.format_exception(type(err), err, step)).strip()
+    return text.replace(os.path.dirname(os.__file__) + "/", "")[-TEXT_MAX:]  # where this machine keeps python is noise
 
 
 def dump(data: object) -> bytes:
@@ -425,18 +520,19 @@ def dump(data: object) -> bytes:
         return b""
     if isinstance(data, bytes):
         return data
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogateescape")
 
 
-def judge(value: object) -> tuple[int, bytes]:
+def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
     """(code, result) of what a handler returned."""
     code, data = 200, value
-    if isinstance(value, int) and not isinstance(value, bool):
+    if numbers_are_statuses and isinstance(value, int) and not isinstance(value, bool):
         code, data = int(value), None
     elif isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
         code, data = value
     if not (100 <= code <= 299 or 400 <= code <= 599):
-        return BROKEN, f"returned {code}, which is no status; use 1xx, 2xx, 4xx or 5xx".encode()
+        return BROKEN, f"returned {code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx".encode()
     try:
         return code, dump(data)
     except (TypeError, ValueError, RecursionError) as err:
@@ -446,7 +542,7 @@ def judge(value: object) -> tuple[int, bytes]:
 def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes, int]:
     """(code, result, after_ms) of what a handler raised."""
     if isinstance(err, Outcome):
-        code, result = judge((err.code, err.data))
+        code, result = judge((err.code, err.data), numbers_are_statuses=True)
         return code, result, err.after_ms
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
@@ -468,6 +564,9 @@ class Channel:
         self.reply_fd = reply_fd
         self.running = False
         self.forked = False
+        self.batch = 0
+        self.told = 0  # when progress was last told
+        self.times_told = 0  # by the running job
 
     def mark_forked(self) -> None:
         self.forked = True
@@ -491,6 +590,16 @@ class Channel:
     def reply(self, kind: int, code: int = 0, index: int = 0, body: bytes = b"") -> None:
         self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
 
+    def progress(self, value: object) -> None:
+        text = json.dumps(value).encode()
+        if len(text) > PROGRESS_BYTES:
+            raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
+        now = time.perf_counter_ns()
+        if self.running and (self.times_told < PROGRESS_FREE or now - self.told >= PROGRESS_NS):
+            self.told = now
+            self.times_told += 1
+            self.reply(PROGRESS, index=self.batch, body=text)
+
     def stopped(
         self,
         index: int,
@@ -501,8 +610,11 @@ class Channel:
         dropped: int,
         after_ms: int,
         new_jobs: list[bytes],
+        *,
+        carried: bytes | None,
     ) -> None:
-        lines = b"".join(len(line).to_bytes(4, "little") + line for line in new_jobs)
+        last = [] if carried is None else [carried]
+        lines = b"".join(len(line).to_bytes(4, "little") + line for line in new_jobs + last)
         detail = DETAIL.pack(len(result), len(log), min(dropped, MAX_U32), after_ms, len(new_jobs))
         size = len(detail) + len(result) + len(log) + len(lines)
         self.write(REPLY.pack(size, STOPPED, 0, code, index, duration_us) + detail + result + log + lines)
@@ -562,6 +674,8 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
 
 def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     number, count = struct.unpack_from("<II", body)
+    channel.batch = number
+    slot.tell = log.on_progress = channel.progress
     sizes = struct.unpack_from(f"<{count}I", body, 8)
     attempts = struct.unpack_from(f"<{count}I", body, 8 + 4 * count)
     at = 8 + 8 * count
@@ -615,13 +729,15 @@ def run_jobs(
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
         last = False
+        channel.times_told = 0
         log.started = started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
-            if value is None and not log.dirty and ctx.new_jobs is None and not channel.forked:
+            said_nothing = value is None and ctx.new_jobs is None and ctx.carried is None
+            if said_nothing and not log.dirty and not channel.forked:
                 write(reply_fd, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
                 continue
-            code, result = judge(value)
+            code, result = judge(value, slot.numbers_are_statuses)
         except BaseException as err:
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
@@ -640,7 +756,8 @@ def run_jobs(
             code, result, new_jobs = TOO_BIG, str(err).encode(), []
         if code >= BROKEN:
             new_jobs = []  # it will run again and make them again
-        channel.stopped(index, code, duration_us, result, text, dropped, after_ms, new_jobs)
+        carried = ctx.carried if code < BROKEN and code != TOO_BIG else None
+        channel.stopped(index, code, duration_us, result, text, dropped, after_ms, new_jobs, carried=carried)
         if last:
             return False
     channel.running = False

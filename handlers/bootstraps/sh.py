@@ -36,6 +36,7 @@ SHELL = "/bin/sh"
 # exit status -> code; others are errors. 65 and 75 are EX_DATAERR and EX_TEMPFAIL of sysexits.h.
 CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
+PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints nothing more
 DRIVER = """
 while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT <&8; do
     case $functory_order in
@@ -130,6 +131,8 @@ class Sh:
         os.lseek(self.payload_fd, 0, os.SEEK_SET)
         status = self.order(f"job {path} {ctx.id} {ctx.attempt}")
         self.log.settle(final=True)
+        if self.log.carried is not None:
+            ctx.carry(self.log.carried)
         if self.log.status is not None:
             return self.log.status
         return verdict(status, ctx.slot.limits)
@@ -142,7 +145,9 @@ class Sh:
             waiting.register(self.status_fd, select.POLLIN)
             waiting.register(self.output_fd, select.POLLIN)
             while True:
-                ready = {fd for fd, _ in waiting.poll()}
+                ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if self.log.pieces or self.log.kept else None)}
+                if not ready and self.log.started:
+                    self.log.pass_on()
                 if self.output_fd in ready:
                     self.read_output(once=True)
                 if self.status_fd in ready:

@@ -95,6 +95,8 @@ class Wasm:
             return python.BROKEN, str(err)[: python.TEXT_MAX].encode()
         finally:
             self.log.settle(final=True)
+        if self.log.carried is not None:
+            ctx.carry(self.log.carried)
         if self.log.status is not None:
             return self.log.status
         return CODES.get(status) or (python.BROKEN, f"exit status {status}".encode())

@@ -12,19 +12,19 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from runner.errors import ContextLostError, LaunchError
+from runner.errors import ContextLostError, LaunchError, ProgramError
 from runner.launch import Exit, Level
-from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE
+from runner.pipes import PipedChild
+from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, TIDY, TIDY_BUT_CHILDREN
+from runner.sandbox.room import Room
 
 logger = logging.getLogger(__name__)
 
-Cleanup = Callable[[], Awaitable[bool]]  # gives back what the context had; True when it was killed for its memory
 
-
-class SandboxedChild:
+class SandboxedChild(PipedChild):
     """One running context; made by `SandboxLauncher.launch` only."""
 
     def __init__(
@@ -34,18 +34,16 @@ class SandboxedChild:
         namespaces: bool,
         pipes: tuple[int, int, int],
         report: socket.socket,
-        scratch: str,
-        memory: Callable[[int], int],
-        cleanup: Cleanup,
+        room: Room,
     ) -> None:
+        super().__init__(*pipes)
         self._level = level
         self._namespaces = namespaces
-        self._reader, self._writer, self._log_fd = pipes
-        self._pipes_open = True
         self._report = report
-        self.scratch_env = {"HOME": scratch, "TMPDIR": scratch}
-        self._memory = memory
-        self._cleanup = cleanup
+        self._room = room
+        self.scratch_env = {"HOME": room.scratch, "TMPDIR": room.scratch}
+        self._is_frozen = False
+        self._tidied: asyncio.Future[int] | None = None
         self._pidfd: int | None = None
         self._pid = 0
         self._status: int | None = None  # as waitpid gives it
@@ -63,18 +61,6 @@ class SandboxedChild:
     @property
     def level(self) -> Level:
         return self._level
-
-    @property
-    def reader(self) -> int:
-        return self._reader
-
-    @property
-    def writer(self) -> int:
-        return self._writer
-
-    @property
-    def log_fd(self) -> int:
-        return self._log_fd
 
     async def ready(self) -> None:
         """Wait until all layers are in place.
@@ -95,7 +81,7 @@ class SandboxedChild:
         if len(environment) > select.PIPE_BUF:  # up to there a write is all or nothing
             return False
         try:
-            return os.write(self._writer, environment) > 0
+            return os.write(self.writer, environment) > 0
         except OSError:
             return False
 
@@ -104,7 +90,7 @@ class SandboxedChild:
         view = memoryview(environment)
         while view:
             try:
-                view = view[os.write(self._writer, view) :]
+                view = view[os.write(self.writer, view) :]
             except BlockingIOError:
                 await self._writable()
             except BrokenPipeError as error:
@@ -112,17 +98,18 @@ class SandboxedChild:
 
     async def _writable(self) -> None:
         free = asyncio.Event()
-        self._loop.add_writer(self._writer, free.set)
+        self._loop.add_writer(self.writer, free.set)
         try:
             await free.wait()
         finally:
-            self._loop.remove_writer(self._writer)
+            self._loop.remove_writer(self.writer)
 
     async def terminate(self) -> None:
         self._tell(TERMINATE)
 
     async def kill(self) -> None:
         if not self._ended.done():
+            self.set_frozen(frozen=False)
             if self._namespaces and self._pidfd is not None:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -134,13 +121,32 @@ class SandboxedChild:
         return await asyncio.shield(self._ended)
 
     def memory_bytes(self) -> int:
-        return 0 if self._ended.done() else self._memory(self._pid)
+        return 0 if self._ended.done() else self._room.memory_bytes(self._pid)
 
-    def close(self) -> None:
-        if self._pipes_open:
-            self._pipes_open = False
-            for fd in (self._reader, self._writer, self._log_fd):
-                os.close(fd)
+    @property
+    def is_metered(self) -> bool:
+        return self._room.is_metered
+
+    def tasks(self) -> int:
+        return 0 if self._ended.done() else self._room.tasks(self._pid)
+
+    def cpu_s(self) -> float:
+        return 0.0 if self._ended.done() else self._room.cpu_s(self._pid)
+
+    async def tidy(self, *, keep_children: bool) -> int:
+        if self._ending is not None:
+            return 0
+        self._tidied = self._loop.create_future()
+        self._tell(TIDY_BUT_CHILDREN if keep_children else TIDY)
+        return await self._tidied
+
+    def set_frozen(self, *, frozen: bool) -> bool:
+        if frozen == self._is_frozen:
+            return True
+        if not self._room.set_frozen(frozen=frozen):
+            return False
+        self._is_frozen = frozen
+        return True
 
     async def discard(self) -> None:
         """Kill and close, even if the caller is cancelled meanwhile."""
@@ -177,6 +183,10 @@ class SandboxedChild:
             self._ready.set_result(None)
         elif "failed" in message and not self._ready.done():
             self._ready.set_exception(LaunchError(f"the context could not be isolated: {message['failed']}"))
+        elif "unstartable" in message and not self._ready.done():
+            self._ready.set_exception(ProgramError(message["unstartable"]))
+        elif "tidied" in message and self._tidied is not None and not self._tidied.done():
+            self._tidied.set_result(message["tidied"])
         elif "exit" in message:
             self._status = message["exit"]
 
@@ -199,13 +209,15 @@ class SandboxedChild:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
+        if self._tidied is not None and not self._tidied.done():
+            self._tidied.set_result(0)
         if not self._ready.done():
             self._ready.set_exception(ContextLostError("the context ended before it was ready"))
         self._ready.exception()  # seen, even if nobody waits for it
         code = -signal.SIGKILL if self._status is None else os.waitstatus_to_exitcode(self._status)
         oom = False
         try:
-            oom = await self._cleanup()
+            oom = await asyncio.to_thread(self._room.give_back)
         except OSError:  # the context is over all the same, and whoever waits for it must know
             logger.exception("what context %d occupied could not be given back", self._pid)
         finally:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from runner.errors import IsolationError
+from runner.sandbox.handover import ROOT, is_open, is_reachable
 
 _SYSTEM: Final = "/usr/bin/python3"
 _QUESTION: Final = "import sys; print(sys.base_prefix, sys.base_exec_prefix, sep='\\n')"
 _ANSWER_TIMEOUT_S: Final = 30
+_COVERED: Final = ("/tmp", "/dev", "/proc")  # noqa: S108  # where a root of its own has other things
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,31 @@ class Interpreter:
     path: str
     prefixes: tuple[str, ...]  # where its library is, if not below /usr
 
-    def reachable_by_all(self) -> bool:
-        """Whether any uid can get to it; one that lives in somebody's home often cannot be."""
-        places = [Path(self.path), *map(Path, self.prefixes)]
-        return all(parent.stat().st_mode & 0o001 for place in places for parent in place.parents)
+    def is_usable_by_all(self) -> bool:
+        """Whether any uid can get to it and read it; one that lives in somebody's home often cannot be reached."""
+        return self.is_readable_by_all() and all(map(is_reachable, self._landmarks()))
+
+    def is_readable_by_all(self) -> bool:
+        """As `is_usable_by_all`, where all of its folders are put in a context's own root."""
+        return all(map(is_open, self._landmarks()))
+
+    def inside(self) -> "Interpreter":
+        """As a root of its own has it: at the same place, unless the root covers that with something else."""
+        moved = _moved(self.prefixes)
+        home = next((prefix for prefix in moved if self.path.startswith(f"{prefix}/")), None)
+        path = self.path if home is None else moved[home] + self.path.removeprefix(home)
+        return Interpreter(path, tuple(moved.values()))
+
+    def binds(self) -> dict[str, str]:
+        """What to bind into such a root, place by source."""
+        return {place: source for source, place in _moved(self.prefixes).items()}
+
+    def _landmarks(self) -> tuple[Path, ...]:
+        """Files by which the rights on all of it are told: a whole library is too much to look at."""
+        return (
+            Path(self.path),
+            *(path for prefix in self.prefixes for path in Path(prefix).glob("lib/python3*/os.py")),
+        )
 
 
 def own() -> Interpreter:
@@ -43,19 +66,27 @@ def at(path: str) -> Interpreter:
     return Interpreter(os.path.realpath(path), _outside_usr(*done.stdout.decode().split("\n")[:2]))
 
 
-def choose(*, own_root: bool) -> Interpreter:
-    """Our own; but where contexts see the machine's files under their own uid, one that they can reach."""
+def choose(*, own_root: bool, other_uid: bool) -> Interpreter:
+    """Our own; but where contexts have another uid, one that they can read, and reach if they have no own root."""
     ours = own()
-    if own_root or ours.reachable_by_all():
+    if not other_uid or (ours.is_readable_by_all() if own_root else ours.is_usable_by_all()):
         return ours
     if Path(_SYSTEM).exists():
         return at(_SYSTEM)
     raise IsolationError(
-        f"contexts under their own uid cannot reach {ours.path}: install python below /usr, open the "
-        "directories above it for others (chmod o+x), or install bubblewrap"
+        f"contexts under their own uid cannot read {ours.path} and its library: install python below /usr, or open "
+        "it and the folders above it to others (chmod o+rx)"
     )
 
 
 def _outside_usr(*prefixes: str) -> tuple[str, ...]:
     real = {os.path.realpath(prefix) for prefix in prefixes}
     return tuple(sorted(prefix for prefix in real if not f"{prefix}/".startswith("/usr/")))
+
+
+def _moved(prefixes: tuple[str, ...]) -> dict[str, str]:
+    """The place of each prefix in a root of its own."""
+    return {
+        prefix: f"{ROOT}/python/{number}" if f"{prefix}/".startswith(tuple(f"{top}/" for top in _COVERED)) else prefix
+        for number, prefix in enumerate(prefixes)
+    }

@@ -10,7 +10,7 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Coroutine, Hashable
+from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Final
 
 from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
-from runner.sandbox import cgroups, interpreter, layers, seccomp
-from runner.sandbox import room as rooms
+from runner.pipes import close_all, open_pipes, undisturbed
+from runner.sandbox import cgroups, handover, interpreter, layers, seccomp
 from runner.sandbox.child import SandboxedChild
+from runner.sandbox.handover import Handover, Stage
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
 from runner.sandbox.interpreter import Interpreter
@@ -44,7 +45,7 @@ class Kind:
     going.
     """
 
-    argv: tuple[str, ...]
+    argv: tuple[str | Path, ...]
     fork: bool
     limits: Limits
     view: View
@@ -56,7 +57,7 @@ class SandboxLauncher:
     `proven` is the level that a probe has found; contexts never claim a higher one.
     `python` is what python contexts are forked from; by default the one of the daemon, or of the system where
     the uids of contexts cannot reach that one. `spares` blank contexts are kept ready of each kind that was
-    launched lately.
+    launched lately. `memory_bytes` is what all contexts together may use, where there are cgroups.
     """
 
     def __init__(
@@ -67,15 +68,18 @@ class SandboxLauncher:
         proven: Level | None = None,
         spares: int = 1,
         uid_base: int = DEFAULT_BASE,
+        memory_bytes: int | None = None,
     ) -> None:
         self._use = use
         self._python = python
         self._proven = proven
+        self._memory_bytes = memory_bytes
         self._uid_base = uid_base
         self._uid_range: UidRange | None = None
         self._uids = Uids(uid_base)
         self._cgroups: cgroups.Cgroups | None = None
         self._bwrap: str | None = None
+        self._stage: Stage | None = None
         self._spawners: dict[View, asyncio.Task[Spawner]] = {}
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
         self._children: set[SandboxedChild] = set()
@@ -98,21 +102,23 @@ class SandboxLauncher:
             self._use = layers.available(await asyncio.to_thread(layers.detect))
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the daemon's memory and environment are nobody's business
         if self._python is None:
-            own_root = Layer.NAMESPACES in self._use or Layer.UID not in self._use
-            self._python = await asyncio.to_thread(interpreter.choose, own_root=own_root)
+            self._python = await asyncio.to_thread(
+                interpreter.choose, own_root=Layer.NAMESPACES in self._use, other_uid=Layer.UID in self._use
+            )
         if Layer.NAMESPACES in self._use:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
                 raise IsolationError("namespaces were asked for, and bubblewrap is not installed")
-        else:
-            await asyncio.to_thread(rooms.sweep)
+        if Layer.UID in self._use and self._stage is None:
+            self._stage = Stage()
+        await asyncio.to_thread(handover.sweep)
         if Layer.UID in self._use and os.geteuid() != 0:
             raise IsolationError("a uid per context was asked for, and only root can give it")
         if Layer.UID in self._use and self._uid_range is None:
             self._uid_range = await asyncio.to_thread(UidRange.reserve, self._uid_base)
             self._uids = Uids(self._uid_range.base)
         if Layer.CGROUP in self._use and self._cgroups is None:
-            self._cgroups = await asyncio.to_thread(_open_cgroups)
+            self._cgroups = await asyncio.to_thread(_open_cgroups, self._memory_bytes)
 
     async def prepare(self, spec: LaunchSpec) -> None:
         """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
@@ -126,18 +132,9 @@ class SandboxLauncher:
             blank = self._stock.take_ready(kind)
             if blank is not None and blank.go_at_once(_environment(blank, spec)):
                 return blank  # as a rule: nothing was waited for, so nothing can be left half done
-            return await self._undisturbed(self._launch(kind, spec, blank))
+            return await undisturbed(self._launch(kind, spec, blank))
         except LaunchError as error:
-            error.add_note(f"tenant {spec.tenant}, program {' '.join(spec.argv[:3])}")
-            raise
-
-    async def _undisturbed(self, launch: Coroutine[None, None, SandboxedChild]) -> SandboxedChild:
-        task = asyncio.create_task(launch)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:  # what has begun is finished and then undone, or parts of it would stay
-            with contextlib.suppress(LaunchError):
-                await (await task).discard()
+            error.add_note(f"tenant {spec.tenant}, program {' '.join(map(str, spec.argv[:3]))}")
             raise
 
     async def _launch(self, kind: Kind, spec: LaunchSpec, blank: SandboxedChild | None) -> SandboxedChild:
@@ -159,7 +156,7 @@ class SandboxLauncher:
             raise LaunchError("the launcher has not been started, or is closed")
         if any(not name or "=" in name for name in spec.env):
             raise LaunchError("a name in the environment is empty or has a '=' in it")
-        if "\0" in "".join((*spec.argv, *spec.env, *spec.env.values())):
+        if "\0" in "".join((*map(str, spec.argv), *spec.env, *spec.env.values())):
             raise LaunchError("there is a NUL character in the program or in the environment")
         parts = spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.preload
         kind = self._kinds.get(parts)
@@ -173,12 +170,14 @@ class SandboxLauncher:
         fork = spec.template == "python"
         if len(spec.argv) < (3 if fork else 1):
             raise LaunchError("the program is missing")
-        extra = {*spec.readable, Path(spec.argv[2])} if fork else {*spec.readable}
-        if relative := [str(path) for path in extra if not path.is_absolute()]:
+        if fork and not isinstance(spec.argv[2], Path):
+            raise LaunchError("the file that a fork runs is a Path, so that the context gets it")
+        given = {*spec.readable, *(part for part in spec.argv[2 if fork else 0 :] if isinstance(part, Path))}
+        if relative := [str(path) for path in given if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         preload = spec.preload if fork else ()
-        view = View(python, tuple(sorted(extra)), spec.network, preload)
-        return Kind(spec.argv, fork, spec.limits, view)
+        view = View(python, tuple(sorted(given)), spec.network, preload)
+        return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
         self._closed = True
@@ -194,6 +193,8 @@ class SandboxLauncher:
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
+        if self._stage is not None:
+            await asyncio.to_thread(self._stage.close)
 
     async def _make(self, kind: Kind) -> SandboxedChild:
         """A blank context with every layer in place."""
@@ -211,10 +212,9 @@ class SandboxLauncher:
         child, theirs = self._connect(room)
         try:
             try:
-                await spawner.send(self._order(kind, room), theirs)
+                await spawner.send(self._order(kind, room, spawner.handed), theirs)
             finally:
-                for fd in theirs:
-                    os.close(fd)
+                close_all(*theirs)
             await child.ready()
         except BaseException:
             await child.discard()
@@ -228,24 +228,18 @@ class SandboxLauncher:
         """The pipes of a context: our ends in a child, and the list of theirs, in the sequence of
         `inner.order`.
         """
-        request_read, request_write = os.pipe2(os.O_CLOEXEC)
-        reply_read, reply_write = os.pipe2(os.O_CLOEXEC)
-        log_read, log_write = os.pipe2(os.O_CLOEXEC)
+        pipes, theirs = open_pipes()
         report, their_report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for fd in (reply_read, request_write, log_read):
-            os.set_blocking(fd, False)
         child = SandboxedChild(
             level=self.level,
             namespaces=Layer.NAMESPACES in self.layers,
-            pipes=(reply_read, request_write, log_read),
+            pipes=pipes,
             report=report,
-            scratch=room.scratch,
-            memory=room.memory_bytes,
-            cleanup=lambda: asyncio.to_thread(room.give_back),
+            room=room,
         )
         self._children.add(child)
         child.on_end(self._children.discard)
-        return child, [request_read, reply_write, log_write, their_report.detach(), *room.open_procs()]
+        return child, [*theirs, their_report.detach(), *room.open_procs()]
 
     async def _spawner(self, view: View) -> Spawner:
         task = self._spawners.get(view)
@@ -263,8 +257,13 @@ class SandboxLauncher:
         return await asyncio.shield(task)
 
     async def _start_spawner(self, view: View) -> Spawner:
+        try:
+            handed = await asyncio.to_thread(self._hand_over, view)
+        except OSError as error:
+            raise IsolationError(f"what contexts need cannot be handed to them: {error}") from error
         spawner = Spawner(
             view,
+            handed,
             bwrap=self._bwrap,
             clean_environment=Layer.ENVIRONMENT in self.layers,
             close_descriptors=Layer.DESCRIPTORS in self.layers,
@@ -272,13 +271,18 @@ class SandboxLauncher:
         await spawner.start()
         return spawner
 
-    def _order(self, kind: Kind, room: Room) -> Order:
+    def _hand_over(self, view: View) -> Handover:
+        if Layer.NAMESPACES in self.layers:
+            return handover.into_own_root(view.given, self._stage)
+        return handover.in_sight(view.given, self._stage)
+
+    def _order(self, kind: Kind, room: Room, handed: Handover) -> Order:
         use = self.layers
         view = kind.view
         namespaces = Layer.NAMESPACES in use
         limits = kind.limits
         return Order(
-            argv=kind.argv,
+            argv=handed.translate(kind.argv),
             fork=kind.fork,
             scratch=room.scratch,
             scratch_bytes=limits.scratch_bytes,
@@ -289,7 +293,7 @@ class SandboxLauncher:
             close_descriptors=Layer.DESCRIPTORS in use,
             rlimits=tuple(self._rlimits(limits)) if Layer.RLIMITS in use else (),
             landlock=Layer.LANDLOCK in use,
-            readable=view.readable(own_proc=namespaces),
+            readable=view.readable(handed, own_root=namespaces),
             writable=view.writable(room.scratch),
             seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
         )
@@ -319,10 +323,10 @@ def _environment(child: SandboxedChild, spec: LaunchSpec) -> bytes:
     return pack_environment({**child.scratch_env, **spec.env})
 
 
-def _open_cgroups() -> cgroups.Cgroups:
+def _open_cgroups(memory_bytes: int | None) -> cgroups.Cgroups:
     try:
         found = cgroups.find()
-        found.open()
+        found.open(memory_bytes=memory_bytes)
     except OSError as error:
         raise IsolationError(f"cgroups were asked for, and cannot be made: {error}") from error
     return found

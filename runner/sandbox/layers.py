@@ -94,7 +94,7 @@ def _detect_cgroup() -> LayerState:
             Layer.CGROUP,
             False,
             str(error),
-            "run as root, or as a systemd service with Delegate=memory pids, or in a container with a writable cgroup",
+            "run as root, as a systemd service with Delegate=cpu memory pids, or in a container with a writable cgroup",
         )
     return LayerState(Layer.CGROUP, True, f"version {found.version}")
 

@@ -3,18 +3,15 @@ ended.
 """
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from runner.launch import Limits
-from runner.sandbox import cgroups
-from runner.sandbox.memory import tree_bytes
+from runner.sandbox import cgroups, handover
+from runner.sandbox.processes import tree_bytes, tree_cpu_s, tree_tasks
 from runner.sandbox.runtime import SCRATCH
 from runner.sandbox.uids import Uids
 
-_PREFIX: Final = "functory-scratch-"
 OVERHEAD_PROCESSES: Final = 1  # the context's init
 
 
@@ -35,7 +32,8 @@ class Room:
                 name, memory_bytes=limits.memory_bytes, processes=limits.processes + OVERHEAD_PROCESSES
             )
         if own_directory:
-            self.scratch = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+            self.scratch = str(handover.open_folder("scratch"))
+            Path(self.scratch).chmod(0o700)
             if self.uid is not None:
                 os.chown(self.scratch, self.uid, self.uid)
 
@@ -44,6 +42,24 @@ class Room:
 
     def memory_bytes(self, pid: int) -> int:
         return tree_bytes(pid) if self._cgroup is None else self._cgroup.memory_bytes()
+
+    @property
+    def is_metered(self) -> bool:
+        return self._cgroup is not None
+
+    def cpu_s(self, pid: int) -> float:
+        """Processor time of the tree so far."""
+        used_s = 0.0 if self._cgroup is None else self._cgroup.cpu_s()
+        return used_s or tree_cpu_s(pid)
+
+    def tasks(self, pid: int) -> int:
+        """Processes and threads of the tree now, without the context's init."""
+        count = 0 if self._cgroup is None else self._cgroup.tasks()
+        return (count or tree_tasks(pid)) - OVERHEAD_PROCESSES
+
+    def set_frozen(self, *, frozen: bool) -> bool:
+        """False where the machine cannot."""
+        return self._cgroup is not None and self._cgroup.set_frozen(frozen=frozen)
 
     def give_back(self) -> bool:
         """Ensures: cgroup, scratch and uid are free.
@@ -55,15 +71,7 @@ class Room:
             oom = self._cgroup.oom_kills() > 0
             self._cgroup.remove()
         if self.scratch != SCRATCH:
-            shutil.rmtree(self.scratch, ignore_errors=True)  # does not follow links; its processes have ended
+            handover.remove(Path(self.scratch))  # its processes have ended
         if self.uid is not None:
             self._uids.release(self.uid)
         return oom
-
-
-def sweep() -> None:
-    """Remove the scratch directories of daemons that were killed; with namespaces there are none."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*"):
-        pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists() and not directory.is_symlink():
-            shutil.rmtree(directory, ignore_errors=True)

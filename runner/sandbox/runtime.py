@@ -1,21 +1,21 @@
 """What a context can see of the file system: the read-only root that bubblewrap makes for a spawner.
 
-Owns the list of paths of the base runtime (programs, libraries, certificates, the python of this daemon) and
-the command line of bubblewrap. Nothing else of the machine is there: no home, no /var, no /run, no other
-tenant.
+Owns the list of paths of the base runtime (programs, libraries, certificates, the python of contexts) and the command
+line of bubblewrap. Beside them a context sees what it was handed (`handover`). Nothing else of the machine is there: no
+home, no /var, no /run, no other tenant.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from runner.sandbox.handover import BASE_RUNTIME, ROOT, Handover
 from runner.sandbox.interpreter import Interpreter
 
 SCRATCH: Final = "/tmp"  # noqa: S108  # inside the sandbox, where it is the context's own tmpfs
 
-_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS: Final = (
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -42,54 +42,65 @@ _DEVICE_LINKS: Final = {
     "/dev/stderr": "/proc/self/fd/2",
     "/dev/shm": SCRATCH,  # noqa: S108  # POSIX shared memory counts as scratch space
 }
-_PASSWD: Final = f"context:x:1000:1000::{SCRATCH}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
-_GROUP: Final = "context:x:1000:\nnobody:x:65534:\n"
-_PACKAGE: Final = Path(__file__).resolve().parent
+_ACCOUNTS: Final = {
+    "/etc/passwd": f"context:x:1000:1000::{SCRATCH}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n".encode(),
+    "/etc/group": b"context:x:1000:\nnobody:x:65534:\n",
+}
+_CODE: Final = Path(__file__).resolve().parents[2]  # where `runner` is imported from
+_CODE_INSIDE: Final = f"{ROOT}/code"
 _SPAWNER_CAPABILITIES: Final = (
     "CAP_SYS_ADMIN",
     "CAP_SETUID",
     "CAP_SETGID",
     "CAP_SETPCAP",
     "CAP_SYS_RESOURCE",
+    "CAP_DAC_READ_SEARCH",  # to load packages of a checkout that belongs to somebody else; no context keeps it
 )
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The paths that contexts of one spawner can read, and whether they have the network."""
+    """What contexts of one spawner can read beyond the base runtime, and whether they have the network."""
 
     python: Interpreter
-    extra: tuple[Path, ...]
+    given: tuple[Path, ...]
     network: bool
-    preload: tuple[Path, ...] = ()  # packages and modules that its contexts find loaded
+    preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
 
-    def readable(self, *, own_proc: bool) -> tuple[str, ...]:
+    def readable(self, handed: Handover, *, own_root: bool) -> tuple[str, ...]:
         """For Landlock.
 
         /proc only where it is the context's own and does not show the machine's processes.
         """
-        settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), "/etc/passwd", "/etc/group")
-        proc = ("/proc",) if own_proc else ()
-        return (*_PROGRAMS, *settings, *proc, *_DEVICES, *self.python.prefixes, *map(str, self.extra))
+        settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), *_ACCOUNTS)
+        python = self.python.inside().prefixes if own_root else self.python.prefixes
+        proc = ("/proc",) if own_root else ()
+        return (*BASE_RUNTIME, *settings, *proc, *_DEVICES, *python, *handed.places.values())
 
     def writable(self, scratch: str) -> tuple[str, ...]:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
 
 
-def spawner_command(view: View, control_fd: int) -> list[str]:
-    root = str(_PACKAGE.parent.parent)
+def spawner_command(view: View, handed: Handover, control_fd: int, *, own_root: bool) -> list[str]:
+    python = view.python.inside() if own_root else view.python
     start = (
-        f"import sys; sys.path.insert(0, {root!r}); from runner.sandbox.inner.spawner import main; "
-        "sys.path.pop(0); main()"
+        f"import sys; sys.path.insert(0, {_CODE_INSIDE if own_root else str(_CODE)!r}); "
+        "from runner.sandbox.inner.spawner import main; sys.path.pop(0); main()"
     )
-    return [view.python.path, "-I", "-c", start, str(control_fd), *map(str, view.preload)]
+    return [python.path, "-I", "-c", start, str(control_fd), *handed.translate(view.preload)]
 
 
-def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[int, int]) -> list[str]:
+def copied_files(handed: Handover) -> dict[str, bytes]:
+    """All that bubblewrap writes into the root of a spawner, by place. Reads our own code: not for the event loop."""
+    code = {f"{_CODE_INSIDE}/{path.relative_to(_CODE)}": path.read_bytes() for path in _spawner_code()}
+    return {**_ACCOUNTS, **code, **handed.copies}
+
+
+def in_bubblewrap(command: list[str], view: View, handed: Handover, bwrap: str, copies: Mapping[str, int]) -> list[str]:
     """`command` in a root of its own. It keeps the power to make namespaces, which it gives up in every
     context.
 
-    `data_fds` hold the texts of `passwd_and_group`.
+    `copies` are descriptors with the content of `copied_files`.
     """
     flags = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     flags += ["--die-with-parent", "--new-session"]
@@ -100,25 +111,21 @@ def in_bubblewrap(command: list[str], view: View, bwrap: str, data_fds: tuple[in
     for capability in _SPAWNER_CAPABILITIES:
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
-    paths = (*settings, *view.python.prefixes, *_own_code(), *map(str, view.extra))
-    for parent in _parents((*paths, *_DEVICES)):  # left to itself, bubblewrap makes some of them for root only
+    binds = {**{path: path for path in settings}, **view.python.binds(), **handed.binds}
+    for parent in _parents((*binds, *_DEVICES, *copies)):  # left to itself, bubblewrap makes some of them for root only
         flags += ["--dir", parent]
-    for path in _PROGRAMS:
+    for path in BASE_RUNTIME:
         flags += _same_place(Path(path))
-    for path in paths:
-        flags += ["--ro-bind-try", path, path]
-    for path, fd in zip(("/etc/passwd", "/etc/group"), data_fds, strict=True):
-        flags += ["--ro-bind-data", str(fd), path]
+    for place, source in binds.items():
+        flags += ["--ro-bind-try", source, place]
+    for place, fd in copies.items():
+        flags += ["--perms", "0444", "--file", str(fd), place]
     for path in _DEVICES:
         flags += ["--dev-bind", path, path]
     for path, target in _DEVICE_LINKS.items():
         flags += ["--symlink", target, path]
     flags += ["--proc", "/proc", "--dir", SCRATCH, "--remount-ro", "/", "--chdir", "/"]
     return [bwrap, *flags, "--", *command]
-
-
-def passwd_and_group() -> tuple[bytes, bytes]:
-    return _PASSWD.encode(), _GROUP.encode()
 
 
 def _parents(paths: Iterable[str]) -> list[str]:
@@ -133,5 +140,6 @@ def _same_place(path: Path) -> list[str]:
     return ["--ro-bind-try", str(path), str(path)]
 
 
-def _own_code() -> Iterable[str]:
-    return (str(_PACKAGE.parent / "__init__.py"), str(_PACKAGE / "__init__.py"), str(_PACKAGE / "inner"))
+def _spawner_code() -> Iterable[Path]:
+    sandbox = _CODE / "runner" / "sandbox"
+    return (_CODE / "runner" / "__init__.py", sandbox / "__init__.py", *sorted((sandbox / "inner").glob("*.py")))

@@ -1,10 +1,10 @@
 """The seccomp filter: a BPF program, assembled here by hand, that every context runs under for life.
 
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
-`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a
-unix one can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet). Everything else is
-allowed: this is a deny list, chosen so that ordinary runtimes work unchanged, behind the namespaces and not
-instead of them.
+`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix one
+can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet), and socket pairs are unix ones;
+nobody is told what others do with a file. Everything else is allowed: this is a deny list, chosen so that ordinary
+runtimes work unchanged, behind the namespaces and not instead of them.
 """
 
 import errno
@@ -29,6 +29,7 @@ _NOT_THERE: Final = _ERRNO | errno.ENOSYS
 
 _NAMESPACE_FLAGS: Final = 0x7E02_0080  # CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+_WATCHING_FCNTLS: Final = (1024, 1026)  # F_SETLEASE, F_NOTIFY: what others do with a file or folder
 _NETWORK_FAMILIES: Final = (
     socket.AF_INET,
     socket.AF_INET6,
@@ -64,10 +65,12 @@ def build(*, network: bool, namespaces: bool, machine: str | None = None) -> byt
     code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]
     code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))
     code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
+    code += _refuse_if(syscalls.FCNTL[column], _ARG1, _JUMP_EQUAL, _WATCHING_FCNTLS)
     # Without namespaces the machine's own unix sockets are in reach, by path or by name, and nothing but this stops
     # a connection to them. Socket pairs need no name and are another call.
     families = (*((socket.AF_UNIX,) if namespaces else ()), *(_NETWORK_FAMILIES if network else ()))
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
+    code += _refuse_unless(syscalls.SOCKETPAIR[column], _ARG0, (socket.AF_UNIX,))
     code.append(_answer(_ALLOW))
     return b"".join(code)
 

@@ -7,27 +7,34 @@ bound to that thread (`--die-with-parent`), so that no context outlives a daemon
 import asyncio
 import os
 import socket
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
 from typing import Final
 
 from runner.errors import ContextLostError, IsolationError
 from runner.sandbox import runtime
+from runner.sandbox.handover import Handover
 from runner.sandbox.inner.order import Order
 from runner.sandbox.runtime import View
 
 _START_TIMEOUT_S: Final = 30.0
+_LAST_WORDS_BYTES: Final = 1000
 
 
 class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
-    def __init__(self, view: View, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool) -> None:
+    def __init__(
+        self, view: View, handed: Handover, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
+    ) -> None:
         self._view = view
+        self.handed = handed
         self._bwrap = bwrap
         self._environment: dict[str, str] | None = {} if clean_environment else None
         self._close_descriptors = close_descriptors
         self._process: Process | None = None
+        # Not a pipe: contexts of a spawner that died hold its end open, where no namespace ends them with it.
+        self._said = os.memfd_create("said", os.MFD_CLOEXEC)
         self._control: socket.socket | None = None
 
     @property
@@ -41,12 +48,15 @@ class Spawner:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        passwd, group = runtime.passwd_and_group()
-        data_fds = _memfd(passwd), _memfd(group)
-        command = runtime.spawner_command(self._view, theirs.fileno())
+        copies: dict[str, int] = {}
+        command = runtime.spawner_command(self._view, self.handed, theirs.fileno(), own_root=self._bwrap is not None)
         if self._bwrap is not None:
-            command = await asyncio.to_thread(runtime.in_bubblewrap, command, self._view, self._bwrap, data_fds)
-        fds = (theirs.fileno(), *data_fds)
+            contents = await asyncio.to_thread(runtime.copied_files, self.handed)
+            copies = {place: _memfd(content) for place, content in contents.items()}
+            command = await asyncio.to_thread(
+                runtime.in_bubblewrap, command, self._view, self.handed, self._bwrap, copies
+            )
+        fds = (theirs.fileno(), *copies.values())
         for fd in fds:
             os.set_inheritable(fd, True)
         try:
@@ -54,7 +64,7 @@ class Spawner:
                 *command,
                 stdin=DEVNULL,
                 stdout=DEVNULL,
-                stderr=PIPE,
+                stderr=self._said,
                 env=self._environment,
                 start_new_session=True,
                 # pass_fds would force close_fds on
@@ -65,7 +75,7 @@ class Spawner:
             raise IsolationError(f"{command[0]} could not be started: {error}") from error
         finally:
             theirs.close()
-            for fd in data_fds:
+            for fd in copies.values():
                 os.close(fd)
         self._control = ours
         loop = asyncio.get_running_loop()
@@ -108,7 +118,8 @@ class Spawner:
             return
         if process.returncode is None:
             process.kill()
-        await process.communicate()
+        await process.wait()
+        os.close(self._said)
 
     async def _last_words(self) -> str:
         process = self._process
@@ -116,8 +127,11 @@ class Spawner:
             return ""
         if process.returncode is None:
             process.kill()
-        _, said = await process.communicate()
-        return said.decode(errors="replace").strip()[-1000:]
+        await process.wait()
+        size = os.fstat(self._said).st_size
+        return (
+            os.pread(self._said, _LAST_WORDS_BYTES, max(0, size - _LAST_WORDS_BYTES)).decode(errors="replace").strip()
+        )
 
 
 def _memfd(content: bytes) -> int:

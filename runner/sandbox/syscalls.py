@@ -35,7 +35,11 @@ DENIED: Final[dict[str, tuple[int, int | None]]] = {
     "open_tree_attr": (467, 467),
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
+    # who opens and starts what, also of files that all contexts share: programs poll where this is refused
     "fanotify_init": (300, 262),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
     # parts of the kernel with a long record of holes
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
@@ -92,5 +96,7 @@ SYSTEM_V_IPC: Final[dict[str, tuple[int, int | None]]] = {
 
 CLONE: Final = (56, 220)
 CLONE3: Final = (435, 435)
+FCNTL: Final = (72, 25)
 IOCTL: Final = (16, 29)
 SOCKET: Final = (41, 198)
+SOCKETPAIR: Final = (53, 199)

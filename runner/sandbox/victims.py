@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import socket
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from runner.launch import Child, Launcher, LaunchSpec, Limits
-from runner.sandbox import cgroups
+from runner.sandbox import cgroups, handover
 from runner.sandbox.attacks import PROGRAMS
 
 LIMITS: Final = Limits(
@@ -41,7 +40,8 @@ class Victims:
 
     targets: dict[str, str]
     directory: Path
-    setuid_program: Path
+    weapons: Path
+    """A folder that an attack brings along: a program that runs as whoever owns it."""
     neighbour: Child
     asking: asyncio.Lock
     """Held while the neighbour is asked: it answers one question after the other."""
@@ -64,8 +64,9 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         tcp, tcp6, abstract = _listeners(stack, mark)
         _listen(stack, str(directory / "socket"))
         (directory / "socket").chmod(0o777)
+        weapons = directory / "bin"
         # With the same view of the file system, and so out of the same spawner, as an attack in python.
-        readable = (PROGRAMS["python"], directory / "bin")
+        readable = (PROGRAMS["python"], weapons)
         neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS, readable=readable))
         stack.push_async_callback(_end, neighbour)
         targets = {
@@ -73,7 +74,6 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             "SECRET_FILE": str(directory / "secret"),
             "OPEN_FILE": str(directory / "open"),
             "DIRECTORY": str(directory),
-            "SETUID_ID": str(directory / "bin" / "id"),
             "CGROUP_PROCS": ":".join(await asyncio.to_thread(_cgroup_procs)),
             "DAEMON_PID": str(os.getpid()),
             "DAEMON_ADDRESS": str(ctypes.addressof(buffer)),
@@ -93,7 +93,7 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         yield Victims(
             {f"TARGET_{name}": value for name, value in targets.items()},
             directory,
-            directory / "bin",
+            weapons,
             neighbour,
             asyncio.Lock(),
         )
@@ -118,9 +118,7 @@ async def still_answers(victims: Victims) -> bool:
 
 
 def _make_files(mark: str) -> Path:
-    # Not below /tmp, where a context has its own scratch space and so would not see the set-uid program.
-    directory = Path(tempfile.mkdtemp(prefix="functory-victims-", dir="/var/tmp"))
-    directory.chmod(0o755)
+    directory = handover.open_folder("victims")
     for name, mode in (("secret", 0o600), ("open", 0o644)):
         path = directory / name
         path.write_text(mark)

@@ -2,42 +2,60 @@
 
 No transaction and no change stream is needed: every verb is made of changes of single documents, each on
 condition of what was read, and of steps that are repeated when a crash interrupts them.
+
+  server/    the connection, the layout of the database, and how changes are counted
+  queue/     jobs: add, claim, renew, release, expire, change, list
+  records/   handlers, tenants, keys, daemons, counters, export and import
 """
 
+from pathlib import Path
+
 from store.base import Store
-from store.mongo.activity import Activities
-from store.mongo.care import Care
-from store.mongo.claiming import Claiming
-from store.mongo.core import repeatable
-from store.mongo.daemons import Daemons
-from store.mongo.desk import Desk
-from store.mongo.handlers import Handlers
-from store.mongo.importing import Importing
-from store.mongo.listing import Listing
-from store.mongo.notes import Notes
-from store.mongo.releasing import Releasing
-from store.mongo.scoreboard import Scores
-from store.mongo.tenants import Tenants
+from store.errors import UnsupportedStore
+from store.mongo.queue.add import MongoAdd
+from store.mongo.queue.claim import MongoClaim
+from store.mongo.queue.create import MongoCreate
+from store.mongo.queue.expire import MongoExpire
+from store.mongo.queue.job_changes import MongoJobChanges
+from store.mongo.queue.listing import MongoListing
+from store.mongo.queue.rates import MongoRates
+from store.mongo.queue.straight import MongoStraight
+from store.mongo.records.activity import MongoActivity
+from store.mongo.records.daemons import MongoDaemons
+from store.mongo.records.handlers import MongoHandlers
+from store.mongo.records.notes import MongoNotes
+from store.mongo.records.scoreboard import MongoScoreboard
+from store.mongo.records.tenants import MongoTenants
+from store.mongo.records.transfer import MongoTransfer
+from store.mongo.server.core import repeatable
+from store.mongo.server.maintenance import MongoMaintenance
 
 __all__ = ["MongoStore", "store_from_url"]
 
 
 class MongoStore(
-    Claiming,
-    Releasing,
-    Desk,
-    Importing,
-    Listing,
-    Scores,
-    Activities,
-    Handlers,
-    Daemons,
-    Tenants,
-    Notes,
-    Care,
+    MongoAdd,
+    MongoClaim,
+    MongoStraight,
+    MongoExpire,
+    MongoCreate,
+    MongoJobChanges,
+    MongoListing,
+    MongoRates,
+    MongoHandlers,
+    MongoScoreboard,
+    MongoActivity,
+    MongoDaemons,
+    MongoTenants,
+    MongoNotes,
+    MongoMaintenance,
+    MongoTransfer,
     Store,
 ):
     """The store on a MongoDB database: the one named in the URL, or `functory`."""
+
+    def at(self, path: Path) -> Store:
+        raise UnsupportedStore(f"the store is on MongoDB: {path} cannot hold one of its kind")
 
     @repeatable
     async def ping(self) -> None:

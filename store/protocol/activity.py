@@ -3,8 +3,8 @@
 import abc
 from collections.abc import Sequence
 
-from store.values.jobs import Code
 from store.values.scoreboard import Bucket, EndedSum, Span
+from vocabulary.states import Code
 
 
 class Activity(abc.ABC):
@@ -31,15 +31,15 @@ class Activity(abc.ABC):
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int
     ) -> dict[int, EndedSum]:
         """What ended, over all types of the tenant (None: of all), by the start of the bucket. Empty ones are left
-        out. Cost: the buckets of time that are answered, where the store keeps them summed (SQLite); the buckets that
+        out. Cost: the buckets of time that are returned, where the store keeps them summed (SQLite); the buckets that
         are summed, on the server, elsewhere."""
 
     @abc.abstractmethod
     async def sum_by_type(
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int
     ) -> dict[str, EndedSum]:
-        """What ended, over the whole time asked for, by jobtype. Cost: all buckets of that time, other tenants'
-        among them."""
+        """What ended, over the whole time asked for, by jobtype. Cost: all buckets of that time,
+        other tenants' among them."""
 
     @abc.abstractmethod
     async def count_by_type(self, tenant: str, codes: frozenset[Code], spans: Sequence[Span]) -> dict[str, int]:

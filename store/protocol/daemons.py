@@ -6,8 +6,7 @@ from store.values.records import Daemon
 
 
 class DaemonRegister(abc.ABC):
-    """Sysids are short base-36 numbers from a counter that only grows: none is ever given twice by a
-    store."""
+    """Sysids are short base-36 numbers from a counter that only grows: none is ever given twice by a store."""
 
     @abc.abstractmethod
     async def reserve_sysid(self, *, info: str, lease_ms: int, now_ms: int) -> Daemon:
@@ -32,7 +31,7 @@ class DaemonRegister(abc.ABC):
 
     @abc.abstractmethod
     async def forget_daemons(self, *, skip: int) -> int:
-        """Remove the records of all daemons, and leave out the next skip sysids. Answers how many there were.
+        """Remove the records of all daemons, and leave out the next skip sysids. Returns how many there were.
 
         For a copy of a store that begins a life of its own: the original may go on giving the sysids that follow,
         and jobs of the two must not get the same ids. Only while no daemon uses the copy: one that did would have

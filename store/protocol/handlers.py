@@ -20,9 +20,9 @@ class HandlerShelf(abc.ABC):
         author: str = "",
         keep: int = 50,
     ) -> Handler:
-        """Put a new version in force, and answer it. Atomic.
+        """Put a new version in force, and return it. Atomic.
 
-        The same lang and data as the version in force make no new version: that one is answered (idempotent).
+        The same lang and data as the version in force make no new version: that one is returned (idempotent).
         Of the versions of this jobtype the newest keep stay, older ones are removed.
         Raises InvalidValue: data over MAX_HANDLER_BYTES, keep < 1, malformed names.
         """
@@ -37,10 +37,11 @@ class HandlerShelf(abc.ABC):
 
     @abc.abstractmethod
     async def roll_back_handler(
-        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = "", keep: int = 50
     ) -> Handler:
         """Put a copy of an older version in force, as a new version with restored_from; if that is
-        what is in force already, nothing changes. Raises NotFound."""
+        what is in force already, nothing changes. Of the versions the newest keep stay, as in set_handler.
+        Raises NotFound."""
 
     @abc.abstractmethod
     async def list_handlers(self, tenant: str) -> list[HandlerSummary]:

@@ -1,33 +1,50 @@
-"""Verbs on single jobs of a tenant: create, read, list, update, cancel, replay; indexed queues; rate
-domains."""
+"""Verbs on single jobs of a tenant: create, read, list, update, cancel, replay; indexed queues; rate domains."""
 
 import abc
 from collections.abc import Sequence
 
-from store.values.jobs import CreateReport, IndexState, JobFilter, JobPage, JobRecord, JobState, NewJob
+from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, NewJob
 from store.values.records import RateDomain, RateState
+from vocabulary.states import JobState
 
 
-class JobDesk(abc.ABC):
+class JobVerbs(abc.ABC):
     """What tenants do with their jobs. Every verb takes the tenant; a foreign id is as good as no id."""
 
-    @abc.abstractmethod
     async def create_job(self, job: NewJob, *, now_ms: int) -> CreateReport:
-        """Add one job, which may have a unique name or a parent.
+        """One job, as `create_jobs`."""
+        (report,) = await self.create_jobs([Creation(job)], now_ms=now_ms)
+        return report
 
-        unique: when a job of that jobtype with that name exists and is not archived, no job is added: its
-        data, repeat and priority become those of the argument, and its id is answered with created False.
-        When the id itself is in the store (a repeated call), nothing changes and created is False. Atomic;
-        idempotent by id.
+    @abc.abstractmethod
+    async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        """Add jobs that may have a unique name or a parent, in their order. All of them, or none.
+
+        unique: when a job of that jobtype with that name is waiting, deferred or paused, no job is added: its data,
+        repeat and priority become those of the argument, without what `keeps` names, and its id is returned with
+        created False. While it runs (lapsed included) its payload is in use: Conflict. The same if it has another
+        parent than the argument names.
+        When the id itself is in the store (a repeated call), nothing changes and created is False. Idempotent by id.
+        Atomic where there are transactions. Where there are none, all are checked before the first is written, so
+        only a change by somebody else in between can leave the first ones created.
         parent: must be of the same tenant and running (lapsed included) or paused. The child of a running
         parent is held, in the state paused, until the parent is archived with ok (see release_jobs), and no
         end of its own children wakes it before; the child of a paused parent is eligible as its dt_ms says.
-        Raises NotFound (no such parent), Conflict (the parent is neither running nor paused), InvalidValue.
+        Raises NotFound (no such parent), Conflict (the parent is neither running nor paused, or the name is in use),
+        InvalidValue (a child that repeats would hold its parent for ever; more than MAX_BATCH).
         """
 
     @abc.abstractmethod
-    async def get_job(self, tenant: str, job_id: str, *, now_ms: int) -> JobRecord | None:
-        """The whole record with data, result and log, or None. Sees every write that has returned."""
+    async def get_job(self, tenant: str, job_id: str, *, now_ms: int, max_bytes: int | None = None) -> JobRecord | None:
+        """The whole record with data, result and log, or None. Sees every write that has returned.
+
+        max_bytes: of data and of result only so many bytes are read, from the start; the sizes say what there is.
+        """
+
+    @abc.abstractmethod
+    async def read_result(self, tenant: str, job_id: str, *, done_ms: int, start: int, length: int) -> bytes | None:
+        """A part of the result that was recorded at done_ms, shorter at its end. None when there is no such job, or it
+        has ended again since. Costs memory for the part only."""
 
     @abc.abstractmethod
     async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
@@ -58,8 +75,7 @@ class JobDesk(abc.ABC):
 
     @abc.abstractmethod
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
-        """How many jobs of its type are claimed before this one, counted to cap; None unless it is
-        waiting."""
+        """How many jobs of its type are claimed before this one, counted to cap; None unless it is waiting."""
 
     @abc.abstractmethod
     async def update_job(
@@ -73,28 +89,32 @@ class JobDesk(abc.ABC):
         repeat: str | None = None,
         priority: int | None = None,
         dt_ms: int | None = None,
+        at_rest: bool = False,
     ) -> JobState:
-        """Change what is given of a job that is not archived, and answer its state. Atomic, idempotent.
+        """Change what is given of a job that is not archived, and return its state. Atomic, idempotent.
 
-        priority and dt_ms move it in the queue; dt_ms is refused while it runs. With token, only that
-        delivery may do it. Raises NotFound, Conflict (archived; running and dt_ms; token is not the current
-        one), InvalidValue.
+        priority and dt_ms move it in the queue; dt_ms is refused while it runs (lapsed included), and with at_rest
+        everything is. With token, only that delivery may do it.
+        Raises NotFound, Conflict (archived; running and dt_ms or at_rest; token is not the current one), InvalidValue.
         """
 
     @abc.abstractmethod
-    async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int) -> None:
-        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in
-        release_jobs.
+    async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
+        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs.
 
-        Cancelling what is cancelled already changes nothing. Raises NotFound, Conflict (running, or ended
-        otherwise).
+        With running, also one that runs (lapsed included): its delivery ends with this, so its owner can neither renew
+        nor release it, and finds that out when it tries. It does not count as a run.
+        Cancelling what is cancelled already changes nothing. Raises NotFound, Conflict (running, or ended otherwise).
         """
 
     @abc.abstractmethod
-    async def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
-        """Queue archived jobs again for dt_ms, with attempts 0 and a token that goes on growing.
+    async def replay_jobs(
+        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> tuple[str, ...]:
+        """Queue archived jobs again for dt_ms, with attempts 0 and a token that goes on growing. With data, that is
+        their payload from now on.
 
-        The last outcome stays readable until the next one, but the kept result is dropped. Answers the ids
+        The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
         unique name another live job holds is left out too. Atomic per job; repeating it replays nothing
         twice. Relatives of a replayed job are not touched, and its end does not count for its parent again.
@@ -102,7 +122,7 @@ class JobDesk(abc.ABC):
 
     @abc.abstractmethod
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
-        """Remove all trace of jobs that are archived, and answer how many. Others are left as they are."""
+        """Remove all trace of jobs that are archived, and return how many. Others are left as they are."""
 
     @abc.abstractmethod
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
@@ -118,9 +138,8 @@ class JobDesk(abc.ABC):
 
     @abc.abstractmethod
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
-        """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its
-        tokens up to the new burst. Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6.
-        Idempotent."""
+        """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its tokens up to
+        the new burst. Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6. Idempotent."""
 
     @abc.abstractmethod
     async def delete_rate_domain(self, tenant: str, domain: str) -> bool:

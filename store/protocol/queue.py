@@ -43,8 +43,9 @@ class JobQueue(abc.ABC):
         """The last position committed for that reader, or None. Sees every add_jobs that has returned."""
 
     @abc.abstractmethod
-    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[WaitingType]:
-        """The jobtypes that have something to claim at now_ms, in order of their names.
+    async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool = False) -> list[WaitingType]:
+        """The jobtypes that have something to claim at now_ms, in order of their names. runnable: only those that have
+        a handler; then types without one cost next to nothing.
 
         Leaves out paused types and suspended tenants; takes no notice of rate domains. No type with a waiting
         job is left out, and none is listed without one. waiting is exact at rest; while other calls run it is
@@ -54,7 +55,7 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def get_waiting_jobs(
+    async def claim_jobs(
         self,
         jobtype: str,
         limit: int,
@@ -94,11 +95,16 @@ class JobQueue(abc.ABC):
           kept as the last one and counted nowhere, its paused children become eligible, and when the last
           child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
           and its paused children are cancelled.
-        Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome, without its result.
-        Unget: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
-        Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0;
-          for a parent it is not terminal.
-        Retry, Unget and Rearm do not touch children. A child that becomes terminal, with whatever code, is
+        Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome with its result, which says
+          what went wrong, and added to the history. The retry window and the round stay those of the first attempt
+          (Job.window_ms, Job.scheduled_ms).
+        Unclaim: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
+        Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0, a new
+          round with a new retry window and an empty history; for a parent it is not terminal. With pending children and
+          code ok the job is paused as with Archive, its round goes on when the last child has ended, and dt_ms is not
+          used. With another code its paused children are cancelled, and the next round comes.
+        data of a Retry or a Rearm becomes the payload, whatever follows.
+        Retry and Unclaim do not touch children. A child that becomes terminal, with whatever code, is
         one pending child less for its parent.
         Atomic per job; as a whole where there are transactions. Where there are none, what follows for
         relatives comes in later steps, each idempotent, which expire_locks repeats if a crash interrupts
@@ -109,9 +115,9 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def expire_locks(self, *, now_ms: int, limit: int = 1000) -> int:
+    async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         """Upkeep: make jobs with a lapsed lease (dt <= now, lock a sysid) waiting again, with their old due
-        time.
+        time. With owner, the leases of that owner, lapsed or not: the caller knows that it is gone.
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
@@ -126,11 +132,13 @@ class JobQueue(abc.ABC):
         now_ms: int,
         done_before_ms: int,
         waiting_before_ms: int,
+        failed_before_ms: int | None = None,
         tenant: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
-        """Upkeep: purge archived jobs that ended before done_before_ms (result and payload with them);
-        abandon waiting jobs that have been due since before waiting_before_ms (no handler ever came).
+        """Upkeep: purge archived jobs that ended before done_before_ms (result and payload with them), and before
+        failed_before_ms those with a code of FAILED_CODES (None: as the others); abandon waiting jobs that have been
+        due since before waiting_before_ms (no handler ever came).
 
         At most limit jobs in one step, so that nothing waits for it; call again while more is True.
         Idempotent. Abandoning archives with Code.ABANDONED, exitcode 504 and counts; relatives are served as

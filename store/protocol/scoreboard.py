@@ -25,7 +25,7 @@ class Scoreboard(abc.ABC):
         """The non-empty buckets whose start lies in [since_ms, until_ms), in order of (start, jobtype).
 
         width_ms must be one of RESOLUTIONS, else InvalidValue. A run counts in the bucket of the now_ms of
-        its release. Cost: on the buckets answered.
+        its release. Cost: the buckets returned.
         """
 
     @abc.abstractmethod
@@ -41,8 +41,7 @@ class Scoreboard(abc.ABC):
 
     @abc.abstractmethod
     async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
-        """Stop or resume handing out jobs of a type, which need not have jobs yet. Running ones go on.
-        Idempotent."""
+        """Stop or resume handing out jobs of a type, which need not have jobs yet. Running ones go on. Idempotent."""
 
     @abc.abstractmethod
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:

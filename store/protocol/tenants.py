@@ -6,8 +6,7 @@ from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Te
 
 
 class TenantRegister(abc.ABC):
-    """Who may use the service. A tenant without a record can have jobs; it has the default weight and no
-    limits."""
+    """Who may use the service. A tenant without a record can have jobs; it has the default weight and no limits."""
 
     @abc.abstractmethod
     async def create_tenant(self, tenant: Tenant) -> None:
@@ -29,7 +28,7 @@ class TenantRegister(abc.ABC):
         limits: str | None = None,
         suspended: bool | None = None,
     ) -> Tenant:
-        """Change what is given, and answer the tenant. Atomic, idempotent. Raises NotFound, InvalidValue
+        """Change what is given, and return the tenant. Atomic, idempotent. Raises NotFound, InvalidValue
         (weight not in 1..1000)."""
 
     @abc.abstractmethod
@@ -38,7 +37,7 @@ class TenantRegister(abc.ABC):
 
         The first step suspends it, marks it as deleting and removes its keys; the last removes the record.
         Running jobs are removed too: their release is stale. Idempotent; deleting a name without record or
-        data answers (0, False).
+        data returns (0, False).
         """
 
     @abc.abstractmethod
@@ -70,10 +69,13 @@ class TenantRegister(abc.ABC):
         """Newest appended first (None: of all). The cursor is opaque and stable. Raises InvalidValue."""
 
     @abc.abstractmethod
-    async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
-        """Write value under key unless a value that has not expired at now_ms is there; answer what stands
-        there.
+    async def get_once(self, tenant: str, key: str, *, now_ms: int) -> bytes | None:
+        """What put_once would answer because it stands there already, or None. Changes nothing."""
 
-        Atomic: of several callers with one key, all get the value of one of them. For idempotency keys.
-        Raises InvalidValue: value over 1 MiB.
+    @abc.abstractmethod
+    async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
+        """Write value under key unless a value that has not expired at now_ms is there; return what stands there.
+
+        Atomic: of several callers with one key, all get the value of one of them. For idempotency keys. Raises
+        InvalidValue: value over 1 MiB.
         """

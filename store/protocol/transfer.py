@@ -30,7 +30,7 @@ class StoreTransfer(abc.ABC):
 
     @abc.abstractmethod
     async def begin_import(self, source: str) -> ImportPlace:
-        """Make ready to take over the content of the source (any label), and answer where to go on: at the
+        """Make ready to take over the content of the source (any label), and return where to go on: at the
         beginning, or where an import of the same source was interrupted.
 
         Until end_import no sysid is given, so that no daemon starts on half a store. Idempotent.

@@ -3,21 +3,10 @@
 Owns everything that knows SQL. Several processes may share one file on one machine; never put it on a network
 file system, where WAL does not work. docs/store.md has the layout and how to add a migration.
 
-Read in this order:
-  schema.py        tables, indexes, migrations; connection.py settings and errors
-  writer.py        the thread that writes, with group commit; line.py what waits for it; readers.py the threads
-                   that read; core.py both
-  catalog.py       what the writer remembers; tally.py the counts of a transaction; buckets.py those by time;
-                   totals.py those of a tenant by time
-  bulk.py          many jobs in one statement; rows.py rows to values
-  add.py           a job enters; claim.py it is handed out, within rates.py; release.py the delivery ends
-  lone.py          endings in bulk; endings.py one by one, with what follows for relatives; moves.py the steps
-                   they share; expire.py upkeep
-  desk.py          single jobs of a tenant; listing.py reading them; scoreboard.py and activity.py counts
-  handlers.py, daemons.py, tenants.py the other records
-  care.py          the file as a whole: version, copy, check
-  exporting.py, importing.py   the content to and from another store; importnote.py how far that has come
-  roles/           the verbs: arguments checked, work handed to the writer or a reader
+  file/      the file itself: connections, schema, the thread that writes, the counts of a transaction
+  queue/     jobs: add, claim, renew, release, expire, change, list
+  records/   handlers, tenants, keys, daemons, counters, export and import
+  roles/     the verbs of the protocol: each hands its work to the writer or a reader
 """
 
 from pathlib import Path
@@ -26,13 +15,14 @@ from urllib.parse import unquote, urlsplit
 from store.base import Store
 from store.errors import UnsupportedStore
 from store.sqlite.roles.activity import SqliteActivity
-from store.sqlite.roles.care import SqliteCare
 from store.sqlite.roles.daemons import SqliteDaemons
 from store.sqlite.roles.handlers import SqliteHandlers
-from store.sqlite.roles.jobs import SqliteDesk
+from store.sqlite.roles.jobs import SqliteJobs
+from store.sqlite.roles.maintenance import SqliteMaintenance
 from store.sqlite.roles.notes import SqliteNotes
 from store.sqlite.roles.queue import SqliteQueue
 from store.sqlite.roles.scoreboard import SqliteScoreboard
+from store.sqlite.roles.straight import SqliteStraight
 from store.sqlite.roles.tenants import SqliteTenants
 from store.sqlite.roles.transfer import SqliteTransfer
 
@@ -41,14 +31,15 @@ __all__ = ["SqliteStore", "store_from_url"]
 
 class SqliteStore(
     SqliteQueue,
-    SqliteDesk,
+    SqliteStraight,
+    SqliteJobs,
     SqliteHandlers,
     SqliteScoreboard,
     SqliteActivity,
     SqliteDaemons,
     SqliteTenants,
     SqliteNotes,
-    SqliteCare,
+    SqliteMaintenance,
     SqliteTransfer,
     Store,
 ):

@@ -1,1 +1,7 @@
-"""The values that cross the store's boundary: plain data, no behaviour that needs a database."""
+"""The values that cross the store's boundary: plain data, no behaviour that needs a database.
+
+jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them
+records.py      handlers, tenants, keys, daemons, rate domains, audit events
+scoreboard.py   counters, time buckets, groups of failures, usage; histogram.py the histograms in them
+transfer.py     the records of an export; version.py the version of a store
+"""

@@ -1,7 +1,7 @@
 """A small log-scale histogram: mergeable counts from which quantiles are read.
 
 Four cells to every power of two, so a quantile is within 12.5 % of the truth, for any value from 0 to 2**62,
-in at most 248 cells of which a real distribution fills a few dozen.
+in at most 248 cells. A real distribution fills a few dozen.
 Never keeps the values themselves.
 """
 
@@ -43,7 +43,7 @@ class Histogram:
         return f"Histogram({dict(sorted(self.cells.items()))})"
 
     def record(self, values: Iterable[int]) -> None:
-        """Equal values, of which there are many in a batch, are looked at once."""
+        """Equal values are looked at once: a batch has many."""
         for value, count in Counter(values).items():
             cell = cell_of(value)
             self.cells[cell] = self.cells.get(cell, 0) + count

@@ -4,35 +4,11 @@ Named tuples, because tens of thousands are made a second and a tuple is the che
 The persistent form is each back end's own business.
 """
 
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from store.names import DONE_LOCK, PAUSED_LOCK
-
-
-class Code(StrEnum):
-    """Why a job stopped. Retry and error are of one attempt; the other four are final."""
-
-    RETRY = "retry"
-    OK = "ok"
-    FAILED = "failed"
-    ERROR = "error"
-    ABANDONED = "abandoned"
-    CANCELLED = "cancelled"
-
-
-FINAL_CODES = frozenset({Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED})
-
-
-class JobState(StrEnum):
-    """The disposition of a job, which the pair (dt, lock) encodes; see `state_of`."""
-
-    DEFERRED = "deferred"
-    WAITING = "waiting"
-    RUNNING = "running"
-    LAPSED = "lapsed"
-    PAUSED = "paused"
-    ARCHIVED = "archived"
+from vocabulary.states import Code, JobState
 
 
 class NewJob(NamedTuple):
@@ -41,7 +17,8 @@ class NewJob(NamedTuple):
     options is the application's own text (JSON by custom) and comes back as it was given. domain names the
     rate domain, of the tenant, that the job counts against. With retry_after_ms the lease of every delivery
     is that long and is not renewed. With indexed the store gives the job the next `seq` of its jobtype.
-    unique and parent are for `create_job` only. repeat is kept as given: the caller does its arithmetic.
+    unique and parent are for `create_jobs` only. repeat is kept as given: the caller does its arithmetic. A job with a
+    parent does not repeat.
     """
 
     id: str
@@ -59,13 +36,21 @@ class NewJob(NamedTuple):
     parent: str = ""
 
 
+class Creation(NamedTuple):
+    """A job for `create_jobs`. keeps names what a live job with the same unique name keeps, because the caller did not
+    say it: priority, repeat."""
+
+    job: NewJob
+    keeps: frozenset[str] = frozenset()
+
+
 class Job(NamedTuple):
     """A job as it is delivered to a worker, or read back.
 
-    dt_ms and lock are the disposition: see `state_of`. due_ms is when it became (or becomes) eligible, and
-    stays through a delivery. token grows with every delivery; attempts counts deliveries since it was added,
-    replayed or re-armed, without those that were given back unused. seq is None unless the job is of an
-    indexed queue.
+    dt_ms and lock are the disposition: see `state_of`. due_ms is when it became (or becomes) eligible, and stays
+    through a delivery. token grows with every delivery; attempts counts deliveries since it was added, replayed or
+    re-armed, without those that were given back unused. seq is None unless the job is of an indexed queue.
+    begun_ms and planned_ms are kept from a first attempt for the next ones: see `window_ms` and `scheduled_ms`.
     """
 
     id: str
@@ -85,6 +70,19 @@ class Job(NamedTuple):
     repeat: str = ""
     unique: str = ""
     parent: str = ""
+    begun_ms: int | None = None
+    planned_ms: int | None = None
+
+    @property
+    def window_ms(self) -> int:
+        """When its retry window began: when it first became due, since it was added, replayed, re-armed or woken by its
+        last child."""
+        return self.due_ms if self.begun_ms is None else self.begun_ms
+
+    @property
+    def scheduled_ms(self) -> int:
+        """When this round was to begin. Unlike the window, it stays when the job waits for children."""
+        return self.due_ms if self.planned_ms is None else self.planned_ms
 
 
 class Outcome(NamedTuple):
@@ -106,6 +104,42 @@ class Outcome(NamedTuple):
     message: str = ""
 
 
+MOST_ATTEMPTS: Final = 10
+
+
+class Attempt(NamedTuple):
+    """One run that ended with retry or error, in the history of a job. number counts as `Job.attempts` does."""
+
+    number: int
+    started_ms: int
+    duration_us: int
+    code: Code
+    exitcode: int
+    message: str
+    handler_version: int
+    daemon: str
+
+
+def with_attempt(history: Sequence[Attempt], number: int, outcome: Outcome, daemon: str) -> tuple[Attempt, ...]:
+    """The history after one more run: the last MOST_ATTEMPTS are kept."""
+    latest = Attempt(
+        number,
+        outcome.started_ms,
+        outcome.duration_us,
+        outcome.code,
+        outcome.exitcode,
+        outcome.message,
+        outcome.handler_version,
+        daemon,
+    )
+    return (*history[1 - MOST_ATTEMPTS :], latest)
+
+
+CANCELLED: Final = Outcome(Code.CANCELLED, 499, started_ms=0)
+ABANDONED: Final = Outcome(Code.ABANDONED, 504, started_ms=0)
+"""Of jobs that end without a run. If it ran before, the rest of its last outcome stays."""
+
+
 class Archive(NamedTuple):
     """The job is over: keep it as archived with its final outcome."""
 
@@ -124,7 +158,7 @@ class Retry(NamedTuple):
     data: bytes | None = None
 
 
-class Unget(NamedTuple):
+class Unclaim(NamedTuple):
     """The job was not started: eligible again at once, at its old place, and the attempt is not counted."""
 
     id: str
@@ -132,8 +166,8 @@ class Unget(NamedTuple):
 
 
 class Rearm(NamedTuple):
-    """A repeating job ended one round: its outcome counts, and it is queued again for dt_ms with attempts
-    0."""
+    """A repeating job ended one round: its outcome counts, and it is queued again for dt_ms with attempts 0. With data,
+    the payload is replaced. With pending children see `release_jobs`."""
 
     id: str
     token: int
@@ -142,7 +176,7 @@ class Rearm(NamedTuple):
     data: bytes | None = None
 
 
-Release = Archive | Retry | Unget | Rearm
+Release = Archive | Retry | Unclaim | Rearm
 
 
 class Lease(NamedTuple):
@@ -153,12 +187,11 @@ class Lease(NamedTuple):
 
 
 class JobRecord(NamedTuple):
-    """A job as a reader sees it: the job, its state at the time asked for, and its last outcome if it ever
-    ended.
+    """A job as a reader sees it: the job, its state at the time asked for, and its last outcome if it ever ended.
 
-    In listings job.data is b"" and outcome.result is None and outcome.log is b"": the sizes say what there
-    is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
-    terminal.
+    In listings job.data is b"", outcome.result is None, outcome.log is b"" and history is empty: the sizes say what
+    there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
+    terminal. history has the last runs that ended with retry or error since it was added or re-armed, oldest first.
     """
 
     job: Job
@@ -170,6 +203,7 @@ class JobRecord(NamedTuple):
     result_bytes: int
     children: int
     pending_children: int
+    history: tuple[Attempt, ...] = ()
 
 
 class JournalPosition(NamedTuple):
@@ -196,6 +230,18 @@ class CreateReport(NamedTuple):
     state: JobState
 
 
+class Claim(NamedTuple):
+    """The arguments of `claim_jobs`."""
+
+    jobtype: str
+    limit: int
+    owner: str
+    lease_ms: int
+    now_ms: int
+    max_bytes: int
+    ahead: int | None
+
+
 class WaitingType(NamedTuple):
     """A jobtype with something to claim now. handler_version is 0 when it has no handler."""
 
@@ -205,9 +251,17 @@ class WaitingType(NamedTuple):
     handler_version: int
 
 
+class TypeGate(NamedTuple):
+    """What decides whether jobs of a type may start: its handler (version 0: none), and whether neither the type is
+    paused nor its tenant suspended."""
+
+    jobtype: str
+    handler_version: int
+    is_open: bool
+
+
 class RenewReport(NamedTuple):
-    """renewed leases; fixed are held, but not renewable (retry_after_ms); stale are not the owner's any
-    more."""
+    """renewed leases; fixed are held, but not renewable (retry_after_ms); stale are not the owner's any more."""
 
     renewed: int
     fixed: tuple[str, ...]
@@ -252,6 +306,20 @@ class JobFilter(NamedTuple):
     codes: frozenset[Code] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+
+
+END_OF_TIME_MS: Final = 1 << 62
+
+
+def time_window(where: JobFilter, now_ms: int) -> tuple[int, int]:
+    """The half-open range of times of a listing: what was asked for, and what the state itself says."""
+    since_ms = where.since_ms or 0
+    until_ms = END_OF_TIME_MS if where.until_ms is None else where.until_ms
+    if where.state in {JobState.WAITING, JobState.LAPSED}:
+        until_ms = min(until_ms, now_ms + 1)
+    elif where.state in {JobState.DEFERRED, JobState.RUNNING}:
+        since_ms = max(since_ms, now_ms + 1)
+    return since_ms, until_ms
 
 
 class JobPage(NamedTuple):

@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 
 class Handler(NamedTuple):
-    """One version of the code for a jobtype. data is the application's own document; the store never reads
-    it.
+    """One version of the code for a jobtype. data is the application's own document; the store never reads it.
 
-    version grows by one with every change of that jobtype, also after a delete, and is never used twice.
-    restored_from is the version that a roll-back copied, or 0.
+    version grows by one with every change of that jobtype, also after a delete, and is never used twice. restored_from
+    is the version that a roll-back copied, or 0.
     """
 
     jobtype: str
@@ -45,8 +44,7 @@ class Tenant(NamedTuple):
 
 
 class ApiKey(NamedTuple):
-    """A key by its public id. hash is of the secret, which the store never sees. tenant "" is the
-    operator."""
+    """A key by its public id. hash is of the secret, which the store never sees. tenant "" is the operator."""
 
     key_id: str
     tenant: str
@@ -73,10 +71,9 @@ class AuditPage(NamedTuple):
 
 
 class Daemon(NamedTuple):
-    """A daemon that holds a sysid until until_ms. info is its own text (JSON by custom), renewed with the
-    lease.
+    """A daemon that holds a sysid until until_ms. info is its own text (JSON by custom), renewed with the lease.
 
-    paused is set by an operator and is how the daemon learns of it: every renewal answers with this record.
+    paused is set by an operator and is how the daemon learns of it: every renewal returns this record.
     """
 
     sysid: str

@@ -9,36 +9,42 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 
 RESOLUTIONS: Final = {MINUTE_MS: 2 * DAY_MS, HOUR_MS: 60 * DAY_MS, DAY_MS: 1100 * DAY_MS}
-"""Width of the buckets that are kept, and for how long. All widths are written at once, so none is derived
-late."""
+"""Width of the buckets that are kept, and for how long. All widths are written at once, so none is derived late."""
 
+
+FAILURES_KEPT_MS: Final = 60 * DAY_MS
+MAX_FAILURE_GROUPS: Final = 1000
+OTHER_FAILURES: Final = "other"
+"""The fingerprint under which runs are counted when a jobtype has MAX_FAILURE_GROUPS kinds of failure."""
+
+DUE_CAP: Final = 10_000
+"""Jobs of one type that came due are counted up to this number, so that reading counters stays cheap."""
 
 MAX_BUCKETS: Final = 1500
-"""Most buckets of time in one answer: a day of minutes, and some."""
+"""Most buckets of time in one call: a day of minutes, and some."""
 
 
 class TypeCounters(NamedTuple):
     """One row of the scoreboard.
 
-    waiting, deferred, running (lapsed leases included until they are expired) and blocked (the job state
-    "paused": parents and children that wait for each other) are what there is now. The others count events
-    since the jobtype exists: every run that ended with retry or error, and every job that reached a final
-    code, each time (a re-armed or replayed job counts again). paused: the operator or tenant stopped this
-    type.
+    waiting, deferred, running (lapsed leases included until they are expired) and blocked (the job state "paused":
+    parents and children that wait for each other) are what there is now. The others count events since the jobtype
+    exists: every run that ended with retry or error, and every job that reached a final code, each time (a re-armed or
+    replayed job counts again). paused: the operator or tenant stopped this type.
     """
 
     jobtype: str
-    waiting: int
-    deferred: int
-    running: int
-    blocked: int
-    ok: int
-    failed: int
-    retry: int
-    error: int
-    abandoned: int
-    cancelled: int
-    paused: bool
+    waiting: int = 0
+    deferred: int = 0
+    running: int = 0
+    blocked: int = 0
+    ok: int = 0
+    failed: int = 0
+    retry: int = 0
+    error: int = 0
+    abandoned: int = 0
+    cancelled: int = 0
+    paused: bool = False
 
 
 class Bucket(NamedTuple):
@@ -66,13 +72,13 @@ class Bucket(NamedTuple):
 class EndedSum(NamedTuple):
     """Counts of several buckets together, without their histograms."""
 
-    ok: int
-    failed: int
-    retry: int
-    error: int
-    abandoned: int
-    cancelled: int
-    runner_us: int
+    ok: int = 0
+    failed: int = 0
+    retry: int = 0
+    error: int = 0
+    abandoned: int = 0
+    cancelled: int = 0
+    runner_us: int = 0
 
 
 class Span(NamedTuple):
@@ -97,7 +103,8 @@ class FailureGroup(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a tenant has stored: jobs in any state, bytes of payloads, results and logs, handlers in force."""
+    """What a tenant has stored: jobs in any state; bytes of payloads, results, logs and all kept versions of handlers;
+    handlers in force."""
 
     jobs: int
     size_bytes: int

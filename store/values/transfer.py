@@ -7,7 +7,7 @@ is not part of it. Daemons are not either: none lives while a store is moved.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from store.values.jobs import Job, JournalPosition, Outcome
+from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 
@@ -68,7 +68,7 @@ class OnceRecord(NamedTuple):
 
 
 class JobCopy(NamedTuple):
-    """A job with payload, last outcome, result and log, and its place among its relatives.
+    """A job with payload, last outcome, result, log and history, and its place among its relatives.
 
     held: paused because its parent still runs, not because it waits for children. settled: it has a parent, and that
     parent does not wait for it any more. children counts all, pending those that this job waits for.
@@ -82,6 +82,7 @@ class JobCopy(NamedTuple):
     settled: bool
     children: int
     pending: int
+    history: tuple[Attempt, ...] = ()
 
 
 class AuditRecord(NamedTuple):

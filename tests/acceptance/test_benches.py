@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench.cpu import CONTEXTS, EVENT_LOOP
+from bench.tools.cpu import CONTEXTS, EVENT_LOOP
 from tests.support.needs import missing
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 async def test_end_to_end_counts_every_job_and_says_where_the_time_went() -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.endtoend", "--json", "--jobs", "1500", "--result-bytes", "64", "--types", "2",
+        sys.executable, "-m", "bench.service.endtoend",
+        "--json", "--jobs", "1500", "--result-bytes", "64", "--types", "2",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await process.communicate()

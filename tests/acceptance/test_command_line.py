@@ -27,7 +27,7 @@ async def test_from_a_first_tenant_to_results_and_back_to_an_older_handler(tmp_p
 
         created = await functory("tenant", "create", "acme", "--key-file", key_file, **url)
         assert created.status == 0
-        assert "tenant acme is there" in created.out
+        assert "Tenant acme created" in created.out
         key = created.out.splitlines()[-1]
         assert key.startswith("fk_")
         listed = await functory("tenant", "list", "--key-file", key_file, **url)
@@ -35,11 +35,11 @@ async def test_from_a_first_tenant_to_results_and_back_to_an_older_handler(tmp_p
 
         acme = {**url, "FUNCTORY_KEY": key, "FUNCTORY_TENANT": "acme"}
         put = await functory("handler", "put", "double", str(tmp_path / "double.py"), **acme)
-        assert (put.status, put.out) == (0, "double: version 1 is in force\n")
+        assert (put.status, put.out) == (0, "double: version 1 is active\n")
 
         ran = await functory("job", "add", "double", "21", "4", "--wait", **acme)
         assert ran.status == 0, ran
-        assert len(re.findall(r"^\S+\s+double\s+archived\s+ok\s+200\s+1\s", ran.out, re.MULTILINE)) == 2
+        assert len(re.findall(r"^\S+\s+archived\s+ok\s+200\s+1\s", ran.out, re.MULTILINE)) == 2
         added = await functory("job", "add", "double", given="1\n2\n\n3\n", **acme)
         ids = added.out.split()
         assert (added.status, len(ids)) == (0, 3)
@@ -56,7 +56,7 @@ async def test_from_a_first_tenant_to_results_and_back_to_an_older_handler(tmp_p
         await functory("handler", "put", "double", str(tmp_path / "triple.py"), **acme)
         assert "thrice" in (await functory("handler", "get", "double", **acme)).out
         back = await functory("handler", "rollback", "double", "1", **acme)
-        assert (back.status, "in force" in back.out) == (0, True)
+        assert (back.status, "active" in back.out) == (0, True)
         assert "twice" in (await functory("handler", "get", "double", **acme)).out
         versions = await functory("handler", "versions", "double", **acme)
         assert re.search(r"^double\s+\d+\s+python\s", versions.out, re.MULTILINE)
@@ -75,9 +75,15 @@ async def test_a_job_that_fails_or_waits_and_what_can_be_done_about_it(tmp_path:
         assert "no_handler" in why.out
         later = (await functory("job", "add", "odd", "8", "--delay-s", "3600", **acme)).out.strip()
         assert "deferred" in (await functory("job", "why", later, **acme)).out
+        updated = await functory("job", "update", later, "9", **acme)
+        assert (updated.status, "payload:\n  9" in updated.out) == (0, True), updated
+        moved = await functory("job", "retry", later, "--next-run", "2099-01-31 04:00:00", "--payload", "10", **acme)
+        assert (moved.status, "payload:\n  10" in moved.out, "2099-01-31" in moved.out) == (0, True, True), moved
         cancelled = await functory("job", "cancel", later, **acme)
         assert cancelled.status == 0
         assert re.search(r"^code .*cancelled$", cancelled.out, re.MULTILINE)
+        assert (await functory("job", "delete", later, **acme)).out == "Deleted 1 job.\n"
+        assert (await functory("job", "get", later, **acme)).status != 0
 
         await functory("handler", "put", "odd", str(tmp_path / "refuse.py"), **acme)
         waited = await functory("job", "wait", orphan, **acme)
@@ -87,7 +93,7 @@ async def test_a_job_that_fails_or_waits_and_what_can_be_done_about_it(tmp_path:
         assert retried.status == 0, retried
         assert (await functory("job", "wait", orphan, **acme)).status == 1
         removed = await functory("handler", "rm", "odd", **acme)
-        assert (removed.status, removed.out) == (0, "odd has no handler now\n")
+        assert (removed.status, removed.out) == (0, "odd: handler deleted. New jobs of this type wait.\n")
 
 
 async def test_errors_say_what_is_wrong_and_have_their_own_status(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from functory.client import Client, ClientError
 from functory.wire.jobs import Job
 from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.needs import need_isolation
 from tests.support.polling import until
 
 pytestmark = pytest.mark.slow
@@ -88,6 +89,7 @@ async def test_a_job_is_known_from_the_moment_its_post_is_answered(tmp_path: Pat
 
 
 async def test_a_chain_of_jobs_in_the_real_sandbox(tmp_path: Path) -> None:
+    await asyncio.to_thread(need_isolation)
     async with daemon(tmp_path / "data", SANDBOXED) as server, await make_tenant(server, "acme") as acme:
         await acme.put_handler("first", "python", "for n in range(3): print(f'J: second|{payload}{n}')")
         await acme.put_handler("second", "sh", "tr a-z A-Z; id -u >&2; ls /root /home >&2; exit 0")

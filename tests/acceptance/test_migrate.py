@@ -43,7 +43,7 @@ async def test_from_one_machine_to_a_shared_store(tmp_path: Path) -> None:
             moved = await functory("migrate", "--from", f"sqlite://{data}/functory.db", "--to", mongo, "--force")
             assert moved.status == 0, moved.err
 
-        async with daemon(data, lease="1s", store=mongo) as server, Client(server.url, key, "acme") as acme:
+        async with daemon(data, lease="10s", store=mongo) as server, Client(server.url, key, "acme") as acme:
             await until(lambda: all_ended(acme))
             page = await acme.results(type="x", limit=1000)
             ended = [(job.id, (await acme.get_job(job.id)).payload or "") for job in page.jobs]

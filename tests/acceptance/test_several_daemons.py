@@ -95,6 +95,41 @@ async def test_a_daemon_that_stood_still_past_the_lease_changes_nothing(tmp_path
             assert (row.ok, row.running, row.waiting) == (1, 0, 0)
 
 
+async def test_a_daemon_that_stood_still_starts_nothing_that_it_has_lost(tmp_path: Path) -> None:
+    """It held a batch of which the first job ran. The other daemon runs them all; the first, awake again, none."""
+    store = {"store": f"sqlite:///{tmp_path}/shared.db", "lease": "1s", "slots": "1"}
+    gate = tmp_path / "gate"
+    where = [json.dumps({"runs": str(tmp_path / f"runs-{number}"), "gate": str(gate)}) for number in range(5)]
+    async with daemon(tmp_path / "b", store) as b, daemon(tmp_path / "a", store) as a:
+        key = await make_key(b, "acme")
+        a.key = await asyncio.to_thread(lambda: b.operator_key)
+        async with Client(b.url, key, "acme") as by_b, Client(a.url, key, "acme") as by_a:
+            await by_b.put_handler("gated", "python", GATED, timeout_s=300, options={"max_batch": 1})
+            await b.order("stop")
+            await asyncio.to_thread(gate.touch)
+            quick = json.dumps({"runs": str(tmp_path / "quick"), "gate": str(gate)})
+            for id_ in (await by_a.add_jobs("gated", [quick] * 20)).ids or []:  # it learns that a job takes no time
+                await by_a.get_job(id_, wait_s=60)
+            await asyncio.to_thread(gate.unlink)
+            ids = (await by_a.add_jobs("gated", where, ack="store")).ids or []
+            await lines_in(tmp_path / "runs-0", 1)
+            assert await a.metric("leases_held") == 5
+            await stand_still(a, by_b)
+            await b.order("start")
+            await lines_in(tmp_path / "runs-0", 2)
+            await asyncio.to_thread(gate.touch)
+            assert [(await by_b.get_job(id_, wait_s=60)).code for id_ in ids] == ["ok"] * 5
+            a.send(signal.SIGCONT)
+            await until(lambda: a.metric("outcomes_stale_total"))
+            await until(lambda: holds_nothing(a))
+    runs = [await asyncio.to_thread((tmp_path / f"runs-{number}").read_text) for number in range(5)]
+    assert [text.count("run") for text in runs] == [2, 1, 1, 1, 1]
+
+
+async def holds_nothing(server: DaemonProcess) -> bool:
+    return await server.metric("leases_held") == 0
+
+
 async def test_a_daemon_that_stood_still_past_its_name_goes_on_with_it(tmp_path: Path) -> None:
     """Its sysid is part of the ids that it makes: it lapses, and even then nobody else may get it."""
     store = {"store": f"sqlite:///{tmp_path}/shared.db", "lease": "300ms"}

@@ -10,6 +10,7 @@ import pytest
 
 from functory.client import Client, ClientError, ServerUnreachable
 from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.needs import need_isolation
 from tests.support.polling import until
 from tests.support.processes import descendants, gone
 
@@ -19,6 +20,7 @@ ENDLESS = "import time\nopen(payload, 'w').close()\nwhile True: time.sleep(0.05)
 
 
 async def test_a_stop_under_load_loses_nothing_and_leaves_nobody(tmp_path: Path) -> None:
+    await asyncio.to_thread(need_isolation)
     acknowledged: list[str] = []
     async with daemon(tmp_path / "data", SANDBOXED) as server:
         key = await make_key(server, "acme")
@@ -68,6 +70,7 @@ async def test_a_second_signal_hurries(tmp_path: Path) -> None:
 
 
 async def test_what_a_killed_daemon_had_started_ends_with_it(tmp_path: Path) -> None:
+    await asyncio.to_thread(need_isolation)
     async with daemon(tmp_path / "data", SANDBOXED) as server, await make_tenant(server, "acme") as acme:
         await acme.put_handler("x", "python", "import time; time.sleep(1000)", timeout_s=3000)
         await acme.put_handler("y", "sh", "sleep 1000 & wait", timeout_s=3000)
@@ -89,3 +92,20 @@ async def have_ended(client: Client, count: int) -> bool:
 
 async def is_running(client: Client, id_: str) -> bool:
     return (await client.get_job(id_)).state == "running"
+
+
+async def test_after_a_kill_its_own_jobs_run_at_once(tmp_path: Path) -> None:
+    """The lease is longer than the test may take: only the daemon's knowledge that it is its own ends it."""
+    body = "import os, time\nopen(payload, 'a').close()\nwhile not os.path.exists(payload + '.go'): time.sleep(0.05)"
+    async with daemon(tmp_path / "data", lease="1h") as server:
+        key = await make_key(server, "acme")
+        async with Client(server.url, key, "acme") as acme:
+            await acme.put_handler("x", "python", body, timeout_s=3000)
+            (id_,) = (await acme.add_jobs("x", [str(tmp_path / "runs")])).ids or []
+            await until(lambda: asyncio.to_thread((tmp_path / "runs").exists))
+        await server.kill()
+    await asyncio.to_thread((tmp_path / "runs.go").touch)
+    async with daemon(tmp_path / "data", lease="1h") as server, Client(server.url, key, "acme") as acme:
+        job = await acme.get_job(id_, wait_s=60)
+        assert (job.state, job.code, job.attempts) == ("archived", "ok", 2)
+        assert "daemon.took_over" in server.log

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from functory.outcomes import fingerprint
+from functory.execution.outcomes import fingerprint
 from store.base import Archive, Code, NewJob, Outcome, Release, Retry, Store, Tenant
 from store.values.scoreboard import MINUTE_MS
 
@@ -188,7 +188,7 @@ async def _run_minute(store: Store, kind: Kind, minute: int, start_ms: int, now_
     at_ms = min(start_ms + 30_000, now_ms - 2000)
     jobs = _new_jobs(kind, count, at_ms, dice)
     await store.add_jobs(jobs, now_ms=at_ms)
-    claimed = await store.get_waiting_jobs(jobtype, count, owner=SYSID, lease_ms=60_000, now_ms=at_ms)
+    claimed = await store.claim_jobs(jobtype, count, owner=SYSID, lease_ms=60_000, now_ms=at_ms)
     is_bad_time = 60 - minute <= kind.bad_since_min
     releases: list[Release] = []
     failed = ""

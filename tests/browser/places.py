@@ -2,9 +2,13 @@
 
 from typing import Final, NamedTuple
 
+from functory.client import Client
+from tests.support.polling import until
+
 
 class Place(NamedTuple):
-    """who: whose session looks at it; nobody's when empty. `{failed}` in the path is a job of acme that failed."""
+    """who: whose session looks at it; nobody's when empty. In a path, `{failed}` is a job of acme that failed, and
+    `{retrying}` one that did and will run again."""
 
     name: str
     path: str
@@ -17,11 +21,18 @@ PLACES: Final = (
     Place("empty", "/ui/t/hooli", "hooli"),
     Place("jobtype", "/ui/t/acme/type/thumbnail"),
     Place("job", "/ui/t/acme/job/{failed}"),
+    Place("retrying", "/ui/t/acme/job/{retrying}"),
     Place("jobs", "/ui/t/acme/jobs?code=failed,abandoned"),
     Place("waiting", "/ui/t/acme/jobs?state=waiting"),
     Place("failures", "/ui/t/acme/failures"),
     Place("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
     Place("new", "/ui/t/acme/new"),
+    Place("post", "/ui/t/acme/type/thumbnail/post"),
+    Place("post-early", "/ui/t/acme/type/nobody/post"),
+    Place("no-jobs", "/ui/t/hooli/jobs", "hooli"),
+    Place("no-failures", "/ui/t/hooli/failures", "hooli"),
+    Place("no-replay", "/ui/t/hooli/replay?failed=yes&look=1", "hooli"),
+    Place("no-type", "/ui/t/hooli/type/nothing", "hooli"),
     Place("version", "/ui/t/acme/type/thumbnail/version/2"),
     Place("replay", "/ui/t/acme/replay?type=thumbnail&failed=yes&age=1d&limit=1000&rate_per_s=50&look=1"),
     Place("operator", "/ui/operator", "operator"),
@@ -32,3 +43,17 @@ PLACES: Final = (
     Place("looking", "/ui/t/acme", "operator"),
     Place("trouble", "/ui/t/acme/job/nonsense"),
 )
+
+
+async def retrying_job(acme: Client) -> str:
+    """A job that has failed once and waits for its next attempt."""
+    later = {"retry_base_ms": 3_600_000, "retry_max_ms": 3_600_000}
+    await acme.put_handler("import.feed", "python", 'raise ConnectionError(f"feed {payload} is down")', options=later)
+    added = await acme.add_jobs("import.feed", ["prices"])
+    job_id = next(iter(added.ids or ()))
+
+    async def has_failed() -> bool:
+        return (await acme.get_job(job_id)).state == "deferred"
+
+    await until(has_failed)
+    return job_id

@@ -27,6 +27,6 @@ async def reader(browser: Browser, url: str, key: str = "", **context: Any) -> A
         if key:
             await sign_in(page, url, key)
         yield page
-        assert troubles == []
+        assert troubles == [], troubles
     finally:
         await opened.close()

@@ -18,7 +18,7 @@ from playwright.async_api import Browser
 from functory.client import Client
 from store.url import open_store
 from tests.browser.past import live_through_an_hour
-from tests.browser.places import PLACES
+from tests.browser.places import PLACES, retrying_job
 from tests.browser.reader import sign_in
 from tests.support.chromium import COMMAND, open_browser
 from tests.support.daemon_process import DaemonProcess, daemon
@@ -47,8 +47,10 @@ async def main(folder: Path) -> None:
         level = {"min_isolation": "auto", "all_tenants_trusted": "false"}
         async with daemon(data_dir, level) as server, open_browser() as browser:
             keys = await _keys(server)
+            async with Client(server.url, keys["acme"], "acme") as acme:
+                jobs = {"failed": failed, "retrying": await retrying_job(acme)}
             for scheme, width in (("light", 1280), ("dark", 1280), ("narrow", 390)):
-                await _take_all(browser, server, keys, folder, failed, scheme, width)
+                await _take_all(browser, server, keys, folder, jobs, scheme, width)
             await _publish(browser, folder)
 
 
@@ -80,7 +82,13 @@ async def _keys(server: DaemonProcess) -> dict[str, str]:
 
 
 async def _take_all(
-    browser: Browser, server: DaemonProcess, keys: dict[str, str], folder: Path, failed: str, scheme: str, width: int
+    browser: Browser,
+    server: DaemonProcess,
+    keys: dict[str, str],
+    folder: Path,
+    jobs: dict[str, str],
+    scheme: str,
+    width: int,
 ) -> None:
     for who in ("", "acme", "hooli", "operator"):
         context = await browser.new_context(
@@ -93,7 +101,7 @@ async def _take_all(
             await sign_in(page, server.url, keys[who])
         for place in PLACES:
             if place.who == who:
-                await page.goto(server.url + place.path.format(failed=failed))
+                await page.goto(server.url + place.path.format(**jobs))
                 await page.screenshot(path=folder / f"{place.name}-{scheme}.png", full_page=True)
         await context.close()
 

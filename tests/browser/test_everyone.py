@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page, Route, ViewportSize, expect
 
 from functory.client import Client
 from tests.browser.conftest import Tenant
-from tests.browser.places import PLACES
+from tests.browser.places import PLACES, retrying_job
 from tests.browser.reader import reader
 from tests.support.daemon_process import DaemonProcess, make_key
 
@@ -34,8 +34,9 @@ async def keys(server: DaemonProcess, operator_key: str) -> dict[str, str]:
         await acme.put_handler("thumbnail", "python", THUMB + "# two", options={"max_attempts": 1})
         added = await acme.add_jobs("thumbnail", ['{"size": {"width": 3}}', '{"size": [3, 4]}'])
         await acme.add_jobs("nobody", ["waits"])
+        retrying = await retrying_job(acme)
         ended = [await acme.get_job(job_id, wait_s=30) for job_id in added.ids or ()]
-    return {**made, "operator": operator_key, "failed": ended[1].id}
+    return {**made, "operator": operator_key, "failed": ended[1].id, "retrying": retrying}
 
 
 async def test_every_page_is_for_everyone(browser: Browser, server: DaemonProcess, keys: dict[str, str]) -> None:
@@ -65,7 +66,7 @@ async def test_by_keyboard_alone(browser: Browser, server: DaemonProcess, keys: 
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(re.compile("/ui/t/acme$"))
         await page.keyboard.press("Tab")
-        await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         await _tab_to(page, "thumbnail", "a[href='/ui/t/acme/type/thumbnail']")
         await expect(page.locator("#pulse")).to_have_text("live")
         await page.keyboard.press("Enter")
@@ -78,12 +79,15 @@ async def test_by_keyboard_alone(browser: Browser, server: DaemonProcess, keys: 
         await expect(page.get_by_role("status")).to_contain_text("Resumed")
         await _tab_to(page, "Edit handler", "a")
         await page.keyboard.press("Enter")
-        await _tab_to(page, "", "#body")
+        await _tab_to(page, "", "#code")
         await page.keyboard.press("Control+End")
         await page.keyboard.type("\nif 1:\n# indented by itself")
-        await expect(page.get_by_label("Code")).to_have_value(re.compile(r"if 1:\n    # indented"))
-        await page.keyboard.press("Tab")  # Tab leaves the editor, as it leaves any field
-        await expect(page.get_by_label("Code")).not_to_be_focused()
+        await expect(page.locator("#body")).to_have_value(re.compile(r"if 1:\n    # indented"))
+        await page.keyboard.press("Tab")
+        await expect(page.locator("#body")).to_have_value(re.compile(r"\n {8}# indented"))
+        await page.keyboard.press("Escape")  # and now Tab leaves the editor, as it leaves any field
+        await page.keyboard.press("Tab")
+        await expect(page.locator("#code")).not_to_be_focused()
         await page.keyboard.press("Shift+Tab")
         await page.keyboard.press("Control+Enter")
         await expect(page.locator("#tried, #problem")).to_be_visible()
@@ -101,16 +105,16 @@ async def test_without_scripts_everything_essential_works(
         await expect(page.get_by_role("link", name="Refresh")).to_be_visible()
         await page.get_by_placeholder("Filter types").fill("nothing like it")
         await page.get_by_role("button", name="Filter").click()
-        await expect(page.get_by_text("No type fits")).to_be_visible()
+        await expect(page.get_by_text("No type matches")).to_be_visible()
         await page.goto(f"{tenant.home}/job/{job_id}")
         await expect(page.locator("#result")).to_have_text('"hello"')
         await page.get_by_role("button", name="Run again").click()
-        await expect(page.get_by_role("status")).to_contain_text("queued again")
+        await expect(page.get_by_role("status")).to_contain_text("Job queued")
         await page.goto(f"{tenant.home}/type/plain/edit")
         await page.get_by_label("Code").fill("return payload * 2")
         await page.get_by_role("button", name="Try it").click()
         await expect(page.get_by_label("Result of the try")).to_have_text('"hellohello"')
-        await page.get_by_role("button", name="Save as version 2").click()
+        await page.get_by_role("button", name="Save and activate").click()
         await page.get_by_role("button", name="Pause").click()
         await expect(page.locator(".head .tag.warn")).to_have_text("paused")
         await page.get_by_role("button", name="colours").click()

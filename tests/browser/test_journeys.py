@@ -6,7 +6,7 @@ import re
 import pytest
 from aiohttp import ClientSession
 from msgspec import UnsetType
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.browser.conftest import Tenant
 from tests.browser.reader import reader
@@ -40,7 +40,7 @@ async def test_the_first_visit_leads_to_a_first_result(browser: Browser, server:
             await run_shell(command, FUNCTORY_KEY=tenant.key)
         # Posted by curl, and the page shows it without being loaded again.
         row = page.locator("#board tr", has_text="hello")
-        await expect(row.locator("td").nth(2)).to_have_text("2")
+        await expect(row.locator("td").nth(3)).to_have_text("2")
         cookies = await page.context.cookies()
         assert all(tenant.key not in cookie.get("value", "") for cookie in cookies)
         session = next(cookie for cookie in cookies if cookie.get("name") == "functory-session")
@@ -61,19 +61,19 @@ async def test_a_failing_handler_is_found_mended_and_its_jobs_replayed(
         await expect(page.locator("#result")).to_contain_text("Traceback")
         await expect(page.locator("#result")).to_contain_text('return {"twice": order["totl"] * 2}')
         await expect(page.get_by_label("Log", exact=True)).to_contain_text("order ")
-        # Mend it, trying it on the payload that failed.
+        # Fix it, trying it on the payload that failed.
         await page.get_by_role("link", name="Fix the handler with this payload").click()
         await expect(page.get_by_label("Payload")).to_have_value(re.compile('"total"'))
-        await page.get_by_label("Code").fill("return (")
-        await page.get_by_role("button", name="Save as version 2").click()
+        await write_code(page, "return (")
+        await page.get_by_role("button", name="Save and activate").click()
         await expect(page.get_by_role("alert")).to_contain_text("Line 1")
-        await page.get_by_label("Code").fill(MENDED)
+        await write_code(page, MENDED)
         await page.get_by_role("button", name="Try it").click()
         await expect(page.locator("#tried .st-ok")).to_be_visible()
         await expect(page.get_by_label("Result of the try")).to_have_text(re.compile(r"8|10|12"))
-        await expect(page.get_by_label("Code")).to_have_value(MENDED)
-        await page.get_by_role("button", name="Save as version 2").click()
-        await expect(page.get_by_role("status")).to_contain_text("in force")
+        await expect(page.locator("#body")).to_have_value(MENDED)
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
         await page.get_by_role("link", name="Changes of version 2").click()
         await expect(page.locator(".d-added")).to_contain_text("total")
         await expect(page.locator(".d-removed")).to_contain_text("totl")
@@ -81,19 +81,70 @@ async def test_a_failing_handler_is_found_mended_and_its_jobs_replayed(
         await page.get_by_role("link", name="Replay").click()
         await page.get_by_label("Type").fill("order")
         await page.get_by_role("button", name="Dry run").click()
-        await expect(page.get_by_role("heading", name="3 jobs fit")).to_be_visible()
+        await expect(page.get_by_role("heading", name="3 jobs match")).to_be_visible()
         await page.get_by_role("button", name="Queue 3 jobs again").click()
         await expect(page.locator("#all-green")).to_be_visible()
         await expect(page.locator("progress")).to_have_attribute("value", "3")
         await page.get_by_role("link", name="Scoreboard").click()
         row = page.locator("#board tr", has_text="order")
-        await expect(row.locator("td").nth(2)).to_have_text("3")
+        await expect(row.locator("td").nth(3)).to_have_text("3")
         # And back again.
         await row.get_by_role("link", name="order").click()
         await page.get_by_role("link", name="Changes of version 1").click()
-        await page.get_by_role("button", name="Put this version in force").click()
-        await expect(page.get_by_role("status")).to_contain_text("in force again")
-        await expect(page.locator("tr", has_text="copy of 1")).to_contain_text("in force")
+        await page.get_by_role("button", name="Activate this version").click()
+        await expect(page.get_by_role("status")).to_contain_text("active again")
+        await expect(page.locator("tr", has_text="copy of 1")).to_contain_text("active")
+
+
+async def test_a_try_keeps_the_page_and_no_result_outlives_its_code(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("upper", "python", "return payload.upper()")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/upper/edit")
+        await expect(page.locator(".tok-keyword").first).to_have_text("return")
+        await expect(page.locator("#body")).to_be_hidden()
+        await page.evaluate("window.isTheSamePage = true")
+        await page.get_by_label("Payload").fill("ada")
+        await page.get_by_role("button", name="Try it").click()
+        await expect(page.get_by_label("Result of the try")).to_have_text('"ADA"')
+        await page.get_by_label("Payload").fill("grace")
+        await expect(page.locator("#tried")).to_have_count(0)
+        await write_code(page, "x = 1\nreturn (")
+        await page.get_by_role("button", name="Try it").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Line 2")
+        await expect(page.locator(".cm-error-line")).to_have_text("return (")
+        await write_code(page, "text = int(payload)\nreturn payload.lower()")
+        await expect(page.locator("#problem")).to_have_count(0)
+        await page.keyboard.press("Control+Enter")
+        await expect(page.get_by_label("Result of the try")).to_contain_text("ValueError")
+        await expect(page.locator(".cm-error-line")).to_have_text("text = int(payload)")
+        await write_code(page, "return payload.lower()")
+        await expect(page.locator(".cm-error-line")).to_have_count(0)
+        await page.keyboard.press("Control+Enter")
+        await expect(page.get_by_label("Result of the try")).to_have_text('"grace"')
+        assert await page.evaluate("window.isTheSamePage") is True
+        await page.context.clear_cookies()  # signed out meanwhile: it is told, and nothing that was typed is lost
+        await page.get_by_role("button", name="Try it").click()
+        await expect(page.get_by_role("alert")).to_contain_text("sign in")
+        await expect(page.locator("#body")).to_have_value("return payload.lower()")
+    assert (await tenant.client.get_handler("upper")).version == 1, "a try never saves"
+
+
+async def test_a_job_is_posted_by_a_form(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    await tenant.client.put_handler("echo", "python", "return payload")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/echo")
+        await page.get_by_role("link", name="Post a job").click()
+        await page.get_by_label("Payload").fill("two\nlines")
+        await page.get_by_label("Delay").fill("soon")
+        await page.get_by_role("button", name="Post job").click()
+        await expect(page.get_by_role("alert")).to_contain_text("number of seconds")
+        await expect(page.get_by_label("Payload")).to_have_value("two\nlines")
+        await page.get_by_label("Delay").fill("")
+        await page.get_by_role("button", name="Post job").click()
+        await expect(page.get_by_role("status")).to_contain_text("Job posted")
+        await expect(page.locator("#result")).to_have_text('"two\\nlines"')
 
 
 async def test_the_operator_pauses_a_tenant_and_its_jobs_wait(
@@ -123,8 +174,8 @@ async def test_the_operator_makes_a_tenant_and_a_key_that_works(
     async with reader(browser, server.url, operator_key) as page:
         await page.get_by_label("Name of a new tenant").fill("newcomer")
         await page.get_by_role("button", name="Create").click()
-        await page.get_by_label("Label of a new key").fill("first")
-        await page.get_by_role("button", name="Make a key").click()
+        await page.get_by_label("Label for a new key").fill("first")
+        await page.get_by_role("button", name="Create key").click()
         key = await page.locator("#new-key").inner_text()
         await page.get_by_label("Weight").fill("7")
         await page.get_by_label("Jobs stored").fill("1000")
@@ -149,6 +200,12 @@ async def test_a_job_is_watched_cancelled_and_run_again(
         await page.get_by_role("button", name="Run again").click()
         # It runs at once: the page hears of it, and shows the result.
         await expect(page.locator("#result")).to_have_text('"x"')
+
+
+async def write_code(page: Page, text: str) -> None:
+    """Over what is there, as a person would."""
+    await page.locator("#code").press("Control+a")
+    await page.keyboard.insert_text(text)
 
 
 async def run_shell(command: str, **environ: str) -> None:

@@ -5,7 +5,9 @@ import asyncio
 import errno
 import resource
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -190,9 +192,31 @@ async def test_a_full_disk_refuses_loses_nothing_and_resumes(small_disk: Path) -
     for _ in range(5):
         reservation = await journal.read_reserve(3, 60)
         assert reservation
+        await journal.read(reservation)
         await journal.rsync(reservation)
         del client.acknowledged[: reservation.span.lines]
     refused = len(client.errors)
     await client.write(3, size=10_000)
     assert len(client.errors) == refused, "reading up frees space, and intake resumes"
     await check(client, small_disk / "journal")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+async def test_whole_frames_of_a_write_that_failed_are_never_read(tmp_path: Path, code: int) -> None:
+    """Of writes that share a sync some are on the disk whole when a later one does not fit: none of them counts."""
+    disk, thread, gate = FaultyDisk(tmp_path), ThreadPoolExecutor(1), threading.Event()
+    make_executor = {"journal-write": thread, "journal-read": ThreadPoolExecutor(1)}.__getitem__
+    journal = Journal(disk, "a7", OPTIONS, make_executor=make_executor)
+    await journal.open()
+    await journal.write("a-first", [b"acknowledged"])
+    thread.submit(gate.wait)
+    writes = [asyncio.ensure_future(journal.write(f"a-type{number}", [b"x" * 300])) for number in range(12)]
+    await asyncio.sleep(0)  # now all of them wait for the thread, and become one write
+    disk.fail_nth("write", 1, code)
+    gate.set()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(result) for result in results] == [DiskFull if code == errno.ENOSPC else JournalUnavailable] * 12
+    assert await read_all(journal) == [b"acknowledged"]
+    await journal.close()
+    async with Journal(tmp_path, "a7", OPTIONS) as again:
+        assert await read_all(again) == [b"acknowledged"]

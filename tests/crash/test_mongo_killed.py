@@ -105,7 +105,7 @@ class Load:
     async def _work(self, store: Store, owner: str) -> None:
         while not self._stopped.is_set():
             jobs = await self._tried(
-                lambda: store.get_waiting_jobs(JOBTYPE, BATCH, owner=owner, lease_ms=LEASE_MS, now_ms=T0)
+                lambda: store.claim_jobs(JOBTYPE, BATCH, owner=owner, lease_ms=LEASE_MS, now_ms=T0)
             )
             if not jobs:
                 await asyncio.sleep(0)
@@ -160,7 +160,7 @@ async def test_nothing_acknowledged_is_lost_and_the_stores_work_on(server: Mongo
     # What was claimed in vain lapses, and can be run by others.
     while await first.expire_locks(now_ms=LATER):
         pass
-    while jobs := await first.get_waiting_jobs(JOBTYPE, 1000, owner="w9", lease_ms=1000, now_ms=LATER):
+    while jobs := await first.claim_jobs(JOBTYPE, 1000, owner="w9", lease_ms=1000, now_ms=LATER):
         await first.release_jobs("w9", [archive(job) for job in jobs], now_ms=LATER)
     (row,) = await first.get_counters(TENANT, now_ms=LATER)
     assert (row.waiting, row.deferred, row.running, row.blocked) == (0, 0, 0, 0)

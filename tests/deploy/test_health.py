@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
 from store.errors import StoreUnavailable
 from tests.support.command_line import functory
 from tests.support.daemon_process import daemon, free_port

@@ -11,7 +11,7 @@ import yaml
 
 from functory.config import ENVIRONMENT_PREFIX, load_config, setting_fields
 from functory.web.app import STATUS_ROUTES
-from functory.web.settings import WebSettings
+from functory.web.http.settings import WebSettings
 from tests.support.deploy_files import DEPLOY, load_yaml
 from tests.support.kustomize import Resource, build
 

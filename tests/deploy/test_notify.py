@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from functory.daemon import Daemon
-from functory.notified import listen_to_child
-from functory.notify import Notifier
-from functory.watchdog import keep_watch
+from functory.daemon.daemon import Daemon
+from functory.supervision.child_reports import listen_to_child
+from functory.supervision.notifier import Notifier
+from functory.supervision.watchdog import keep_watch
 from tests.support.clocks import FakeClock
 from tests.support.daemon_process import daemon, free_port
 from tests.support.notify_socket import Heard, notify_socket
@@ -85,7 +85,7 @@ class Watched:
 
     def stalled(self, longer_than_s: float) -> list[str]:
         self._looks.put_nowait(None)
-        return self._running.stalled(longer_than_s)
+        return self._running.vitals.stalled(longer_than_s)
 
     async def looks(self, count: int) -> None:
         """Until it has looked so many times from now on."""
@@ -113,7 +113,7 @@ async def watched(running: Daemon, watchdog_s: float = 0.2) -> AsyncIterator[Wat
     [
         ("add_jobs", "ingest"),
         ("get_waiting_jobtypes", "execute"),
-        ("get_waiting_jobs", "execute"),
+        ("claim_jobs", "execute"),
         ("release_jobs", "outbox"),
         ("expire_locks", "expire_leases"),
         ("list_tenants", "refresh_tenants"),
@@ -139,7 +139,7 @@ async def test_a_loop_that_stands_still_is_not_called_alive(
         assert loop in await manager.hears("STATUS=stalled")
         manager.forget()
         await watch.looks(3)
-        assert loop in running.stalled(0.1)
+        assert loop in running.vitals.stalled(0.1)
         assert running.gauges()["longest_step_seconds"] > 0.1
         assert "WATCHDOG=1" not in manager.lines()
         go_on.set()

@@ -66,7 +66,7 @@ def test_nothing_that_the_sandbox_needs_is_taken_away(unit: str) -> None:
         assert breaks not in given
     assert "AF_NETLINK" in given["RestrictAddressFamilies"], "bubblewrap brings loopback up with it"
     assert "@mount" not in given["SystemCallFilter"]
-    assert given["Delegate"] == "memory pids"
+    assert given["Delegate"] == "cpu memory pids"
     assert given["OOMPolicy"] == "continue", "one context out of memory would stop them all"
 
 

@@ -12,20 +12,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from store.base import Code, JobFilter, JobRecord, JobState, JournalPosition, NewJob, Release, Unget
+from store.base import Code, JobFilter, JobRecord, JobState, JournalPosition, NewJob, Rearm, Release, Unclaim
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
-from store.mongo.ledger import LAPSE_MS
+from store.mongo.server.ledger import LAPSE_MS
 from store.values.scoreboard import DAY_MS
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs, retry
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs, outcome, retry
 from tests.support.mongo_cut import CutProxy
 
 pytestmark = pytest.mark.slow
 
 PARENT = f"{TENANT}-parent"
 CHILD = f"{TENANT}-child"
+ROUNDS = f"{TENANT}-rounds"
 FIRST = 8  # before it the store is being opened
-LAST = 171
+LAST = 256
 STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 11
 LATER = T0 + 2 * LAPSE_MS
 
@@ -59,7 +60,7 @@ async def scenario(store: MongoStore, promises: Promises) -> None:
         archive(ok, result=b"r" * 300_000),
         archive(failed, Code.FAILED, fingerprint="f", message="m"),
         retry(again, T0 + 1000),
-        Unget(back.id, back.token),
+        Unclaim(back.id, back.token),
     ]
     await store.release_jobs(OWNER, releases, now_ms=T0)
     promises.ended |= {ok.id: Code.OK, failed.id: Code.FAILED}
@@ -77,6 +78,27 @@ async def scenario(store: MongoStore, promises: Promises) -> None:
     await store.delete_jobs(TENANT, [failed.id])
     promises.gone.add(failed.id)
     await store.expire_locks(now_ms=T0 + 45_000)
+    await family_of_rounds(store, promises)
+
+
+async def family_of_rounds(store: MongoStore, promises: Promises) -> None:
+    """A repeating parent: a round that fails with a child, and one that ends well with another."""
+    await store.create_job(relative(50, ROUNDS), now_ms=T0)
+    promises.exist.add(job_id(50))
+    parent = await claim_one(store, jobtype=ROUNDS)
+    await store.create_job(relative(51, CHILD, parent.id), now_ms=T0)
+    failed = Rearm(parent.id, parent.token, T0, outcome(Code.FAILED), b"second round")
+    await store.release_jobs(OWNER, [failed], now_ms=T0)
+    promises.ended[job_id(51)] = Code.CANCELLED
+    parent = await claim_one(store, jobtype=ROUNDS)
+    assert parent.data == b"second round"
+    await store.create_job(relative(52, CHILD, parent.id), now_ms=T0)
+    report = await store.release_jobs(OWNER, [Rearm(parent.id, parent.token, T0, outcome())], now_ms=T0)
+    assert report.paused == (parent.id,)
+    await store.release_jobs(OWNER, [archive(await claim_one(store, jobtype=CHILD))], now_ms=T0)
+    promises.ended[job_id(52)] = Code.OK
+    parent = await claim_one(store, jobtype=ROUNDS)
+    await store.release_jobs(OWNER, [Rearm(parent.id, parent.token, T0 + 1000, outcome())], now_ms=T0)
 
 
 async def family_that_ends_well(store: MongoStore, promises: Promises) -> None:

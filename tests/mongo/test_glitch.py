@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from store.base import AddReport, Lease, Release, Unget
+from store.base import AddReport, Lease, Release, Unclaim
 from store.mongo import MongoStore
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_jobs, retry
 from tests.support.mongo_cut import CutProxy
@@ -19,7 +19,7 @@ async def work(store: MongoStore) -> None:
     assert [job.token for job in jobs] == [1] * 15
     renewed = await store.renew_locks(OWNER, [Lease(j.id, j.token) for j in jobs], lease_ms=99_000, now_ms=T0)
     assert (renewed.renewed, renewed.stale) == (15, ())
-    releases: list[Release] = [*map(archive, jobs[:10]), retry(jobs[10], T0 + 5), Unget(jobs[11].id, jobs[11].token)]
+    releases: list[Release] = [*map(archive, jobs[:10]), retry(jobs[10], T0 + 5), Unclaim(jobs[11].id, jobs[11].token)]
     report = await store.release_jobs(OWNER, releases, now_ms=T0)
     assert (report.applied, report.stale) == (12, ())
 

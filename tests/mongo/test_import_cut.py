@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from functory.migration import migrate
+from functory.transfer.migrate import migrate
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
 from store.sqlite import SqliteStore

@@ -6,7 +6,7 @@ import pytest
 
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
-from store.mongo.ledger import LAPSE_MS, MAX_WRITERS
+from store.mongo.server.ledger import LAPSE_MS, MAX_WRITERS
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_job, new_jobs
 
 pytestmark = pytest.mark.slow

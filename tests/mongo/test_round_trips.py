@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Job, Lease, Rearm, Release, Unget
+from store.base import Code, Job, Lease, Rearm, Release, Unclaim
 from store.mongo import MongoStore
 from tests.support.jobs import OWNER, T0, archive, claim, new_jobs, outcome, retry
 from tests.support.mongo_commands import CommandLog
@@ -20,7 +20,7 @@ def every_kind(number: int, job: Job) -> Release:
         archive(job, Code.ABANDONED),
         retry(job, T0 + 5000),
         retry(job, T0, Code.ERROR, fingerprint=f"crash {number % 3}", message="boom"),
-        Unget(job.id, job.token),
+        Unclaim(job.id, job.token),
         Rearm(job.id, job.token, T0 + 1000, outcome(result=b"round"), data=b"next round"),
     ]
     return kinds[number % len(kinds)]

@@ -2,12 +2,13 @@
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.model import Handler
 from runner import protocol
-from runner.batch import Batch
+from runner.batch import Batch, progress_of
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
@@ -30,7 +31,7 @@ bodies = st.one_of(
     ),
 )
 anything = st.builds(
-    Reply, st.integers(1, 8), st.sampled_from([100, 200, 300, 404, 500]), st.integers(0, 5), st.integers(0, 9), bodies
+    Reply, st.integers(1, 9), st.sampled_from([100, 200, 300, 404, 500]), st.integers(0, 5), st.integers(0, 9), bodies
 )
 honest = st.integers(0, COUNT).map(
     lambda done: (
@@ -46,7 +47,7 @@ handlers = st.sampled_from(
 def play(handler: Handler, chunks: list[list[Reply]], ask_before: int) -> tuple[list[Stopped], list[str]]:
     """One batch from the first reply to its end; the child is gone when it broke the protocol or was not over."""
     stopped: list[Stopped] = []
-    log = RawLog(keep_bytes=100, line_bytes=100, new_jobs=2)
+    log = RawLog(LIMITS)
     batch = Batch(NUMBER, jobs(*"abcd"), handler, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
     asked = False
     try:
@@ -89,7 +90,7 @@ def test_the_first_that_was_not_reported_pays(replies: list[Reply]) -> None:
 @given(st.lists(st.integers(0, 1000), min_size=COUNT, max_size=COUNT))
 def test_times_add_up_to_the_daemons_own_clock(claimed: list[int]) -> None:
     stopped: list[Stopped] = []
-    log = RawLog(keep_bytes=100, line_bytes=100, new_jobs=2)
+    log = RawLog(LIMITS)
     batch = Batch(
         NUMBER,
         jobs(*"abcd"),
@@ -104,9 +105,34 @@ def test_times_add_up_to_the_daemons_own_clock(claimed: list[int]) -> None:
     assert abs(sum(one.duration_ms for one in stopped) - 2000) < 0.001
 
 
+@given(st.lists(st.integers(0, 1000), min_size=COUNT, max_size=COUNT))
+def test_the_time_of_hooks_is_shared_among_the_jobs(claimed: list[int]) -> None:
+    """Seconds 0 to 2 go to beforeEach, 2 to 3 to the jobs, 3 to 7 to afterEach."""
+    stopped: list[Stopped] = []
+    made = Handler("python", "x", before_each="y", after_each="z")
+    log = RawLog(LIMITS)
+    batch = Batch(NUMBER, jobs(*"abcd"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    batch.feed([Reply(protocol.BEGUN, 0, NUMBER, 0, b"")], 2.0)
+    batch.feed([Reply(protocol.STOPPED, 200, index, us, b"") for index, us in enumerate(claimed)], 3.0)
+    batch.feed([Reply(protocol.ENDED, 0, NUMBER, 0, b"")], 7.0)
+    batch.settle(9.0)
+    assert abs(sum(one.duration_ms for one in stopped) - 7000) < 0.001
+    assert all(one.duration_ms >= (2000 + 4000) / COUNT for one in stopped)
+
+
+def test_a_job_that_crashes_carries_its_share_of_the_hook_before_it() -> None:
+    stopped: list[Stopped] = []
+    made = Handler("python", "x", before_each="y")
+    log = RawLog(LIMITS)
+    batch = Batch(NUMBER, jobs(*"abcd"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    batch.feed([Reply(protocol.BEGUN, 0, NUMBER, 0, b"")], 2.0)
+    assert len(batch.give_up(502, "ended", 3.0)) == COUNT - 1
+    assert [one.duration_ms for one in stopped] == [500.0 + 1000.0]
+
+
 def test_the_time_until_its_handler_is_ready_is_no_jobs() -> None:
     stopped: list[Stopped] = []
-    log = RawLog(keep_bytes=100, line_bytes=100, new_jobs=2)
+    log = RawLog(LIMITS)
     made = Handler("python", "x", timeout_s=5.0)
     batch = Batch(NUMBER, jobs("a"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=10.0)
     batch.begin(100.0)
@@ -121,3 +147,91 @@ def test_work_that_makes_new_jobs_ends_in_error_without_them() -> None:
     replies = [Reply(protocol.STOPPED, code, index, 1, body) for index, code in enumerate((200, 100, 400, 500))]
     stopped, _ = play(Handler("python", "x"), [[*replies, Reply(protocol.ENDED, 0, NUMBER, 0, b"")]], ask_before=9)
     assert [len(one.new_jobs) for one in stopped] == [1, 1, 1, 0]
+
+
+def test_what_is_carried_on_has_one_length_that_adds_up() -> None:
+    plain = struct.pack("<IIIII", 0, 0, 0, 0xFFFFFFFF, 0)
+    assert protocol.parse_detail(plain, max_new_jobs=2).carried is None
+    assert protocol.parse_detail(plain + b"\3\0\0\0abc", max_new_jobs=2).carried == b"abc"
+    assert protocol.parse_detail(plain + b"\0\0\0\0", max_new_jobs=2).carried == b""
+    for tail in (b"\0", b"\3\0\0\0ab", b"\3\0\0\0abcd", b"\xff\xff\xff\xff"):
+        with pytest.raises(ProtocolError):
+            protocol.parse_detail(plain + tail, max_new_jobs=2)
+    body = plain + struct.pack("<I", LIMITS.new_job_bytes + 1) + b"x" * (LIMITS.new_job_bytes + 1)
+    stopped, _ = play(Handler("python", "x"), [[Reply(protocol.STOPPED, 200, 0, 1, body)]], ask_before=9)
+    assert [(one.exitcode, one.carried) for one in stopped] == [(502, None)], "more than a payload may have"
+
+
+def began(stopped: list[Stopped]) -> Batch:
+    made = Handler("python", "x")
+    log = RawLog(LIMITS)
+    return Batch(NUMBER, jobs(*"abcd"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+
+
+def said(*numbers: int, code: int = 200, body: bytes = b"") -> list[Reply]:
+    return [Reply(protocol.STOPPED, code, number, 5, body) for number in numbers]
+
+
+ENDED = Reply(protocol.ENDED, 0, NUMBER, 0, b"")
+LEAVING = Reply(protocol.LEAVING, 0, NUMBER, 0, b"")
+TOO_LONG = struct.pack("<IIIII", 51, 0, 0, 0xFFFFFFFF, 0) + b"x" * 51
+
+
+@pytest.mark.parametrize(
+    ("replies", "kept"),
+    [
+        pytest.param(said(0, 2, 1, 3), 1, id="in another order"),
+        pytest.param(said(1, 0, 2, 3), 0, id="not from the first on"),
+        pytest.param(said(0, 1, 2, 3, 4), 0, id="one more than there are"),
+        pytest.param([*said(0, 1, 2, 3), ENDED, ENDED], 4, id="after its end"),
+        pytest.param([*said(0, 1, 2, 3), ENDED._replace(number=2)], 4, id="of another batch"),
+        pytest.param([LEAVING], 0, id="leaving before anything was done"),
+        pytest.param([*said(0, 1, 2, 3), LEAVING], 4, id="leaving when nothing is left"),
+        pytest.param([*said(0), *said(1, body=TOO_LONG)], 1, id="a result that is too long"),
+    ],
+)
+def test_the_first_word_that_is_wrong_is_refused(replies: list[Reply], kept: int) -> None:
+    stopped: list[Stopped] = []
+    batch = began(stopped)
+    with pytest.raises(ProtocolError):
+        batch.feed(replies, 1.0)
+    assert [one.id for one in stopped] == [job.id for job in jobs(*"abcd")][:kept]
+
+
+def test_a_context_that_leaves_gives_back_what_it_has_not_done() -> None:
+    stopped: list[Stopped] = []
+    batch = began(stopped)
+    batch.feed([*said(0), LEAVING], 1.0)
+    ids = [job.id for job in jobs(*"abcd")]
+    assert batch.give_up(502, "ended", 2.0) == ids[1:]
+    assert [one.id for one in stopped] == ids[:1], "no job pays for it"
+
+
+def test_the_job_that_crashed_pays_and_those_after_it_do_not() -> None:
+    stopped: list[Stopped] = []
+    batch = began(stopped)
+    batch.feed(said(0), 1.0)
+    ids = [job.id for job in jobs(*"abcd")]
+    assert batch.give_up(502, "ended", 2.0) == ids[2:]
+    assert [(one.id, one.exitcode) for one in stopped] == [(ids[0], 200), (ids[1], 502)]
+
+
+def test_a_job_that_was_asked_to_stop_has_run_out_of_time_whatever_it_says() -> None:
+    stopped: list[Stopped] = []
+    batch = began(stopped)
+    batch.ask()
+    batch.feed(said(0), 1.0)
+    assert stopped == []
+    batch.give_up(502, "ended", 2.0)
+    assert [one.exitcode for one in stopped] == [504]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'"' + b"x" * 1100 + b'"', b'"\\ud800"', b'{"\\udfff": 1}', b"\xff"])
+def test_progress_that_could_not_be_shown_is_refused(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        progress_of(body)
+
+
+@pytest.mark.parametrize("body", [b"0.5", b'{"done": 3, "of": 7}', b'"\\ud83d\\ude00"', b"null"])
+def test_progress_is_kept_as_it_came(body: bytes) -> None:
+    assert progress_of(body) == body

@@ -15,6 +15,7 @@ from handlers.model import Handler
 from runner import protocol
 from runner.context import ProcessContext
 from runner.errors import ContextEndedError, RunnerError
+from runner.flow import Flow
 from runner.launch import Exit, Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
@@ -59,6 +60,20 @@ class ScriptedChild:
     def memory_bytes(self) -> int:
         return 0
 
+    is_metered = True
+
+    def tasks(self) -> int:
+        return 1
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    async def tidy(self, *, keep_children: bool) -> int:
+        return 0
+
+    def set_frozen(self, *, frozen: bool) -> bool:
+        return True
+
     def close(self) -> None:
         for fd in (self._requests, self.writer, self.reader, self._replies, self.log_fd, self._log):
             os.close(fd)
@@ -87,7 +102,7 @@ def cut(stream: bytes, at: list[int]) -> list[bytes]:
 async def first_batch(chunks: list[bytes]) -> tuple[list[Stopped], list[str] | None]:
     """(reported, given back), with None when the handler did not load: then the caller reports all jobs."""
     child, stopped = ScriptedChild(), list[Stopped]()
-    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
     saying = asyncio.create_task(child.say(chunks))
     try:
         left = await context.run("acme-test", Handler("python", "x"), jobs(*"abc"), stopped.extend)
@@ -142,7 +157,7 @@ class LateChild(ScriptedChild):
 
 async def late_batch() -> list[Stopped]:
     child, stopped = LateChild(), list[Stopped]()
-    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
     await child.speak(HONEST[:16])
     with pytest.raises(ContextEndedError, match="did not answer within"):
         await context.run("acme-test", Handler("python", "x", timeout_s=0.01), jobs(*"abc"), stopped.extend)
@@ -157,7 +172,7 @@ def test_an_answer_that_comes_while_the_context_is_ended_for_its_lack_does_not_c
 async def after_its_end(*, loaded: bool) -> list[str] | None:
     """What was given back; None when the handler did not load."""
     child, stopped = ScriptedChild(), list[Stopped]()
-    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
     if loaded:
         ready = asyncio.create_task(context.load("acme-test", Handler("python", "x")))
         await child.speak(HONEST[:32])
@@ -184,7 +199,7 @@ def test_a_context_that_was_closed_writes_to_nobody() -> None:
 def test_another_version_of_the_protocol_is_named() -> None:
     async def greet() -> None:
         child = ScriptedChild()
-        context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), memory_mb=64)
+        context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
         saying = asyncio.create_task(child.say([reply(protocol.HELLO, 7)]))
         with pytest.raises(ContextEndedError, match="speaks version 7"):
             await context.load("acme-test", Handler("python", "x"))

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functory.jobattributes import PLAIN, JobOptions, from_attributes, new_job, to_attributes, to_new_job, to_new_jobs
+from functory.intake.job_options import (
+    PLAIN,
+    JobOptions,
+    from_attributes,
+    new_job,
+    to_attributes,
+    to_new_job,
+    to_new_jobs,
+)
 from journal import JournalOptions, Record
 from journal.format import decode_frame, decode_records
 from journal.ids import IdSource

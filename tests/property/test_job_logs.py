@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from handlers.bootstraps.python import Log
 from handlers.languages import BOOTSTRAPS
+from runner.limits import ContextLimits
 from runner.protocol import parse_new_job
 from runner.raw_log import RawLog
 
 KEEP = 60
 LINE = 90
+LIMITS = ContextLimits(log_bytes=KEEP, new_job_bytes=LINE)
 words = st.sampled_from(["J: ", "#J: ", "mail|x", "|", "plain text ", "\n", "\n", "S: 200", "é", "x" * 40, "x" * 100])
 texts = st.lists(st.lists(words, max_size=6).map("".join), max_size=12)
 
@@ -28,7 +30,7 @@ def inner(pieces: list[str]) -> tuple[bytes, list[bytes]]:
 
 
 def outer(pieces: list[str]) -> tuple[bytes, list[bytes]]:
-    log = RawLog(keep_bytes=KEEP, line_bytes=LINE, new_jobs=1000)
+    log = RawLog(LIMITS)
     for piece in pieces:
         log.feed(piece.encode())
     printed = log.take()
@@ -51,13 +53,13 @@ def test_both_stay_within_their_bounds_and_keep_the_end(pieces: list[str]) -> No
         assert len(text.decode(errors="replace")) <= KEEP
         for line in new_jobs:
             assert parse_new_job(line).type  # raises when it is no new job
-            assert len(line) <= LINE + 200
+    assert all(len(line) <= LINE for line in outer(pieces)[1])
 
 
 @given(texts)
 def test_without_marks_the_log_is_the_end_of_what_was_printed(pieces: list[str]) -> None:
     whole = "".join(pieces).replace("J: ", "J; ")
-    log = RawLog(keep_bytes=KEEP, line_bytes=LINE, new_jobs=10)
+    log = RawLog(LIMITS)
     for at in range(0, len(whole.encode()), 7):
         log.feed(whole.encode()[at : at + 7])
     assert log.total_bytes == len(whole.encode())

@@ -63,7 +63,9 @@ class PolicyMachine(RuleBasedStateMachine):
         jobtype, jobs = pick
         tenant = jobtype[0]
         assert 1 <= jobs <= self.waiting[jobtype]
-        assert len(self.running) < self.options.slots
+        if len(self.running) >= self.options.slots:
+            assert not self.held(tenant), "an extra slot is for those who have none"
+            assert self.policy._overdue_held > len(self.running) - self.options.reserve_slots
         assert self.policy.why_waiting(jobtype) is Hold.TURN
         self.check_reserve(jobtype)
         self.policy.jobs_started(jobtype, jobs)
@@ -87,7 +89,7 @@ class PolicyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(data=st.data(), runner_s=RUN_S)
     def overrun(self, data: st.DataObject, runner_s: float) -> None:
-        self.policy.jobs_running(data.draw(st.sampled_from(self.running))[0], runner_s)
+        self.policy.jobs_running(data.draw(st.sampled_from(self.running))[0], runner_s, data.draw(st.integers(0, 3)))
 
     @invariant()
     def counts_agree(self) -> None:
@@ -95,7 +97,7 @@ class PolicyMachine(RuleBasedStateMachine):
         assert board.slots_held == len(self.running) == sum(tenant.slots_held for tenant in board.tenants.values())
         assert set(board.types) == {t for t in TYPES if self.waiting[t] > 0} | {t for t, _ in self.running}
         assert set(board.tenants) == self.known
-        assert 0 <= self.policy._long_held <= len(self.running)
+        assert 0 <= self.policy._overdue_held <= self.policy._long_held <= len(self.running)
 
     def learn(self, jobtype: str, waiting: int, cap: int | None) -> None:
         self.waiting[jobtype] = waiting

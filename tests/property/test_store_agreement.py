@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from store.base import Archive, Code, Job, Lease, NewJob, Outcome, RateDomain, Rearm, Release, Retry, Store, Unget
+from store.base import Archive, Code, Job, Lease, NewJob, Outcome, RateDomain, Rearm, Release, Retry, Store, Unclaim
 from store.errors import StoreError
 from store.names import PRIORITIES
 from store.url import open_store
@@ -33,6 +33,7 @@ SLOW_EVERY = 10
 numbers = st.integers(0, 25)
 payloads = st.sampled_from([b"", b"x", b"\x00" * 3000])
 offsets = st.integers(-60, 120)
+ages = st.integers(0, 300)
 final_codes = st.sampled_from([Code.OK, Code.OK, Code.FAILED, Code.ABANDONED])
 
 
@@ -84,10 +85,14 @@ class StoreAgreement(RuleBasedStateMachine):
         self.delivered: list[tuple[str, Job]] = []
         self.stores: dict[str, Store] = {}
         self.folder = tempfile.TemporaryDirectory()
-        for name in self.back_ends:
-            folder = Path(self.folder.name) / name
-            folder.mkdir()
-            self.runner.run(self._open(name, folder))
+        try:
+            for name in self.back_ends:
+                folder = Path(self.folder.name) / name
+                folder.mkdir()
+                self.runner.run(self._open(name, folder))
+        except BaseException:  # there is no teardown for what was not set up, and a server may be missing
+            self._close()
+            raise
 
     async def _open(self, name: str, folder: Path) -> None:
         url = await self.stack.enter_async_context(BACK_ENDS[name](folder))
@@ -96,6 +101,9 @@ class StoreAgreement(RuleBasedStateMachine):
     def teardown(self) -> None:
         for name, store in self.stores.items():
             self.runner.run(self._compare(name, store))
+        self._close()
+
+    def _close(self) -> None:
         self.runner.run(self.stack.aclose())
         self.runner.close()
         self.folder.cleanup()
@@ -126,8 +134,29 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
     def claim(self, jobtype: str, limit: int, owner: str) -> None:
-        jobs = self.both("get_waiting_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
+        jobs = self.both("claim_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
         self.delivered += [(owner, job) for job in jobs]
+
+    def _plain(self, jobs: list[NewJob]) -> list[NewJob]:
+        distinct = {job.id: job for job in jobs}.values()
+        return [
+            job._replace(dt_ms=self.now_ms + job.dt_ms, domain="", retry_after_ms=None, indexed=False, repeat="")
+            for job in distinct
+        ]
+
+    @rule(jobs=st.lists(new_jobs(related=False), max_size=4), owner=st.sampled_from(OWNERS))
+    def add_running(self, jobs: list[NewJob], owner: str) -> None:
+        jobs = self._plain(jobs)
+        new = {job.id for job in jobs} - self.model.entries.keys()
+        self.both("add_running_jobs", owner, jobs, lease_ms=LEASE_MS, now_ms=self.now_ms)
+        self.delivered += [(owner, self.model.entries[job_id].job) for job_id in sorted(new)]
+
+    @rule(jobs=st.lists(new_jobs(related=False), max_size=6), owner=st.sampled_from(OWNERS), data=st.data())
+    def add_ended(self, jobs: list[NewJob], owner: str, data: st.DataObject) -> None:
+        jobs = self._plain(jobs)
+        first = Job("", "", b"", 0, "", 1, 1, 500, 0, 0)
+        releases = [self._release(data, first._replace(id=job.id)) for job in jobs]
+        self.both("add_ended_jobs", owner, jobs, releases, now_ms=self.now_ms)
 
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
@@ -141,7 +170,7 @@ class StoreAgreement(RuleBasedStateMachine):
         self.both("release_jobs", owner, list(releases.values()), now_ms=self.now_ms)
 
     def _release(self, data: st.DataObject, job: Job) -> Release:
-        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unget", "rearm"]))
+        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm"]))
         dt_ms = self.now_ms + data.draw(offsets)
         if kind == "archive":
             return Archive(job.id, job.token, data.draw(outcomes(final_codes)))
@@ -151,7 +180,7 @@ class StoreAgreement(RuleBasedStateMachine):
         if kind == "rearm":
             outcome = data.draw(outcomes(final_codes))
             return Rearm(job.id, job.token, dt_ms, outcome, data.draw(st.none() | payloads))
-        return Unget(job.id, job.token)
+        return Unclaim(job.id, job.token)
 
     @rule(data=st.data(), owner=st.sampled_from(OWNERS))
     def renew(self, data: st.DataObject, owner: str) -> None:
@@ -164,27 +193,33 @@ class StoreAgreement(RuleBasedStateMachine):
     def pass_time(self, step_ms: int) -> None:
         self.now_ms += step_ms
 
-    @rule()
-    def expire_locks(self) -> None:
-        self.both("expire_locks", now_ms=self.now_ms)
+    @rule(owner=st.none() | st.sampled_from(OWNERS))
+    def expire_locks(self, owner: str | None) -> None:
+        self.both("expire_locks", now_ms=self.now_ms, owner=owner)
 
-    @rule(done_age_ms=st.integers(0, 300), waiting_age_ms=st.integers(0, 300))
-    def expire_jobs(self, done_age_ms: int, waiting_age_ms: int) -> None:
+    @rule(done_age_ms=ages, waiting_age_ms=ages, failed_age_ms=st.none() | ages)
+    def expire_jobs(self, done_age_ms: int, waiting_age_ms: int, failed_age_ms: int | None) -> None:
         self.both(
             "expire_jobs",
             now_ms=self.now_ms,
             done_before_ms=self.now_ms - done_age_ms,
             waiting_before_ms=self.now_ms - waiting_age_ms,
+            failed_before_ms=None if failed_age_ms is None else self.now_ms - failed_age_ms,
         )
 
-    @rule(tenant=st.sampled_from(TENANTS), number=numbers)
-    def cancel(self, tenant: str, number: int) -> None:
-        self.both("cancel_job", tenant, job_id(number), now_ms=self.now_ms)
+    @rule(tenant=st.sampled_from(TENANTS), number=numbers, running=st.booleans())
+    def cancel(self, tenant: str, number: int, *, running: bool) -> None:
+        self.both("cancel_job", tenant, job_id(number), now_ms=self.now_ms, running=running)
 
-    @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=8), offset=offsets)
-    def replay(self, tenant: str, chosen: list[int], offset: int) -> None:
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        chosen=st.lists(numbers, max_size=8),
+        offset=offsets,
+        data=st.none() | payloads,
+    )
+    def replay(self, tenant: str, chosen: list[int], offset: int, data: bytes | None) -> None:
         ids = [job_id(n) for n in chosen]
-        self.both("replay_jobs", tenant, ids, dt_ms=self.now_ms + offset, now_ms=self.now_ms)
+        self.both("replay_jobs", tenant, ids, dt_ms=self.now_ms + offset, now_ms=self.now_ms, data=data)
 
     @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=4))
     def delete(self, tenant: str, chosen: list[int]) -> None:
@@ -197,6 +232,7 @@ class StoreAgreement(RuleBasedStateMachine):
         data=st.none() | payloads,
         priority=st.none() | st.sampled_from(PRIORITIES),
         offset=st.none() | offsets,
+        at_rest=st.booleans(),
     )
     def update(
         self,
@@ -206,9 +242,10 @@ class StoreAgreement(RuleBasedStateMachine):
         data: bytes | None,
         priority: int | None,
         offset: int | None,
+        at_rest: bool,
     ) -> None:
         dt_ms = None if offset is None else self.now_ms + offset
-        changes = {"token": token, "data": data, "priority": priority, "dt_ms": dt_ms}
+        changes = {"token": token, "data": data, "priority": priority, "dt_ms": dt_ms, "at_rest": at_rest}
         self.both("update_job", tenant, job_id(number), now_ms=self.now_ms, **changes)
 
     @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
@@ -238,6 +275,7 @@ class StoreAgreement(RuleBasedStateMachine):
                 assert record is not None, f"{name} lost {entry}"
                 assert record.job == entry.job, name
                 assert record.outcome == entry.outcome, name
+                assert record.history == entry.history, name
                 assert record.done_ms == entry.done_ms, name
                 counts = (record.children, record.pending_children)
                 assert counts == (len(entry.children), len(entry.pending)), name

@@ -14,14 +14,16 @@ import pytest_asyncio
 
 from runner.errors import LaunchError
 from runner.launch import Level
+from runner.sandbox.handover import sweep
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
-from runner.sandbox.room import sweep
+from runner.sandbox.leftovers import mark
 from tests.support.contexts import DEADLINE_S, LIMITS, discard, finish, forked, receive, receive_all, sh
 from tests.support.needs import missing
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+MARK = mark()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -53,12 +55,11 @@ async def test_the_page_cache_of_a_context_is_its_own(launcher: SandboxLauncher,
     """Reading more than the limit is no reason to die, and does not push out other tenants' memory either."""
     if launcher.level < Level.L3:
         missing("a cgroup", "run as root")
-    # not below /tmp, which in a context is its own
-    big = Path(f"/var/tmp/functory-cache-{os.getpid()}")  # noqa: S108
+    big = Path(f"/var/tmp/functory-cache-{os.getpid()}")  # noqa: S108  # on a disk: a tmpfs has no other copy
     await asyncio.to_thread(_write_uncached, big, LIMITS.memory_bytes * 2)
     try:
-        spec = replace(sh(f"cat {big} >/dev/null; echo read >&4; read end <&3"), readable=(big,))
-        child = await launcher.launch(spec)
+        spec = sh('cat "$0" >/dev/null; echo read >&4; read end <&3')
+        child = await launcher.launch(replace(spec, argv=(*spec.argv, big)))
         assert await receive(child.reader) == b"read\n"
         assert LIMITS.memory_bytes // 2 < child.memory_bytes() <= LIMITS.memory_bytes
         await discard(child)
@@ -137,8 +138,12 @@ async def test_the_program_has_no_rights_left_to_lose(launcher: SandboxLauncher)
     assert status["Groups"].strip() in {"", "65534"}  # 65534: one of the daemon's user that has no name in here
 
 
-async def test_a_spawner_that_died_is_replaced(launcher: SandboxLauncher) -> None:
-    await finish(await launcher.launch(sh("exit 0")))
+@pytest.mark.parametrize("without", [set(), {Layer.NAMESPACES}], ids=["all", "no-namespaces"])
+async def test_a_spawner_that_died_is_replaced(machine: frozenset[Layer], without: set[Layer]) -> None:
+    """Also while contexts of the old one live on, as they do without namespaces."""
+    launcher = SandboxLauncher(machine - without)
+    await launcher.start()
+    living = await launcher.launch(sh("read end <&3"))
     for task in tuple(launcher._spawners.values()):
         spawner = task.result()
         assert spawner._process is not None
@@ -146,6 +151,8 @@ async def test_a_spawner_that_died_is_replaced(launcher: SandboxLauncher) -> Non
         await spawner._process.wait()
     replies, _ = await finish(await launcher.launch(sh("echo again >&4")))
     assert replies == b"again\n"
+    await discard(living)
+    await launcher.close()
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 10), (1, 5_000), (5, 100_000)])
@@ -219,15 +226,16 @@ async def test_links_in_the_scratch_directory_lead_nowhere(machine: frozenset[La
 async def test_scratch_directories_of_killed_daemons_are_removed(
     machine: frozenset[Layer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("functory-scratch-4194305-a", f"functory-scratch-{os.getpid()}-b", "functory-scratch-4194305"):
+    monkeypatch.setattr("runner.sandbox.handover._PARENTS", (str(tmp_path),))
+    dead, elsewhere = f"functory-scratch-4194305-{MARK.partition('-')[2]}", "functory-scratch-4194305-1-c"
+    for name in (f"{dead}-a", f"functory-scratch-{MARK}-b", elsewhere, dead):
         await asyncio.to_thread((tmp_path / name / "deep").mkdir, parents=True)
-    await asyncio.to_thread((tmp_path / "functory-scratch-4194305-link").symlink_to, "/")
+    await asyncio.to_thread((tmp_path / f"{dead}-link").symlink_to, "/")
     launcher = SandboxLauncher(machine - {Layer.NAMESPACES})
     await launcher.start()
     await launcher.close()
     left = await asyncio.to_thread(os.listdir, tmp_path)
-    assert set(left) == {"functory-scratch-4194305-link", f"functory-scratch-{os.getpid()}-b"}
+    assert set(left) == {f"{dead}-link", f"functory-scratch-{MARK}-b", elsewhere}
 
 
 async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
@@ -239,7 +247,7 @@ async def test_nothing_of_the_launcher_stays(machine: frozenset[Layer]) -> None:
     await launcher.close()
     child.close()
     if subtree is not None:
-        left = [base / subtree._name for base in subtree._bases.values()]
+        left = [base / subtree._name for base in subtree._bases()]
         assert not await asyncio.to_thread(lambda: [path for path in left if path.exists()])
 
 
@@ -247,6 +255,7 @@ _DAEMON = """
 import asyncio, os, sys
 sys.path.insert(0, sys.argv[1])
 from runner.launch import LaunchSpec, Limits
+from runner.sandbox.handover import sweep
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
 

@@ -170,7 +170,7 @@ def test_the_parser_returns_replies_or_refuses_and_nothing_else(chunks: list[byt
         refused = parser.wrong is not None
         for reply in map(Reply._make, parser.feed(chunk)):
             assert not refused
-            assert protocol.HELLO <= reply.kind <= protocol.LEAVING
+            assert protocol.HELLO <= reply.kind <= protocol.PROGRESS
             assert len(reply.body) <= 1000
     assert len(parser._rest) < 1016
 
@@ -209,7 +209,7 @@ def test_what_was_said_before_the_first_wrong_word_counts(good: int, step: int, 
 
 
 @pytest.mark.parametrize("at", [0, 20, 39])
-@pytest.mark.parametrize(("kind", "zero"), [(0, 0), (protocol.LEAVING + 1, 0), (protocol.STOPPED, 1)])
+@pytest.mark.parametrize(("kind", "zero"), [(0, 0), (protocol.PROGRESS + 1, 0), (protocol.STOPPED, 1)])
 def test_one_that_is_no_reply_among_many(at: int, kind: int, zero: int) -> None:
     good = struct.pack("<IBBHII", 0, protocol.STOPPED, 0, 200, 0, 7)
     bad = struct.pack("<IBBHII", 0, kind, zero, 200, 0, 7)

@@ -218,3 +218,42 @@ def test_an_ipv4_address_inside_ipv6_is_judged_as_what_it_is(address: ipaddress.
     forms.append(str(ipaddress.IPv6Address((0x2002 << 112) | (number << 80))))
     for form in forms:
         assert not passes(form) or passes(str(address)), form
+
+
+async def test_the_answer_does_not_tell_what_an_internal_name_resolves_to(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its address nor whether there is such a name: both read the same."""
+    answers = []
+    for known in (True, False):
+
+        async def getaddrinfo(*_args: Any, known: bool = known, **_more: Any) -> list[Any]:
+            if not known:
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.20.30.40", 80))]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        seen = await run(runner, Handler("http", "http://db.internal/"), jobs("a"))
+        answers.append((seen.exitcodes, seen.results))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == [403]
+    assert b"10.20.30.40" not in answers[0][1][0]
+
+
+async def test_a_connection_that_fails_does_not_tell_the_address_either() -> None:
+    allowed = (ipaddress.ip_network("127.0.0.3/32"),)
+    runner = Runner(PlainLauncher(), RunnerSettings(http_allowed=allowed))
+    loop = asyncio.get_running_loop()
+
+    async def getaddrinfo(*_args: Any, **_more: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.3", 1))]
+
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "getaddrinfo", getaddrinfo)
+            seen = await run(runner, Handler("http", "http://db.internal:1/"), jobs("a"))
+    finally:
+        await runner.close()
+    assert seen.exitcodes == [502]
+    assert b"127.0.0.3" not in seen.results[0]
+    assert b"db.internal:1" in seen.results[0]

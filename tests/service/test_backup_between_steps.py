@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster
 
-from functory.backup.making import make_backup
-from functory.backup.restoring import restore_backup
 from functory.config import Settings, load_config
-from functory.jobattributes import to_new_job
+from functory.intake.job_options import to_new_job
+from functory.transfer.backup import make_backup
+from functory.transfer.restore import restore_backup
 from journal import Journal, JournalOptions, Position
 from store.base import JournalPosition, Store
 from store.url import open_store

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from functory.config import load_config
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
 from functory.errors import DaemonFailed
-from functory.web.metrics import RequestCounts, render
+from functory.web.http.metrics import RequestCounts, render
 from handlers.model import Handler
 from runner.errors import IsolationError
 from tests.support.service import QUICK, ended, register, running_daemon, until
@@ -25,8 +25,8 @@ async def test_one_daemon_takes_in_and_another_runs(tmp_path: Path) -> None:
         await register(api, "acme-x", "return payload")
         ids = await api.journal.write("acme-x", ["a", "b"])
         records = [await ended(api, id_) for id_ in ids]
-        assert api.execute.claimed == 0
-        assert run.execute.claimed == 2
+        assert api.executor.claimed == 0
+        assert run.executor.claimed == 2
         daemons = await api.store.list_daemons(now_ms=api.clock.now_ms())
     assert [record.outcome.result for record in records if record.outcome] == [b'"a"', b'"b"']
     roles = {daemon.sysid: json.loads(daemon.info)["role"] for daemon in daemons}
@@ -61,7 +61,7 @@ async def test_runnable_work_that_nobody_touches_raises_an_alarm(
     async with running_daemon(tmp_path, stuck="80ms") as daemon:
         await register(daemon, "acme-x", "return None")
         with monkeypatch.context() as patch:
-            patch.setattr(daemon._policy, "select_jobtype_to_run", lambda _: None)
+            patch.setattr(daemon.executor._policy, "select_jobtype_to_run", lambda _: None)
             (id_,) = await daemon.journal.write("acme-x", ["x"])
             await until(lambda: _stuck(daemon))
             assert "acme-x" in daemon.health().problems["stuck"]
@@ -75,20 +75,20 @@ async def test_a_machine_that_cannot_isolate_runs_no_tenant_code(
 ) -> None:
     """Intake goes on, jobs wait, and everybody is told why."""
 
-    async def refuse(_: object) -> object:
+    async def refuse(*_: object, **__: object) -> object:
         raise IsolationError("this machine gives L0")
 
-    monkeypatch.setattr("functory.isolation.proven_launcher", refuse)
+    monkeypatch.setattr("functory.daemon.isolation.proven_launcher", refuse)
     async with running_daemon(tmp_path, min_isolation="L2", all_tenants_trusted="false") as daemon:
         await register(daemon, "acme-x", "return None")
         (id_,) = await daemon.journal.write("acme-x", ["x"])
         await daemon.intake.flush()
         record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
         assert record
-        assert (record.state, daemon.execute.claimed) == ("waiting", 0)
+        assert (record.state, daemon.executor.claimed) == ("waiting", 0)
         assert "L0" in daemon.health().problems["isolation"]
         with pytest.raises(IsolationError):
-            await daemon.bench.invoke("acme-x", Handler("python", "return None"), b"x")
+            await daemon.trial_runs.invoke("acme-x", Handler("python", "return None"), b"x")
 
 
 async def _stuck(daemon: Daemon) -> bool:

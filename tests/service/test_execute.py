@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-import functory.execute
-from functory.daemon import Daemon
+import functory.execution.executor
+import functory.execution.outlook
+from functory.daemon.daemon import Daemon
 from store.base import Store
 from tests.support.service import register, running_daemon, until
 
@@ -22,9 +23,9 @@ class Spy:
         self.is_claiming = asyncio.Event()
         self.may_claim = asyncio.Event()
         self.may_claim.set()
-        claim, look = store.get_waiting_jobs, store.get_waiting_jobtypes
+        claim, look = store.claim_jobs, store.get_waiting_jobtypes
 
-        async def get_waiting_jobs(*args: Any, **more: Any) -> Any:
+        async def claim_jobs(*args: Any, **more: Any) -> Any:
             self.calls["claim"] += 1
             self.is_claiming.set()
             await self.may_claim.wait()
@@ -36,7 +37,7 @@ class Spy:
             self.calls["look"] += 1
             return await look(**more)
 
-        monkeypatch.setattr(store, "get_waiting_jobs", get_waiting_jobs)
+        monkeypatch.setattr(store, "claim_jobs", claim_jobs)
         monkeypatch.setattr(store, "get_waiting_jobtypes", get_waiting_jobtypes)
 
 
@@ -46,7 +47,7 @@ async def ended(daemon: Daemon, count: int) -> bool:
 
 
 async def test_a_look_does_not_count_what_a_claim_is_taking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_daemon(tmp_path) as daemon:
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "print(payload)")
         spy = Spy(daemon.store, monkeypatch)
         spy.may_claim.clear()
@@ -67,10 +68,11 @@ async def test_a_look_does_not_count_what_a_claim_is_taking(tmp_path: Path, monk
 
 
 async def test_a_type_that_rests_is_woken_by_new_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functory.execute, "_LOOK_AGAIN_S", 3600.0)
-    async with running_daemon(tmp_path) as daemon:
+    monkeypatch.setattr(functory.execution.outlook, "REST_S", 3600.0)
+    monkeypatch.setattr(functory.execution.executor, "REST_S", 3600.0)
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "print(payload)")
-        daemon.execute._rest("acme-x")
+        daemon.executor._rest("acme-x")
         await daemon.intake.write("acme-x", [b"1"])
         await until(lambda: ended(daemon, 1))
 
@@ -79,10 +81,10 @@ async def test_under_load_the_store_is_not_looked_at_before_every_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And everything is run all the same."""
-    monkeypatch.setattr(functory.execute, "_LOOK_PART", 1e6)
-    async with running_daemon(tmp_path) as daemon:
+    monkeypatch.setattr(functory.execution.executor, "_LOOK_PART", 1e6)
+    async with running_daemon(tmp_path, straight="off") as daemon:
         daemon.pause()
-        monkeypatch.setattr(daemon._policy.costs, "batch_size", lambda *_: 1)
+        monkeypatch.setattr(daemon.executor._policy.costs, "batch_size", lambda *_: 1)
         await register(daemon, "acme-x", "print(payload)")
         await daemon.intake.write("acme-x", [b"1"] * 200)
         await daemon.intake.flush()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
 from store.base import Code, JobFilter, JobState
 from tests.support.service import ended, register, running_daemon, until
 
@@ -120,7 +120,7 @@ async def test_a_stop_gives_back_what_has_not_finished(tmp_path: Path) -> None:
 
 
 async def claimed(daemon: Daemon) -> int:
-    return daemon.execute.claimed
+    return daemon.executor.claimed
 
 
 async def test_a_paused_daemon_starts_nothing(tmp_path: Path) -> None:
@@ -129,6 +129,6 @@ async def test_a_paused_daemon_starts_nothing(tmp_path: Path) -> None:
         daemon.pause()
         (id_,) = await daemon.journal.write("acme-x", ["x"])
         await daemon.intake.flush()
-        assert daemon.execute.claimed == 0
+        assert daemon.executor.claimed == 0
         daemon.resume()
         await ended(daemon, id_)

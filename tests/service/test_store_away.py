@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from functory import ingest
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
+from functory.intake import journal_reader
 from store.base import Code
 from store.errors import InvalidValue, StoreUnavailable
 from tests.support.service import ended, register, running_daemon, until
@@ -64,7 +64,7 @@ async def test_a_store_that_is_back_is_noticed_within_a_second(tmp_path: Path, m
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-x", "return None")
         fail_until(daemon, monkeypatch, "add_jobs", back)
-        monkeypatch.setattr(ingest, "asyncio", Hasty())
+        monkeypatch.setattr(journal_reader, "asyncio", Hasty())
         (id_,) = await daemon.journal.write("acme-x", ["a"])
         await until(lambda: _count(pauses[20:]))
         back.set()

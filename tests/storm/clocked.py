@@ -1,7 +1,7 @@
 """`functory` with a wall clock that can be stepped while it runs: `clocked.py OFFSET_FILE serve ...`.
 
 The file holds the step in nanoseconds, as eight bytes, and is mapped: a step is there at the next look. All of the
-service's own looks at the wall clock are Python's `time.time` and `time.time_ns` (journal/clock.py and the log). The
+service's own looks at the wall clock are Python's `time.time` and `time.time_ns` (vocabulary/clock.py and the log). The
 monotonic clock goes on as it does on a real machine whose time is set, and contexts, which are other programs, see the
 real time.
 

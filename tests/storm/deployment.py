@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from functory.client import Client
-from functory.serving import OPERATOR_KEY_FILE
+from functory.daemon.server import OPERATOR_KEY_FILE
 from tests.storm.link import Link
 from tests.storm.load import JOB_TYPE, TENANT
 from tests.storm.member import Member, SteppedClock, is_ready
@@ -122,7 +122,7 @@ async def deployed(form: Form, folder: Path, server: MongoServer | None, disk_by
         else:
             store_url = f"{server.url.rstrip('/')}/{form.name.replace('-', '_')}"
         clock = SteppedClock(records / "clock")
-        settings = _SETTINGS | {"store": store_url, "lease": f"{form.lease_s}s"}
+        settings = _SETTINGS | {"store": store_url, "lease": f"{form.lease_s}s", "straight": form.straight}
         settings |= SANDBOXED if form.is_sandboxed else {}
         members = [Member(name, disk.path / name, records, clock, settings) for name in "ab"[: form.daemons]]
         for member in members:

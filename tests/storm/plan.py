@@ -37,6 +37,8 @@ class Form:
     lease_s: float
     share: float
     """Its part of the jobs: MongoDB's tests run on a server that takes a tenth of what SQLite does."""
+    straight: str = "on"
+    """Whether jobs start before the store has them: on, off, or mixed."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -49,6 +51,13 @@ FORMS: Final = (
     Form("mongodb-two", daemons=2, store="mongodb", is_sandboxed=False, lease_s=5.0, share=0.1),
     Form("mongodb-one", daemons=1, store="mongodb", is_sandboxed=True, lease_s=5.0, share=0.1),
 )
+
+
+OTHER_WAYS: Final = (
+    Form("sqlite-mixed", daemons=2, store="sqlite", is_sandboxed=False, lease_s=3.0, share=0.1, straight="mixed"),
+    Form("sqlite-long", daemons=1, store="sqlite", is_sandboxed=False, lease_s=3.0, share=0.1, straight="off"),
+)
+"""The same with other settings of the straight way, which is on otherwise. They have a plan of their own."""
 
 
 class Fault(NamedTuple):

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.storm.campaign import Result, run_storm
-from tests.storm.plan import FORMS, Form, make_plan
+from tests.storm.plan import FORMS, OTHER_WAYS, Form, make_plan
 from tests.storm.report import complaint, summary
 from tests.support.mongo_server import MongoServer, find_server
-from tests.support.needs import missing
+from tests.support.needs import missing, need_isolation
 
 SEED = int(os.environ.get("FUNCTORY_STORM_SEED", "20261115"))
 FAULTS = int(os.environ.get("FUNCTORY_STORM_FAULTS", "20"))
@@ -47,9 +47,12 @@ def folder(form: Form) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", [pytest.param(form, id=form.name) for form in FORMS])
+@pytest.mark.parametrize("form", [pytest.param(form, id=form.name) for form in (*FORMS, *OTHER_WAYS)])
 async def test_storm(form: Form, server: MongoServer | None, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    faults = make_plan(SEED, FAULTS)[form.name]
+    if form.is_sandboxed:
+        await asyncio.to_thread(need_isolation)
+    plan = make_plan(SEED, FAULTS) | make_plan(SEED, max(FAULTS // 5, 4), OTHER_WAYS)
+    faults = plan[form.name]
     records = folder / "records"
     try:
         result = await run_storm(form, faults, round(JOBS * form.share), SEED, folder, server)

@@ -19,8 +19,8 @@ def sh(script: str, *, env: dict[str, str] | None = None, limits: Limits = LIMIT
 
 
 def forked(program: Path, *args: str, env: dict[str, str] | None = None, limits: Limits = LIMITS) -> LaunchSpec:
-    argv = (sys.executable, "-I", str(program), *args)
-    return LaunchSpec("acme", argv, env or {}, limits, readable=(program,), template="python")
+    argv: tuple[str | Path, ...] = (sys.executable, "-I", program, *args)
+    return LaunchSpec("acme", argv, env or {}, limits, template="python")
 
 
 async def receive(fd: int) -> bytes:

@@ -48,6 +48,7 @@ class Run:
 
 
 async def run(runner: Runner, handler: Handler, batch: Sequence[Job], jobtype: str = "acme-test") -> Run:
+    need_language(handler.lang)
     seen = Run()
     seen.given_back = await runner.run_jobs(jobtype, batch, handler, seen.hear)
     ids = [one.id for one in seen.stopped] + seen.given_back
@@ -107,6 +108,10 @@ BODIES: dict[str, dict[str, str]] = {
         "log": "print('hello'); print('world')",
         "new_jobs": "print('J: mail|to bob'); print('#J: mail|to eve'); print('J: nonsense')",
         "new_jobs_then_error": "print('J: mail|to bob'); raise RuntimeError",
+        "carry": "ctx.carry({'n': int(payload) + 1})",
+        "carry_and_retry": "ctx.carry(payload + '!'); ctx.retry()",
+        "carry_then_error": "ctx.carry('lost'); raise RuntimeError",
+        "carry_too_much": "ctx.carry('x' * (1 << 20) + 'y')",
         "spin": "while True: pass",
         "crash_at_2": "import os\nif payload == '2': os._exit(3)",
         "spin_at_2": "while payload == '2': pass",
@@ -115,7 +120,8 @@ BODIES: dict[str, dict[str, str]] = {
         "endless_line": "for i in range(3000): print('x' * 1000, end='')",
         "child_prints": "import subprocess; subprocess.run(['echo', 'from a child'])",
         "environment": "import os; return os.environ['COLOUR']",
-        "bad_status": "return 300",
+        "bad_status": "return 300, None",
+        "number": "return int(payload)",
     },
     "node": {
         "nothing": "(payload, ctx) => {}",
@@ -126,6 +132,10 @@ BODIES: dict[str, dict[str, str]] = {
         "log": "() => { console.log('hello'); console.error('world') }",
         "new_jobs": "() => { console.log('J: mail|to bob\\n#J: mail|to eve\\nJ: nonsense') }",
         "new_jobs_then_error": "() => { console.log('J: mail|to bob'); throw new Error('no') }",
+        "carry": "(payload, ctx) => ctx.carry({n: Number(payload) + 1})",
+        "carry_and_retry": "(payload, ctx) => { ctx.carry(payload + '!'); ctx.retry() }",
+        "carry_then_error": "(payload, ctx) => { ctx.carry('lost'); throw new Error('no') }",
+        "carry_too_much": "(payload, ctx) => ctx.carry('x'.repeat((1 << 20) + 1))",
         "spin": "() => { for (;;); }",
         "crash_at_2": "(payload) => { if (payload === '2') process.reallyExit(3) }",
         "spin_at_2": "(payload) => { while (payload === '2'); }",
@@ -134,7 +144,8 @@ BODIES: dict[str, dict[str, str]] = {
         "endless_line": "() => { for (let i = 0; i < 3000; i++) process.stdout.write('x'.repeat(1000)) }",
         "child_prints": "() => { require('child_process').execSync('echo from a child', {stdio: 'inherit'}) }",
         "environment": "() => process.env.COLOUR",
-        "bad_status": "() => 300",
+        "bad_status": "() => [300, null]",
+        "number": "(payload) => Number(payload)",
     },
     "sh": {
         "nothing": "exit 0",
@@ -145,6 +156,9 @@ BODIES: dict[str, dict[str, str]] = {
         "log": "echo hello; echo world >&2",
         "new_jobs": "echo 'J: mail|to bob'; echo '#J: mail|to eve'; echo 'J: nonsense'",
         "new_jobs_then_error": "echo 'J: mail|to bob'; exit 1",
+        "carry": 'read -r n || :; echo "C: {\\"n\\":$((n + 1))}"',
+        "carry_and_retry": 'read -r n || :; echo "#C: $n!"; exit 75',
+        "carry_then_error": "echo 'C: lost'; exit 1",
         "spin": "while :; do :; done",
         "crash_at_2": 'read -r n || :; if [ "$n" = 2 ]; then kill -9 $$; fi',
         "spin_at_2": 'read -r n || :; while [ "$n" = 2 ]; do :; done',
@@ -164,6 +178,10 @@ BODIES: dict[str, dict[str, str]] = {
         "log": 'echo "hello\\n"; print("world\\n");',
         "new_jobs": 'echo "J: mail|to bob\\n#J: mail|to eve\\nJ: nonsense\\n";',
         "new_jobs_then_error": "echo \"J: mail|to bob\\n\"; throw new Exception('no');",
+        "carry": "$ctx->carry(['n' => (int) $payload + 1]);",
+        "carry_and_retry": "$ctx->carry($payload . '!'); $ctx->retry();",
+        "carry_then_error": "$ctx->carry('lost'); throw new Exception('no');",
+        "carry_too_much": "$ctx->carry(str_repeat('x', (1 << 20) + 1));",
         "spin": "while (true);",
         "crash_at_2": "if ($payload === '2') { exit(3); }",
         "spin_at_2": "while ($payload === '2');",
@@ -172,7 +190,8 @@ BODIES: dict[str, dict[str, str]] = {
         "endless_line": "for ($i = 0; $i < 3000; $i++) { echo str_repeat('x', 1000); }",
         "child_prints": "passthru('echo from a child');",
         "environment": "return getenv('COLOUR');",
-        "bad_status": "return 300;",
+        "bad_status": "return [300, null];",
+        "number": "return (int) $payload;",
     },
     "wasm": {
         "nothing": wasi(""),
@@ -188,6 +207,9 @@ BODIES: dict[str, dict[str, str]] = {
         "log": _wasi_says("hello\nworld\n"),
         "new_jobs": _wasi_says("J: mail|to bob\n#J: mail|to eve\nJ: nonsense\n"),
         "new_jobs_then_error": _wasi_says("J: mail|to bob\n", exit_status=1),
+        "carry": _wasi_says('C: {"n":8}\n'),
+        "carry_and_retry": _wasi_says("#C: 7!\n", exit_status=75),
+        "carry_then_error": _wasi_says("C: lost\n", exit_status=1),
         "spin": wasi("(loop $l (br $l))"),
         "spin_at_2": wasi(
             """(drop (call $read (i32.const 300)))

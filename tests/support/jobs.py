@@ -47,7 +47,7 @@ async def claim(
     owner: str = OWNER,
     **more: Any,
 ) -> list[Job]:
-    return await store.get_waiting_jobs(jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=now_ms, **more)
+    return await store.claim_jobs(jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=now_ms, **more)
 
 
 async def claim_one(store: Store, *, now_ms: int = T0, **more: Any) -> Job:

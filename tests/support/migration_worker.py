@@ -6,7 +6,7 @@ python -m tests.support.migration_worker FROM_URL TO_URL
 import asyncio
 import sys
 
-from functory.migration import migrate
+from functory.transfer.migrate import migrate
 from store.url import open_store
 from store.values.transfer import Part
 from tests.support.jobs import T0

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from html import unescape
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import aiohttp
 from multidict import CIMultiDictProxy
@@ -25,8 +25,15 @@ class Shown(NamedTuple):
         return self.headers["Location"]
 
 
+class Place(Protocol):
+    """Where the pages are."""
+
+    @property
+    def url(self) -> str: ...
+
+
 class Visitor:
-    def __init__(self, site: Site, session: aiohttp.ClientSession) -> None:
+    def __init__(self, site: Place, session: aiohttp.ClientSession) -> None:
         self.site = site
         self.session = session
         self.token = ""
@@ -59,10 +66,11 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor(site: Site, who: str = "") -> AsyncIterator[Visitor]:
+async def visitor(site: Place, who: str = "") -> AsyncIterator[Visitor]:
     """Somebody new; with `who` signed in with that key of the site's."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         made = Visitor(site, session)
         if who:
+            assert isinstance(site, Site)
             assert (await made.sign_in(site.keys[who])).status == 303
         yield made

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from functory.config import load_config
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
 from store.base import JobRecord, JobState
 from store.errors import StoreUnavailable
+from vocabulary.clock import Clock
 
 T = TypeVar("T")
 
@@ -20,9 +21,9 @@ QUICK = {"poll": "50ms", "retry_base": "10ms", "retry_max": "20ms", "log_jobs": 
 
 
 @asynccontextmanager
-async def running_daemon(data_dir: Path, **settings: str) -> AsyncIterator[Daemon]:
+async def running_daemon(data_dir: Path, clock: Clock | None = None, **settings: str) -> AsyncIterator[Daemon]:
     config = load_config({"data_dir": str(data_dir), **QUICK, **settings}, {})
-    daemon = Daemon(config.settings)
+    daemon = Daemon(config.settings, clock=clock)
     await daemon.open()
     task = asyncio.create_task(daemon.run())
     try:
@@ -36,7 +37,7 @@ async def register(daemon: Daemon, jobtype: str, body: str, lang: str = "python"
     document = json.dumps({"lang": lang, "body": body, **fields}).encode()
     tenant = jobtype.partition("-")[0]
     await daemon.store.set_handler(tenant, jobtype, lang=lang, data=document, now_ms=daemon.clock.now_ms())
-    daemon.wake()
+    daemon.types_changed(tenant)
 
 
 async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
@@ -48,7 +49,7 @@ async def ended(daemon: Daemon, job_id: str, tenant: str = "acme") -> JobRecord:
             record = await daemon.store.get_job(tenant, job_id, now_ms=daemon.clock.now_ms())
             if record is not None and record.state == JobState.ARCHIVED:
                 return record
-            await daemon.endings.wait(job_id, 1.0)
+            await daemon.waiters.wait(job_id, 1.0)
 
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:

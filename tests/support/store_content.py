@@ -14,7 +14,7 @@ from store.base import (
     Rearm,
     Store,
     Tenant,
-    Unget,
+    Unclaim,
 )
 from store.values.transfer import PARTS, Part, Record
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, new_job, new_jobs, outcome, retry
@@ -102,7 +102,7 @@ async def _queue(store: Store) -> None:
         [
             retry(again, T0 + 5000, Code.ERROR, fingerprint="f", message="m", log=b"l"),
             Rearm(rearmed.id, rearmed.token, T0 + 10**7, outcome(result=b"kept" * 700), data=b"new data"),
-            Unget(given_back.id, given_back.token),
+            Unclaim(given_back.id, given_back.token),
         ],
         now_ms=T0 + 1,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from store.base import (
     AddReport,
     Archive,
+    Attempt,
     Code,
     CreateReport,
     ExpireReport,
@@ -28,9 +29,11 @@ from store.base import (
     TypeCounters,
     Usage,
     state_of,
+    with_attempt,
 )
 from store.errors import Conflict, NotFound
-from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, tenant_of
+from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from vocabulary.names import tenant_of
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Entry:
     job: Job
     held: bool = False
     outcome: Outcome | None = None
+    history: tuple[Attempt, ...] = ()
     done_ms: int = 0
     settled: bool = False
     children: set[str] = field(default_factory=set)
@@ -48,6 +52,10 @@ class Entry:
 
     def queue(self, due_ms: int) -> None:
         self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
+
+    def start_round(self, due_ms: int) -> None:
+        self.queue(due_ms)
+        self.set(attempts=0, begun_ms=None, planned_ms=None)
 
     @property
     def live(self) -> bool:
@@ -100,6 +108,8 @@ class StoreModel:
         for entry in self.entries.values():
             same_name = new.unique and entry.job.unique == new.unique and entry.job.jobtype == new.jobtype
             if same_name and entry.live:
+                if entry.running or entry.job.parent != new.parent:
+                    raise Conflict(new.unique)
                 entry.set(data=new.data, repeat=new.repeat, priority=new.priority)
                 return CreateReport(entry.job.id, created=False, state=self.state(entry.job.id, now_ms))
         parent = None
@@ -133,7 +143,7 @@ class StoreModel:
         limit, tokens, updated = self.rates[key]
         return min(float(limit.burst), tokens + max(now_ms - updated, 0) * limit.rate_per_s / 1000.0)
 
-    def get_waiting_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
+    def claim_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
         if jobtype in self.paused:
             return []
         due = [e for e in self.entries.values() if e.queued and e.job.jobtype == jobtype and e.job.due_ms <= now_ms]
@@ -153,6 +163,19 @@ class StoreModel:
             entry.set(lock=owner, dt_ms=lease, token=job.token + 1, attempts=job.attempts + 1)
             taken.append(entry.job)
         return taken
+
+    def add_running_jobs(self, owner: str, jobs: Sequence[NewJob], *, lease_ms: int, now_ms: int) -> AddReport:
+        new = {job.id for job in jobs} - self.entries.keys()
+        report = self.add_jobs(jobs, now_ms=now_ms)
+        for job_id in new:
+            self.entries[job_id].set(lock=owner, dt_ms=now_ms + lease_ms, token=1, attempts=1)
+        return report
+
+    def add_ended_jobs(
+        self, owner: str, jobs: Sequence[NewJob], releases: Sequence[Release], *, now_ms: int
+    ) -> ReleaseReport:
+        self.add_running_jobs(owner, jobs, lease_ms=1, now_ms=now_ms)
+        return self.release_jobs(owner, releases, now_ms=now_ms)
 
     def _owned(self, owner: str, lease: Lease | Release) -> Entry | None:
         entry = self.entries.get(lease.id)
@@ -177,35 +200,42 @@ class StoreModel:
         stale, paused = [], []
         owned = [(release, self._owned(owner, release)) for release in releases]
         archived: list[tuple[Entry, Outcome]] = []
+        rearmed: list[tuple[Entry, Outcome]] = []
         for release, entry in owned:
             if entry is None:
                 stale.append(release.id)
+                continue
+            if isinstance(release, Retry | Rearm) and release.data is not None:
+                entry.set(data=release.data)
+            if isinstance(release, Archive | Rearm) and entry.pending and release.outcome.code == Code.OK:
+                self._block(entry, release.outcome, now_ms)
+                paused.append(release.id)
             elif isinstance(release, Archive):
-                if entry.pending and release.outcome.code == Code.OK:
-                    self._block(entry, release.outcome, now_ms)
-                    paused.append(release.id)
-                else:
-                    archived.append((entry, release.outcome))
-            elif isinstance(release, Retry | Rearm):
-                rearmed = isinstance(release, Rearm)
-                outcome = release.outcome if rearmed else release.outcome._replace(result=None)
-                self._count(entry, outcome)
-                entry.outcome, entry.done_ms = outcome, now_ms
+                archived.append((entry, release.outcome))
+            elif isinstance(release, Retry):
+                self._count(entry, release.outcome)
+                entry.history = with_attempt(entry.history, entry.job.attempts, release.outcome, owner)
+                entry.outcome, entry.done_ms = release.outcome, now_ms
+                entry.set(begun_ms=entry.job.window_ms, planned_ms=entry.job.scheduled_ms)
                 entry.queue(release.dt_ms)
-                if rearmed:
-                    entry.set(attempts=0)
-                if release.data is not None:
-                    entry.set(data=release.data)
+            elif isinstance(release, Rearm):
+                self._count(entry, release.outcome)
+                entry.outcome, entry.done_ms, entry.history = release.outcome, now_ms, ()
+                entry.start_round(release.dt_ms)
+                rearmed.append((entry, release.outcome))
             else:
                 entry.queue(entry.job.due_ms)
                 entry.set(attempts=entry.job.attempts - 1)
         for entry, outcome in archived:
             self._end(entry, outcome, now_ms)
+        for entry, outcome in rearmed:
+            self._cancel_held(entry, outcome, now_ms)
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
 
     def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         entry.outcome, entry.done_ms = outcome, now_ms
-        entry.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, attempts=0)
+        planned_ms = entry.job.scheduled_ms
+        entry.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, attempts=0, begun_ms=None, planned_ms=planned_ms)
         for child_id in entry.children & self.entries.keys():
             child = self.entries[child_id]
             if child.held:
@@ -215,6 +245,10 @@ class StoreModel:
     def _count(self, entry: Entry, outcome: Outcome) -> None:
         events = self.events[entry.job.jobtype]
         events[outcome.code] = events.get(outcome.code, 0) + 1
+
+    def _end_unrun(self, entry: Entry, ending: Outcome, now_ms: int) -> None:
+        last = entry.outcome
+        self._end(entry, last._replace(code=ending.code, exitcode=ending.exitcode) if last else ending, now_ms)
 
     def _end(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         self._count(entry, outcome)
@@ -227,38 +261,49 @@ class StoreModel:
                 parent.queue(now_ms)
                 parent.set(attempts=0)
         entry.settled = True
+        self._cancel_held(entry, outcome, now_ms)
+
+    def _cancel_held(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         if outcome.code != Code.OK:
             for child_id in sorted(entry.children & self.entries.keys()):
                 if self.entries[child_id].held:
-                    self._end(self.entries[child_id], Outcome(Code.CANCELLED, 499, 0), now_ms)
+                    self._end_unrun(self.entries[child_id], Outcome(Code.CANCELLED, 499, 0), now_ms)
 
-    def expire_locks(self, *, now_ms: int) -> int:
-        lapsed = [e for e in self.entries.values() if e.running and e.job.dt_ms <= now_ms]
+    def expire_locks(self, *, now_ms: int, owner: str | None = None) -> int:
+        running = [e for e in self.entries.values() if e.running]
+        lapsed = [e for e in running if (e.job.dt_ms <= now_ms if owner is None else e.job.lock == owner)]
         for entry in lapsed:
             entry.queue(entry.job.due_ms)
         return len(lapsed)
 
-    def expire_jobs(self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int) -> ExpireReport:
-        old = [e for e in self.entries.values() if not e.live and e.done_ms < done_before_ms]
+    def expire_jobs(
+        self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int, failed_before_ms: int | None = None
+    ) -> ExpireReport:
+        failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
+        ended = [e for e in self.entries.values() if not e.live and e.outcome is not None]
+        bad = {Code.FAILED, Code.ABANDONED}
+        old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
         waiting = [e for e in self.entries.values() if e.queued and e.job.due_ms < waiting_before_ms]
         self._remove(old)
         for entry in waiting:
-            self._end(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)
+            self._end_unrun(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)
         return ExpireReport(len(old), len(waiting), more=False)
 
     def _remove(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             del self.entries[entry.job.id]
 
-    def cancel_job(self, tenant: str, job_id: str, *, now_ms: int) -> None:
+    def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
         entry = self._of(tenant, job_id)
         if not entry.live and entry.outcome is not None and entry.outcome.code == Code.CANCELLED:
             return
-        if entry.running or not entry.live:
+        if not entry.live or (entry.running and not running):
             raise Conflict(job_id)
-        self._end(entry, Outcome(Code.CANCELLED, 499, 0), now_ms)
+        self._end_unrun(entry, Outcome(Code.CANCELLED, 499, 0), now_ms)
 
-    def replay_jobs(self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int) -> tuple[str, ...]:
+    def replay_jobs(
+        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> tuple[str, ...]:
         replayed = []
         for job_id in job_ids:
             entry = self.entries.get(job_id)
@@ -267,8 +312,9 @@ class StoreModel:
             name = (entry.job.jobtype, entry.job.unique)
             if name[1] and any(e.live and (e.job.jobtype, e.job.unique) == name for e in self.entries.values()):
                 continue
-            entry.queue(dt_ms)
-            entry.set(attempts=0)
+            entry.start_round(dt_ms)
+            if data is not None:
+                entry.set(data=data)
             if entry.outcome is not None:
                 entry.outcome = entry.outcome._replace(result=None)
             replayed.append(job_id)
@@ -290,10 +336,11 @@ class StoreModel:
         data: bytes | None = None,
         priority: int | None = None,
         dt_ms: int | None = None,
+        at_rest: bool = False,
     ) -> JobState:
         entry = self._of(tenant, job_id)
         stale = token is not None and (not entry.running or entry.job.token != token)
-        if not entry.live or stale or (entry.running and dt_ms is not None):
+        if not entry.live or stale or (entry.running and (at_rest or dt_ms is not None)):
             raise Conflict(job_id)
         if data is not None:
             entry.set(data=data)

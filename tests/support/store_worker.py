@@ -10,7 +10,7 @@ import asyncio
 import random
 import sys
 
-from store.base import Archive, Code, Job, NewJob, Outcome, Release, Retry, Store, Unget
+from store.base import Archive, Code, Job, NewJob, Outcome, Release, Retry, Store, Unclaim
 from store.url import open_store
 
 NOW_MS = 1_800_000_000_000
@@ -33,7 +33,7 @@ async def add(store: Store, name: str, start: int, dice: random.Random) -> None:
 
 
 async def claim(store: Store, owner: str, dice: random.Random) -> list[Job]:
-    jobs = await store.get_waiting_jobs(
+    jobs = await store.claim_jobs(
         dice.choice(JOBTYPES), dice.randrange(1, 30), owner=owner, lease_ms=LEASE_MS, now_ms=NOW_MS
     )
     tell("claimed", [f"{job.token}:{job.id}" for job in jobs])
@@ -50,7 +50,7 @@ async def release(store: Store, owner: str, jobs: list[Job], dice: random.Random
         elif kind < 0.8:
             releases.append(Retry(job.id, job.token, NOW_MS, Outcome(Code.ERROR, 500, NOW_MS)))
         else:
-            releases.append(Unget(job.id, job.token))
+            releases.append(Unclaim(job.id, job.token))
     report = await store.release_jobs(owner, releases, now_ms=NOW_MS)
     done = {r.id for r in releases if isinstance(r, Archive)} - set(report.stale)
     tell("archived", sorted(done))
@@ -73,9 +73,7 @@ async def drain(url: str) -> None:
         daemon = await store.reserve_sysid(info="drain", lease_ms=LEASE_MS, now_ms=NOW_MS)
         while waiting := await store.get_waiting_jobtypes(now_ms=NOW_MS):
             for entry in waiting:
-                jobs = await store.get_waiting_jobs(
-                    entry.jobtype, 7, owner=daemon.sysid, lease_ms=LEASE_MS, now_ms=NOW_MS
-                )
+                jobs = await store.claim_jobs(entry.jobtype, 7, owner=daemon.sysid, lease_ms=LEASE_MS, now_ms=NOW_MS)
                 tell("claimed", [f"{job.token}:{job.id}" for job in jobs])
                 ended = Outcome(Code.OK, 200, NOW_MS)
                 releases = [Archive(job.id, job.token, ended) for job in jobs]

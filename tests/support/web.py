@@ -10,18 +10,19 @@ from typing import Any
 
 import aiohttp
 
+from functory.intake.admission import Admission
 from functory.operations.keys import create_key
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
 from functory.web.app import make_app
-from functory.web.listen import Listener
-from functory.web.settings import WebSettings
+from functory.web.http.settings import WebSettings
+from functory.web.listener import Listener
 from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.base import Archive, Code, Outcome, Store
 from store.url import open_store
 from tests.support.clocks import FakeClock
-from tests.support.seams import LineIntake, PaperBench, PaperControl, ToldEndings
+from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, ToldWaiters
 
 SYSID = "a7"
 T0 = 1_800_000_000_000
@@ -65,14 +66,14 @@ class Site:
         return self.service.intake
 
     @property
-    def endings(self) -> ToldEndings:
-        assert isinstance(self.service.endings, ToldEndings)
-        return self.service.endings
+    def waiters(self) -> ToldWaiters:
+        assert isinstance(self.service.waiters, ToldWaiters)
+        return self.service.waiters
 
     @property
-    def bench(self) -> PaperBench:
-        assert isinstance(self.service.bench, PaperBench)
-        return self.service.bench
+    def trial_runs(self) -> PaperTrials:
+        assert isinstance(self.service.trial_runs, PaperTrials)
+        return self.service.trial_runs
 
     @property
     def url(self) -> str:
@@ -106,7 +107,7 @@ class Site:
         """Do what daemons do: claim and archive; the ids that ended."""
         await self.intake.flush()
         now_ms = self.clock.now_ms()
-        jobs = await self.store.get_waiting_jobs(jobtype, count, owner=SYSID, lease_ms=30_000, now_ms=now_ms)
+        jobs = await self.store.claim_jobs(jobtype, count, owner=SYSID, lease_ms=30_000, now_ms=now_ms)
         exitcode = 200 if code is Code.OK else 400
         outcome = Outcome(code, exitcode, now_ms, 1500, b"done", b"a log line\n", 1, "L2")._replace(**more)
         await self.store.release_jobs(SYSID, [Archive(it.id, it.token, outcome) for it in jobs], now_ms=now_ms)
@@ -142,13 +143,14 @@ async def open_site(
             store=store,
             journal=journal,
             intake=LineIntake(journal, store, clock.now_ms),
-            endings=ToldEndings(),
-            bench=PaperBench(),
+            admission=Admission(store, journal, clock.now_ms),
+            waiters=ToldWaiters(),
+            trial_runs=PaperTrials(),
             control=PaperControl(SYSID),
             now_ms=clock.now_ms,
             settings=operations or OperationSettings(),
         )
-        web_settings = settings or WebSettings(port=0, shutdown_s=1.0)
+        web_settings = settings or WebSettings(port=0, shutdown_s=1.0, follow_s=0.5)
         listener = Listener(make_app(service, web_settings))
         await listener.start()
         stack.push_async_callback(listener.stop)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functory.execution.handler_document import decode_handler, encode_handler
 from handlers.errors import HandlerSyntaxError, InvalidHandlerError
 from handlers.languages import BOOTSTRAPS, LANGUAGES
 from handlers.model import JSON_NAMES, Handler
@@ -33,6 +34,7 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "timeout_s": 2.5,
         "memory_mb": 64,
         "network": True,
+        "returns": "status",
         "options": {"max_batch": 10},
     }
     assert parse_handler(sent).to_json() == sent
@@ -128,6 +130,7 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, timeout_s=1.0),
         replace(base, memory_mb=65),
         replace(base, network=True),
+        replace(base, returns="status"),
         replace(base, options={"max_batch": 1}),
     ]
     assert len(changed) == len(JSON_NAMES)
@@ -149,8 +152,8 @@ def test_a_language_is_a_row_and_a_file(name: str) -> None:
     if row.in_context:
         assert (BOOTSTRAPS / row.bootstrap).is_file()
         if row.missing() is None:
-            assert row.argv()[-1 - len(row.modules)] == str(BOOTSTRAPS / row.bootstrap)
-            assert all(path.exists() for path in row.readable())
+            assert row.argv()[-1 - len(row.modules)] == BOOTSTRAPS / row.bootstrap
+            assert all(path.exists() for path in row.preload())
     else:
         assert row.missing() is None
 
@@ -159,3 +162,19 @@ def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert LANGUAGES["node"].missing() == "node"
     assert LANGUAGES["sh"].missing() == "sh"
+
+
+@pytest.mark.parametrize(
+    ("lang", "returns"), [("python", "status"), ("node", "status"), ("php", "status"), ("sh", "value")]
+)
+def test_a_version_that_was_stored_before_keeps_its_meaning(lang: str, returns: str) -> None:
+    """A returned number was a status when it was written; saved anew it is a result."""
+    old = {name: value for name, value in Handler(lang, "x").to_json().items() if name != "returns"}
+    assert decode_handler(json.dumps(old).encode()).returns == returns
+    assert decode_handler(encode_handler(parse_handler(old))).returns == "value"
+
+
+def test_what_returns_may_be() -> None:
+    for lang, value in (("python", "number"), ("sh", "status"), ("python", 1)):
+        with pytest.raises(InvalidHandlerError, match="returns"):
+            parse_handler({"lang": lang, "body": "x", "returns": value})

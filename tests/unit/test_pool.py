@@ -19,6 +19,11 @@ class Fake:
         self.memory = memory
         self.closed = False
         self.gate: asyncio.Event | None = None
+        self.is_metered = True
+        self.used_s = 0.0
+
+    def cpu_s(self) -> float:
+        return self.used_s
 
     def memory_bytes(self) -> int:
         return self.memory
@@ -64,6 +69,16 @@ async def test_idle_contexts_are_reused_and_the_oldest_goes_first() -> None:
     assert bench.pool.warm() == {ContextKey("acme", "a"), ContextKey("acme", "c")}
     await bench.pool.close()
     assert bench.alive == 0
+
+
+async def test_a_context_that_broke_while_it_was_idle_is_not_lent() -> None:
+    bench = Bench(max_contexts=2)
+    first = await bench.use("a")
+    first.usable = False
+    second = await bench.use("a")
+    assert second is not first
+    await bench.pool.close()
+    assert first.closed, "and its place is free again"
 
 
 async def test_a_place_is_free_only_when_the_context_is_really_gone() -> None:
@@ -160,3 +175,55 @@ async def test_prewarming_does_not_push_out_what_is_in_use() -> None:
     assert len(bench.made) == 2
     await bench.pool.close()
     assert not await bench.pool.prewarm(ContextKey("acme", "b"), bench.start())
+
+
+async def test_an_idle_context_that_works_or_grows_is_ended_and_what_it_used_is_told() -> None:
+    bench = Bench()
+    told: list[tuple[str, float]] = []
+    bench.pool.when_burnt(lambda tenant, seconds: told.append((tenant, round(seconds, 3))))
+    lazy, busy, fat = [await bench.use(name) for name in "abc"]
+    await bench.pool.sweep()
+    bench.now += 5
+    lazy.used_s, busy.used_s, fat.memory = 0.05, 0.5, 100 << 20
+    await bench.pool.sweep()
+    assert (lazy.closed, busy.closed, fat.closed) == (False, True, True)
+    lazy.used_s += 0.25
+    assert await bench.use("a") is lazy
+    assert sorted(told) == [("acme", 0.05), ("acme", 0.25), ("acme", 0.5)]
+    await bench.pool.close()
+
+
+async def test_contexts_in_use_never_have_limits_beyond_the_whole() -> None:
+    """A tenant gets half; a quarter stays for those who have nothing and ask for little."""
+    bench = Bench(max_memory_bytes=800)
+    going, held = asyncio.Event(), list[str]()
+
+    async def hold(tenant: str, size_bytes: int) -> None:
+        async with bench.pool.borrow(ContextKey(tenant, str(len(held))), bench.start(), size_bytes):
+            held.append(tenant)
+            await going.wait()
+            held.remove(tenant)
+
+    tasks = []
+    for tenant, size_bytes in [("a", 200), ("a", 200), ("a", 200), ("b", 300), ("c", 200), ("d", 100)]:
+        tasks.append(asyncio.create_task(hold(tenant, size_bytes)))
+        await asyncio.sleep(0.01)
+    assert sorted(held) == ["a", "a", "c", "d"], "a has its half, b does not fit, c and d take what was kept"
+    going.set()
+    await asyncio.gather(*tasks)
+    await bench.pool.close()
+    assert bench.pool._memory.taken_bytes == 0
+
+
+async def test_whoever_gives_up_waiting_for_memory_leaves_no_trace() -> None:
+    bench = Bench(max_memory_bytes=800)
+    key = ContextKey("a", "1")
+    async with bench.pool.borrow(key, bench.start(), 400):
+        waiting = asyncio.create_task(bench.pool.borrow(key, bench.start(), 400).__aenter__())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert not bench.pool._memory._waiting
+    async with asyncio.timeout(5), bench.pool.borrow(key, bench.start(), 400):
+        pass
+    await bench.pool.close()

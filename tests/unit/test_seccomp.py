@@ -110,3 +110,22 @@ def test_every_call_gets_an_answer(machine: str, arch: int, number: int, network
 def test_an_unknown_architecture_is_an_error_and_no_empty_filter() -> None:
     with pytest.raises(IsolationError, match="riscv64"):
         seccomp.build(network=False, namespaces=True, machine="riscv64")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("network", [False, True])
+def test_socket_pairs_are_unix_ones(machine: str, network: bool) -> None:
+    program = seccomp.build(network=network, namespaces=False, machine=machine)
+    for family in range(64):
+        expected = ALLOW if family == socket.AF_UNIX else "EPERM"
+        assert run(program, ARCH[machine], syscalls.SOCKETPAIR[COLUMN[machine]], (family, 1, 0)) == expected
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_nobody_watches_files(machine: str) -> None:
+    program = seccomp.build(network=False, namespaces=True, machine=machine)
+    fcntl = syscalls.FCNTL[COLUMN[machine]]
+    for command in (1024, 1026):
+        assert run(program, ARCH[machine], fcntl, (3, command, 0)) == "EPERM"
+    for command in (0, 1, 2, 3, 4, 1030, 1031):  # dup, flags, cloexec, pipe sizes
+        assert run(program, ARCH[machine], fcntl, (3, command, 0)) == ALLOW

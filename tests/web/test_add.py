@@ -48,11 +48,13 @@ async def test_gzip_is_unpacked_and_ids_can_be_left_out(site: Site) -> None:
 
 
 async def test_query_options_reach_the_store_through_the_journal(site: Site) -> None:
-    query = "?delay_s=90&priority=1000&domain=api&retry_after_s=2.5&indexed=true&repeat=FINISHED,%20%2B1%20HOUR"
-    (job_id,) = await site.add("x", path=ADD + query)
-    job = (await stored(site, job_id)).job
-    assert (job.due_ms, job.priority, job.domain) == (T0 + 90_000, 1000, "api")
-    assert (job.retry_after_ms, job.seq, job.repeat) == (2500, 1, "FINISHED, +1 HOUR")
+    query = "?delay_s=90&priority=1000&domain=api&indexed=true"
+    (lost,) = await site.add("x", path=ADD + query + "&retry_after_s=2.5")
+    (again,) = await site.add("x", path=ADD + query + "&repeat=FINISHED,%20%2B1%20HOUR")
+    for job_id, seq, retry_after_ms, repeat in [(lost, 1, 2500, ""), (again, 2, None, "FINISHED, +1 HOUR")]:
+        job = (await stored(site, job_id)).job
+        assert (job.due_ms, job.priority, job.domain) == (T0 + 90_000, 1000, "api")
+        assert (job.retry_after_ms, job.seq, job.repeat) == (retry_after_ms, seq, repeat)
 
 
 @pytest.mark.parametrize("dt", ["1800000050000", "2027-01-15T08:00:50Z", "2027-01-15T09:00:50%2B01:00"])
@@ -189,7 +191,7 @@ async def test_a_child_needs_a_parent_that_runs(site: Site) -> None:
     (parent,) = await site.add("p")
     answer = await site.post(f"{ADD}?parent={parent}", data=b"c")
     assert (answer.status, answer.code) == (409, "conflict")
-    await site.store.get_waiting_jobs("acme-thumb", 1, owner="a7", lease_ms=1000, now_ms=T0)
+    await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=1000, now_ms=T0)
     (child,) = await site.add("c", path=f"{ADD}?parent={parent}")
     assert (await stored(site, child)).state == "paused"
     answer = await site.get(f"/acme/job/{parent}/children")
@@ -231,6 +233,29 @@ async def test_a_crash_between_key_and_jobs_is_repaired_by_the_repeated_request(
     assert [(await stored(site, job_id)).job.data for job_id in ids] == [b"a", b"b"]
 
 
+async def test_a_unique_job_keeps_what_is_not_said(site: Site) -> None:
+    (first,) = await site.add("a", path=ADD + "?unique=nightly&priority=1000&repeat=FINISHED,%20%2B1%20HOUR")
+    await site.add("b", path=ADD + "?unique=nightly")
+    job = (await site.get(f"/acme/job/{first}")).json
+    assert (job["payload"], job["priority"], job["repeat"]) == ("b", 1000, "FINISHED, +1 HOUR")
+    await site.add("c", path=ADD + "?unique=nightly&priority=500&repeat=")
+    job = (await site.get(f"/acme/job/{first}")).json
+    assert (job["payload"], job["priority"], job["repeat"]) == ("c", 500, "")
+
+
+async def test_an_array_with_one_bad_job_adds_none(site: Site) -> None:
+    body = [{"payload": "a", "unique": "one"}, {"payload": "b", "parent": "20261114T235959123Z-a7-00001f"}]
+    answer = await site.post(ADD, json=body)
+    assert answer.status == 404
+    assert [row["waiting"] for row in (await site.get("/acme/scoreboard")).json["types"]] in ([], [0])
+
+
+async def test_a_child_that_repeats_is_refused(site: Site) -> None:
+    answer = await site.post(ADD, json={"payload": "a", "parent": "x", "repeat": "FINISHED, +1 HOUR"})
+    assert answer.status == 422
+    assert "cannot repeat" in answer.json["error"]["message"]
+
+
 async def test_unique_and_idempotency_key_exclude_each_other(site: Site) -> None:
     answer = await site.post(ADD + "?unique=u&idempotency_key=k", data=b"a")
     assert answer.status == 422
@@ -262,3 +287,15 @@ async def test_a_repeat_that_cannot_work_is_refused(site: Site, repeat: str) -> 
     answer = await site.call("POST", ADD, json={"payload": "x", "repeat": repeat})
     assert answer.status == 422
     assert answer.json["error"]["detail"]["field"] == "repeat"
+
+
+async def test_who_posts_may_wait_for_the_end_in_the_same_request(site: Site) -> None:
+    answer = await site.post(ADD + "?wait_s=0.01", data=b"one\ntwo")
+    assert answer.status == 200
+    assert [job["id"] for job in answer.json["jobs"]] == answer.json["ids"]
+    assert {job["state"] for job in answer.json["jobs"]} <= {"queued", "waiting"}, "the time was up"
+
+
+async def test_more_than_a_hundred_jobs_are_not_waited_for(site: Site) -> None:
+    answer = await site.post(ADD + "?wait_s=60", data=b"x\n" * 101)
+    assert (answer.json["count"], "jobs" in answer.json) == (101, False)

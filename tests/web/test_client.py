@@ -30,9 +30,9 @@ async def test_jobs_from_add_to_result(site: Site, client: Client) -> None:
     assert (await client.get_job(first)).priority == 1000
     assert (await client.why(first)).reason == "no_handler"
     waiting = asyncio.ensure_future(client.get_job(second, wait_s=30))
-    await site.endings.waiting.wait()
+    await site.waiters.waiting.wait()
     await site.run()
-    site.endings.tell(second)
+    site.waiters.tell(second)
     assert (await waiting).code == "ok"
     assert await client.get_result(first) == b"done"
     page = await client.results(limit=1)

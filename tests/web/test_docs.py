@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.support.web import Site
 
 PAGE = Path(__file__).parents[2] / "docs" / "http-api.md"
 SCRIPT = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+[SAMPLE] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.fixture
@@ -41,3 +44,15 @@ async def _ingest(site: Site) -> None:
     while True:
         await site.service.journal.readable()
         await site.intake.flush()
+
+
+async def test_the_python_example_works(site: Site) -> None:
+    assert "http://127.0.0.1:8484" in SAMPLE
+    assert "wait_s=30" in SAMPLE
+    sample = SAMPLE.replace("http://127.0.0.1:8484", site.url).replace("wait_s=30", "wait_s=0.1")  # nothing runs here
+    body = textwrap.indent(sample + "\nreturn added, job", "    ")
+    names: dict[str, Any] = {}
+    exec(f"async def example(key):\n{body}", names)  # noqa: S102 (our own page)
+    added, job = await names["example"](site.keys["acme"])
+    assert added.count == 2
+    assert job.id == added.ids[0]

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from functory.jobattributes import PLAIN, JobOptions
+from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.keys import create_key
 from functory.operations.tenants import update_tenant
 from functory.web.connection import Connection
-from functory.web.endpoint import Endpoint
-from functory.web.settings import WebSettings
+from functory.web.http.endpoint import Endpoint
+from functory.web.http.settings import WebSettings
 from functory.wire.admin import TenantLimits
 from journal.errors import DiskFull
 from tests.support.web import Answer, Site, open_site

@@ -1,10 +1,12 @@
 """Handlers over HTTP, in both spellings."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.support.web import Site
+from runner.errors import ContextEndedError
+from tests.support.web import T0, Site
 
 BODY = b"return payload.upper()"
 
@@ -25,7 +27,7 @@ async def test_register_look_at_and_delete_in_both_spellings(site: Site) -> None
         assert (await site.call(*delete)).status == 200
         assert (await site.get(get)).status == 404
         assert (await site.call(*delete)).status == 404
-    assert [jobtype for jobtype, _ in site.bench.retired] == ["acme-up"] * 2
+    assert [jobtype for jobtype, _ in site.trial_runs.retired] == ["acme-up"] * 2
     assert site.control.wakes == 4
 
 
@@ -69,7 +71,7 @@ async def test_versions_and_rollback(site: Site) -> None:
         ("?lang=sh", {"json": {"lang": "python", "body": "x"}}, 422, "invalid_input", "lang"),
         ("", {"json": {"lang": "python", "body": "x", "secret": 1}}, 422, "handler_invalid", "secret"),
         ("", {"json": ["x"]}, 422, "invalid_input", None),
-        ("?lang=python&x=1", {"data": BODY}, 422, "invalid_input", None),
+        ("?lang=python&x=1", {"data": BODY}, 422, "invalid_input", "x"),
     ],
 )
 async def test_a_bad_handler_is_refused_with_its_field(
@@ -130,3 +132,39 @@ async def test_the_network_is_the_operators_to_give(site: Site) -> None:
     await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"network": True}})
     site.clock.advance(60)
     assert (await site.call("PUT", "/acme/handler/up", json=body)).status == 200
+
+
+async def test_a_language_that_does_not_start_is_refused_with_its_reason(site: Site) -> None:
+    """Unless another daemon of the store runs it: then it is stored unchecked, as a language that is not installed."""
+    site.control.unable = {"node": "its context ended with status 1: cannot open node.js"}
+    answer = await site.call("PUT", "/acme/handler/up?lang=node", data=b"return 1")
+    assert (answer.status, answer.json["error"]["code"]) == (503, "language_unavailable")
+    assert "cannot open node.js" in answer.json["error"]["message"]
+    invoked = await site.post("/acme/handler/up/invoke", json={"handler": {"lang": "node", "body": "return 1"}})
+    assert (invoked.status, invoked.json["error"]["code"]) == (503, "language_unavailable")
+    await site.store.reserve_sysid(info='{"languages": ["node"]}', lease_ms=60_000, now_ms=T0)
+    assert (await site.call("PUT", "/acme/handler/up?lang=node", data=b"return 1")).status == 200
+
+
+async def test_what_a_context_printed_before_it_ended_is_told(site: Site) -> None:
+    site.trial_runs.refusal = ContextEndedError("exited with status 1: no such file")
+    answer = await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
+    assert (answer.status, answer.json["error"]["code"]) == (503, "context_ended")
+    assert answer.json["error"]["message"] == "exited with status 1: no such file"
+
+
+async def test_an_invocation_ends_when_its_client_has_gone(site: Site) -> None:
+    site.trial_runs.is_stuck = True
+    body = b'{"payload": "x", "handler": {"lang": "python", "body": "return 1"}}'
+    head = (
+        f"POST /acme/handler/thumb/invoke HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    port = site.listener.port
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head.encode() + body)
+    async with asyncio.timeout(20):
+        await site.trial_runs.started.wait()
+        assert not site.trial_runs.cancelled.is_set()
+        writer.close()
+        await site.trial_runs.cancelled.wait()

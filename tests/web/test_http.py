@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from functory.web.settings import WebSettings
+from functory.web.http.settings import WebSettings
 from tests.support.web import Site, open_site
 
 ADD = "/acme/job/thumb/add"
@@ -181,8 +181,16 @@ async def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
-    async with open_site(tmp_path, settings=WebSettings(port=0, max_connections=2, shutdown_s=1)) as site:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        WebSettings(port=0, shutdown_s=1, max_connections=2),
+        WebSettings(port=0, shutdown_s=1, max_connections_of_one=2),
+    ],
+    ids=["of all", "of one"],
+)
+async def test_one_connection_too_many_is_told_so(tmp_path: Path, settings: WebSettings) -> None:
+    async with open_site(tmp_path, settings=settings) as site:
         held = [await asyncio.open_connection("127.0.0.1", site.listener.port) for _ in range(2)]
         for reader, writer in held:
             writer.write(head(site, method="GET", path="/healthz"))
@@ -193,6 +201,7 @@ async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
         for _, writer in held:
             writer.close()
             await writer.wait_closed()
+        assert (await site.get("/healthz")).status == 200, "who leaves makes room"
 
 
 async def test_unknown_paths_and_methods_answer_in_json(site: Site) -> None:
@@ -243,7 +252,44 @@ async def test_a_query_where_none_is_taken_is_told(site: Site) -> None:
 async def test_requests_under_way_are_finished_when_the_service_stops(site: Site) -> None:
     (job_id,) = await site.add("x")
     waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=0.3"))
-    await site.endings.waiting.wait()
+    await site.waiters.waiting.wait()
     await site.listener.stop()
     assert (await waiting).status == 200
     await site.listener.stop()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "says"),
+    [
+        ("GET", "/acme/results?limit=x", None, "limit", "limit must be a whole number, not text"),
+        ("GET", "/acme/results?limit=0", None, "limit", "limit must be at least 1"),
+        ("GET", "/acme/results?lmit=5", None, "lmit", "did you mean limit?"),
+        ("GET", "/acme/results?state=gone", None, "state", "must be one of archived, deferred"),
+        ("GET", "/acme/results?code=good", None, "code", "separated by commas"),
+        (
+            "POST",
+            "/acme/job/thumb/add",
+            [{"payload": 1}, {"payload": 2, "priority": 7}],
+            "[1].priority",
+            "0, 500, 1000",
+        ),
+        ("POST", "/acme/job/thumb/add", 5, None, "the body must be an object or a list, not a whole number"),
+        ("POST", "/acme/replay", {"dry_run": "yes"}, "dry_run", "must be true or false, not text"),
+        ("PUT", "/acme/rate/api", {}, "rate_per_s", "rate_per_s is required"),
+        ("PUT", "/acme/rate/api", {"rate_per_s": 0}, "rate_per_s", "must be more than 0"),
+        ("POST", "/admin/tenants", {"name": "UP"}, "name", "lower-case"),
+        ("POST", "/admin/tenants", {"name": "a", "limits": {"max_job": 1}}, "limits.max_job", "did you mean max_jobs?"),
+        ("POST", "/admin/tenants/acme/keys", {"scopes": []}, "scopes", "must have at least 1 entry"),
+    ],
+)
+async def test_a_refusal_names_the_field_in_the_words_of_the_interface(
+    site: Site, method: str, path: str, body: object, field: str | None, says: str
+) -> None:
+    key = "operator" if path.startswith("/admin") else "acme"
+    answer = await site.call(method, path, key=key, **({} if body is None else {"json": body}))
+    assert answer.status == 422
+    error = answer.json["error"]
+    assert says in error["message"]
+    assert error["detail"].get("field") == field
+    for word in ("Expected", "`", "$.", "regex"):
+        assert word not in error["message"]

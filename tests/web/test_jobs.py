@@ -1,6 +1,7 @@
 """Looking at jobs and acting on them."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from functory.operations.service import OperationSettings
 from store.base import Code, Outcome, RateDomain, Retry
 from store.errors import StoreUnavailable
+from tests.support.jobs import new_job
 from tests.support.web import SYSID, T0, Site, open_site
 
 ADD = "/acme/job/thumb/add"
@@ -73,15 +75,15 @@ async def test_the_outcome_is_shown_and_the_result_can_be_had_raw(site: Site) ->
 async def test_wait_answers_when_the_job_ends(site: Site) -> None:
     (job_id,) = await site.add("x")
     waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=30"))
-    await site.endings.waiting.wait()
+    await site.waiters.waiting.wait()
     await site.run()
-    site.endings.tell(job_id)
+    site.waiters.tell(job_id)
     assert (await waiting).json["code"] == "ok"
 
 
 async def test_wait_looks_again_after_a_false_alarm_and_ends_with_its_time(site: Site) -> None:
     (job_id,) = await site.add("x")
-    site.endings.tell(job_id)
+    site.waiters.tell(job_id)
     answer = await site.get(f"/acme/job/{job_id}?wait_s=0.05")
     assert (answer.status, answer.json["state"]) == (200, "waiting")
     await site.run()
@@ -93,7 +95,7 @@ async def test_wait_is_bounded(site: Site, wait: str) -> None:
     assert (await site.get(f"/acme/job/x?wait_s={wait}")).status == 422
 
 
-async def test_cancel_only_what_has_not_started(site: Site) -> None:
+async def test_cancel_what_has_not_ended(site: Site) -> None:
     (job_id,) = await site.add("x")
     assert (await site.post(f"/acme/job/{job_id}/cancel")).json == {"ok": True}
     assert (await site.get(f"/acme/job/{job_id}")).json["code"] == "cancelled"
@@ -113,6 +115,61 @@ async def test_retry_only_what_has_ended(site: Site) -> None:
     assert (job["state"], job["due_ms"], job["attempts"]) == ("deferred", T0 + 60_000, 0)
 
 
+async def retried(site: Site, payload: str = "x") -> str:
+    """A job whose first attempt ended with an error; the next is a minute away."""
+    (job_id,) = await site.add(payload)
+    await site.intake.flush("acme")
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
+    outcome = Outcome(Code.ERROR, 500, T0, 1500, b"Traceback: KeyError: 'x'", b"said", 3, message="KeyError: 'x'")
+    await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 60_000, outcome)], now_ms=T0)
+    return job_id
+
+
+async def test_a_job_that_is_tried_again_shows_its_error_and_its_attempts(site: Site) -> None:
+    job_id = await retried(site)
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["state"], job["code"], job["result"], job["log"]) == (
+        "deferred",
+        "error",
+        "Traceback: KeyError: 'x'",
+        "said",
+    )
+    assert job["history"] == [
+        {
+            "number": 1,
+            "started_ms": T0,
+            "duration_us": 1500,
+            "code": "error",
+            "exitcode": 500,
+            "message": "KeyError: 'x'",
+            "handler_version": 3,
+            "daemon": SYSID,
+        }
+    ]
+    assert (await site.get(f"/acme/job/{job_id}/result")).status == 404, "it has no result yet"
+    why = (await site.get(f"/acme/job/{job_id}/why")).json
+    assert "KeyError: 'x'" in why["text"]
+    assert (why["detail"]["message"], why["detail"]["attempts"]) == ("KeyError: 'x'", 1)
+    listed = (await site.get("/acme/results?state=deferred")).json["jobs"]
+    assert (listed[0]["history"], listed[0]["message"]) == ([], "KeyError: 'x'")
+
+
+async def test_a_deferred_job_can_be_run_now(site: Site) -> None:
+    job_id = await retried(site)
+    assert (await site.post(f"/acme/job/{job_id}/retry")).status == 200
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["state"], job["due_ms"], job["attempts"]) == ("waiting", T0, 1)
+    assert len(job["history"]) == 1
+    assert site.control.wakes > 0
+
+
+async def test_a_cancelled_job_keeps_its_log(site: Site) -> None:
+    job_id = await retried(site)
+    assert (await site.post(f"/acme/job/{job_id}/cancel")).status == 200
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["code"], job["log"], job["result"]) == ("cancelled", "said", "Traceback: KeyError: 'x'")
+
+
 async def reason(site: Site, job_id: str) -> str:
     answer = await site.get(f"/acme/job/{job_id}/why")
     assert answer.status == 200, answer.body
@@ -130,6 +187,10 @@ async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     assert await reason(site, second) == "no_daemon"
     other = await store.reserve_sysid(info='{"languages": ["node"]}', lease_ms=60_000, now_ms=T0)
     assert await reason(site, second) == "no_runner"
+    unable = '{"languages": ["node"], "unable": {"python": "no library"}}'
+    await store.renew_sysid(other.sysid, info=unable, lease_ms=60_000, now_ms=T0)
+    answer = await site.get(f"/acme/job/{second}/why")
+    assert "no python context starts: no library" in answer.json["text"]
     await store.renew_sysid(other.sysid, info='{"languages": ["python"]}', lease_ms=60_000, now_ms=T0)
     await store.set_daemon_paused(other.sysid, paused=True)
     assert await reason(site, second) == "daemon_paused"
@@ -137,7 +198,7 @@ async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     answer = await site.get(f"/acme/job/{second}/why")
     assert (answer.json["reason"], answer.json["detail"]) == ("in_line", {"ahead": 1, "waiting": 2})
     await store.set_rate_domain(RateDomain("acme", "api", 0.001, 1), now_ms=T0)
-    (job,) = await store.get_waiting_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
+    (job,) = await store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
     assert await reason(site, first) == "running"
     assert await reason(site, second) == "rate_domain"
     await store.delete_rate_domain("acme", "api")
@@ -161,7 +222,7 @@ async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
 async def test_why_of_relatives_and_of_a_lost_lease(site: Site) -> None:
     (parent,) = await site.add("p")
     await site.intake.flush()
-    (job,) = await site.store.get_waiting_jobs("acme-thumb", 1, owner=SYSID, lease_ms=1000, now_ms=T0)
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=1000, now_ms=T0)
     (child,) = await site.add("c", path=f"{ADD}?parent={parent}")
     assert await reason(site, child) == "waits_for_parent"
     site.clock.advance(2)
@@ -250,3 +311,20 @@ async def test_index_rates_and_pauses(site: Site) -> None:
     assert row["paused"] is True
     assert (await site.post("/acme/type/thumb/resume")).status == 200
     assert site.control.wakes > wakes
+
+
+def id_of(time_ms: int, sysid: str) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return f"{moment:%Y%m%dT%H%M%S}{time_ms % 1000:03d}Z-{sysid}-000001"
+
+
+async def test_a_young_job_of_another_living_daemon_is_not_denied(site: Site) -> None:
+    """Its POST was answered by that daemon, and its line may not be in the store yet."""
+    other = await site.store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=T0)
+    young, old = (id_of(T0 - age_ms, other.sysid) for age_ms in (100, 3_600_000))
+    unknown = id_of(T0 - 100, "zz")
+    answer = await site.get(f"/acme/job/{young}")
+    assert (answer.status, answer.json["error"]["code"]) == (503, "not_ready_yet")
+    assert [(await site.get(f"/acme/job/{job_id}")).status for job_id in (old, unknown)] == [404, 404]
+    await site.store.add_jobs([new_job(0, id=young)], now_ms=T0)
+    assert (await site.get(f"/acme/job/{young}")).status == 200

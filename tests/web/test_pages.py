@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from functory.web.settings import WebSettings
-from store.base import Code
+from functory.web.http.settings import WebSettings
+from store.base import Code, Outcome, Retry
 from store.errors import StoreUnavailable
 from tests.support.pages import Visitor, visitor
 from tests.support.web import T0, Site, open_site
@@ -69,8 +69,8 @@ async def test_the_counts_of_a_row_are_those_of_the_last_hour(site: Site) -> Non
     async with visitor(site, "acme") as acme:
         page = (await acme.get("/ui/t/acme")).text
         row = page.partition('data-key="thumb"')[2].partition("</tr>")[0]
-        assert re.findall(r"<td[^>]*>([\d,]+)</td>", row)[:5] == ["0", "0", "0", "0", "1"], (
-            "waiting running ok retry failed"
+        assert re.findall(r"<td[^>]*>([\d,]+)</td>", row)[:6] == ["0", "0", "0", "0", "0", "1"], (
+            "waiting running deferred ok retry failed"
         )
 
 
@@ -102,7 +102,7 @@ async def test_a_job_that_only_the_journal_has_is_shown(site: Site, monkeypatch:
     site.intake.is_down = True
     async with visitor(site, "acme") as acme:
         page = await acme.get(f"/ui/t/acme/job/{job_id}")
-        assert "On its way into the store" in page.text
+        assert "Waiting to be stored" in page.text
 
 
 async def test_the_editor_tries_saves_and_keeps_what_was_typed_when_it_is_wrong(site: Site) -> None:
@@ -112,6 +112,7 @@ async def test_the_editor_tries_saves_and_keeps_what_was_typed_when_it_is_wrong(
         tried = await acme.post(edit, {**form, "do": "try"})
         assert "echo p" in tried.text
         assert "mail | " in tried.text, "the jobs that it would have made"
+        assert "echo p" in (await acme.post(edit, form)).text, "only the button that says so saves"
         assert await site.store.get_handler("acme", "acme-thumb") is None, "a try stores nothing"
         wrong = await acme.post(edit, {**form, "body": "syntax error", "do": "save"})
         assert wrong.status == 422
@@ -159,18 +160,18 @@ async def test_a_replay_is_looked_at_run_and_watched(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         query = "type=thumb&failed=yes&age=1d&limit=2&rate_per_s=1&look=1"
         looked = await acme.get(f"/ui/t/acme/replay?{query}")
-        assert "2 jobs fit" in looked.text
-        assert "and more than that" in looked.text
+        assert "2 jobs match" in looked.text
+        assert "and more: raise the limit" in looked.text
         assert len((await site.get("/acme/results?code=failed")).json["jobs"]) == 3, "nothing has changed"
         form = {"type": "thumb", "failed": "yes", "age": "1d", "limit": "2", "rate_per_s": "1"}
         begun = await acme.post("/ui/t/acme/replay", form)
         watched = await acme.get(begun.location)
-        assert "0 of 2 have ended again" in watched.text
+        assert "0 of 2 finished" in watched.text
         site.clock.advance(2)
         await site.run(2)
         watched = await acme.get(begun.location)
-        assert "2 of 2 have ended again" in watched.text
-        assert "none failed" in watched.text
+        assert "2 of 2 finished" in watched.text
+        assert "None failed" in watched.text
         nothing = await acme.post("/ui/t/acme/replay", {**form, "type": "never"})
         assert nothing.location == "/ui/t/acme/replay?note=nothing_to_replay"
         for wrong in ({"limit": "0"}, {"limit": "x"}, {"rate_per_s": "-1"}, {"age": "2d"}, {"type": "a b"}):
@@ -247,7 +248,7 @@ async def test_a_live_part_is_sent_when_it_changes_and_ends_with_the_session(tmp
             async with acme.session.get(f"{site.url}/ui/t/acme/jobs/live?state=waiting") as other:
                 assert one.content_type == "text/event-stream"
                 for answer in (one, other):
-                    assert "No jobs fit" in await next_part(answer)
+                    assert "No jobs in this state" in await next_part(answer)
                 await site.intake.flush()
                 for answer in (one, other):
                     assert "thumb" in await next_part(answer)
@@ -281,3 +282,55 @@ async def next_part(answer: aiohttp.ClientResponse) -> str:
                 text: str = json.loads(line[6:])
                 return text
     raise AssertionError("the stream ended")
+
+
+async def test_a_job_that_is_tried_again_offers_a_fix_and_a_run_now(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await site.intake.flush("acme")
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=9000, now_ms=T0)
+    outcome = Outcome(Code.ERROR, 500, T0, 1500, b"Traceback <b>: KeyError", message="KeyError: <b>", handler_version=3)
+    await site.store.release_jobs("a7", [Retry(job.id, job.token, T0 + 60_000, outcome)], now_ms=T0)
+    async with visitor(site, "acme") as acme:
+        page = await acme.get(f"/ui/t/acme/job/{job_id}")
+        for text in (
+            "Traceback &lt;b&gt;: KeyError",
+            "Attempts so far",
+            "Fix the handler",
+            "Run now",
+            "What went wrong",
+        ):
+            assert text in page.text
+        assert "KeyError: <b>" not in page.text
+        assert re.search(r"the next is at <time [^>]*data-at>[^<]*</time>", page.text), "in the reader's zone"
+        steps = re.findall(r"<b>([^<]*)</b> <time", page.text)
+        assert steps[-2:] == ["Ended: error", "Next attempt"], steps
+        assert "Due" not in steps, "what comes next is not told before what was"
+        assert (await acme.post(f"/ui/t/acme/job/{job_id}/retry")).status in {302, 303}
+        assert "Run now" not in (await acme.get(f"/ui/t/acme/job/{job_id}")).text
+
+
+async def test_a_name_that_is_taken_is_told_beside_the_form(site: Site) -> None:
+    async with visitor(site, "operator") as operator:
+        page = await operator.post("/ui/operator/tenants", {"name": "acme"})
+        assert page.status == 409
+        assert "The name acme is already taken." in page.text
+        assert 'value="acme"' in page.text
+        page = await operator.post("/ui/operator/tenants", {"name": "UP"})
+        assert page.status == 422
+        assert "Name must be a lower-case letter" in page.text
+
+
+async def test_errors_count_as_failed(site: Site) -> None:
+    await site.add("x")
+    await site.intake.flush("acme")
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=9000, now_ms=T0)
+    outcome = Outcome(Code.ERROR, 500, T0, message="oh")
+    await site.store.release_jobs("a7", [Retry(job.id, job.token, T0 + 60_000, outcome)], now_ms=T0)
+    failed = re.compile(r"<dt>Failed · last hour</dt><dd>1</dd>")
+    async with visitor(site, "acme") as acme:
+        assert failed.search((await acme.get("/ui/t/acme")).text)
+        assert failed.search((await acme.get("/ui/t/acme/type/thumb")).text)
+        assert "Deferred" in (await acme.get("/ui/t/acme?sort=deferred")).text
+    async with visitor(site, "operator") as operator:
+        for path in ("/ui/operator", "/ui/operator/queues"):
+            assert '<td class="num bad">1</td>' in (await operator.get(path)).text

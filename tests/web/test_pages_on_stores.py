@@ -36,7 +36,7 @@ async def test_every_page_answers_with_the_numbers_that_are_true(site: Site) -> 
             ("Running", "0"),
             ("Deferred", "0"),
             ("Rate", "1.0/min"),
-            ("Ended well", "3"),
+            ("Succeeded", "3"),
             ("Failed", "2"),
             ("Stored", "9"),
         ]
@@ -45,7 +45,7 @@ async def test_every_page_answers_with_the_numbers_that_are_true(site: Site) -> 
             (row, *_) = re.findall(r'<tr data-key="([^"]+)">(.*?)</tr>', page.text, re.DOTALL)
             assert row[0] == first
             if first == "thumb":
-                assert CELL.findall(row[1])[:7] == ["2", "0", "3", "0", "2", "0", "0"]
+                assert CELL.findall(row[1])[:8] == ["2", "0", "0", "3", "0", "2", "0", "0"]
         for path in (
             "/jobs",
             "/jobs?code=failed",

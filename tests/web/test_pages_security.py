@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from functory.web.http.settings import WebSettings
 from functory.web.pages.mount import PAGES
-from functory.web.settings import WebSettings
 from tests.support.pages import visitor
 from tests.support.web import T0, Site, open_site
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from functory.web.settings import WebSettings
+from functory.web.http.settings import WebSettings
 from tests.support.web import Site, open_site
 
 FORGED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}

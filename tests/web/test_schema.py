@@ -17,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from functory.web.api.openapi import build_openapi
 from functory.web.app import ROUTES
-from functory.web.openapi import build_openapi
-from functory.web.routes import Route
+from functory.web.http.routes import Route
 from tests.support.web import Site, open_site
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -41,7 +41,7 @@ class Running:
         self._end = asyncio.Event()
         async with open_site(self._folder) as site:
             self.site: Site = site
-            site.endings.max_wait_s = 0.001
+            site.waiters.max_wait_s = 0.001
             assert await site.add("a", "b", "c") == JOB_IDS[:3]
             await site.run(1)
             await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"true")

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from functory.web.app import make_app, make_status_app
-from functory.web.listen import Listener
-from functory.web.settings import WebSettings
+from functory.web.http.settings import WebSettings
+from functory.web.listener import Listener
 from store.errors import StoreUnavailable
 from tests.support.web import Site
 
@@ -31,6 +31,11 @@ async def test_it_needs_no_key_and_has_nothing_else(site: Site, status_url: str)
             "/docs": 404,
             "/admin/tenants": 404,
             "/acme/scoreboard": 404,
+            "/": 404,
+            "/ui": 404,
+            "/ui/signin": 404,
+            "/ui/t/acme": 404,
+            "/ui/operator": 404,
         }.items():
             async with session.get(path) as answer:
                 assert answer.status == status, path

@@ -1,7 +1,7 @@
 """Templates, styles and scripts: read and compiled once per process, served from memory.
 
-Ensures: every template escapes by itself, and a name that a page forgot to give is an error and not an empty place. The
-address of a static file holds a hash of them all, so that a browser may keep it for ever.
+Ensures: every template escapes by default, and a value that a page forgot to give is an error. The address of a static
+file contains a hash of all of them, so a browser may keep it for ever.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from functory.web.pages import charts, inert, words
+from functory.web.pages import charts, inert_text, number_text
 
 _HERE: Final = Path(__file__).parent
 _PIECE_S: Final = 0.001
-"""For how long a page may be rendered before others have a turn."""
+"""How long a page may be rendered before others get a turn."""
 _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
@@ -34,12 +34,12 @@ class Assets(NamedTuple):
     digest: str
 
     def render_small(self, template: str, values: Mapping[str, Any]) -> str:
-        """In one piece: for what has no long table."""
+        """Render in one piece: for templates without a long table."""
         return self.environment.get_template(template).render(values)
 
     async def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """In pieces: between them others have the event loop. What a macro makes is never cut, so that templates loop
-        over the rows of long tables themselves."""
+        """Render in pieces; between them others have the event loop. The output of a macro is never split, so templates
+        loop over the rows of long tables themselves."""
         parts = []
         ends_s = time.perf_counter() + _PIECE_S
         for part in self.environment.get_template(template).generate(values):
@@ -52,7 +52,7 @@ class Assets(NamedTuple):
 
 @functools.cache
 def load_assets() -> Assets:
-    """Reads files and compiles: a tenth of a second of work, so call it off the event loop."""
+    """Read and compile all files. It takes a tenth of a second, so call it off the event loop."""
     static = {
         path.name: StaticFile(_TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "", path.read_bytes())
         for path in sorted((_HERE / "static").iterdir())
@@ -76,8 +76,9 @@ def _environment(digest: str) -> Environment:
         lstrip_blocks=True,
     )
     for name in ("count", "size", "micros", "seconds", "ago", "per_minute", "percent", "iso", "utc", "clock", "minute"):
-        environment.filters[name] = getattr(words, name)
-    environment.filters["line"] = inert.line
+        environment.filters[name] = getattr(number_text, name)
+    environment.filters["line"] = inert_text.line
+    environment.filters["sentence"] = inert_text.sentence
     environment.globals |= {
         "static": f"/ui/static/{digest}",
         "bars": charts.bars,

@@ -1,7 +1,7 @@
-"""The scoreboard: is my stuff running, how fast, what failed, why. One row a type, sorted and cut on the server.
+"""The scoreboard: what runs, how fast, what failed and why. One row for each type, sorted and cut on the server.
 
-Costs counters and the buckets of the rows shown, whatever the number of jobs. Sorting by a count of the last hour costs
-that one count of all types, read at most every five seconds.
+It reads counters and the buckets of the rows shown, however many jobs there are. Sorting by a count of the last hour
+reads that count for all types, at most every five seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 
 from functory.web.pages import charts
 from functory.web.pages.call import PageCall
-from functory.web.pages.declare import Page, Pages
+from functory.web.pages.declaration import Page, Pages
 from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
-from functory.web.rendering import type_of
 from store.base import Code, EndedSum, FailureGroup, Histogram, TypeCounters
 from store.values.scoreboard import HOUR_MS, MINUTE_MS
+from vocabulary.names import type_of
 
 pages = Pages()
 
 PAGE_ROWS: Final = 50
-_OF_NOW: Final = ("waiting", "running")
+_OF_NOW: Final = ("waiting", "running", "deferred")
 _OF_HOUR: Final = ("ok", "retry", "failed", "error", "abandoned")
 SORTS: Final = ("type", *_OF_NOW, *_OF_HOUR, "rate")
 SHOWS: Final = {
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
 async def show_board(call: PageCall) -> Page:
-    seen = await call.desk.recent.snapshot(call.tenant)
+    seen = await call.tools.recent.snapshot(call.tenant)
     needle, shown = call.query("q")[:100], call.query("show", "all")
     sort, is_down = _order(call.query("sort"))
     failing = {it.jobtype for it in seen.failures if it.last_ms >= seen.at_ms - HOUR_MS}
@@ -85,7 +85,7 @@ async def show_board(call: PageCall) -> Page:
 
 
 class Group(NamedTuple):
-    """A failure group without its tenant, which the reader is."""
+    """A failure group as its tenant sees it."""
 
     type: str
     failure: FailureGroup
@@ -96,7 +96,7 @@ def _group(failure: FailureGroup) -> Group:
 
 
 def _order(text: str) -> tuple[str, bool]:
-    """`failed` sorts down, `-failed` up; names the other way round: what is wanted first comes without a sign."""
+    """`failed` sorts descending, `-failed` ascending; names the other way round. What people want first has no sign."""
     name = text.removeprefix("-")
     if name not in SORTS:
         return "type", False
@@ -115,17 +115,17 @@ async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
     if sort in _OF_NOW:
         return lambda it: float(getattr(it, sort))
     if sort == "rate":
-        counts = await call.desk.recent.counts(call.tenant, RATE_MINUTES, frozenset(Code))
+        counts = await call.tools.recent.counts(call.tenant, RATE_MINUTES, frozenset(Code))
     else:
-        counts = await call.desk.recent.counts(call.tenant, charts.MINUTES, frozenset({Code(sort)}))
+        counts = await call.tools.recent.counts(call.tenant, charts.MINUTES, frozenset({Code(sort)}))
     return lambda it: float(counts.get(it.jobtype, 0))
 
 
 async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: set[str]) -> list[Row]:
     if not jobtypes:
         return []
-    hours = await call.desk.recent.hours(call.tenant, jobtypes)
-    latencies = await call.desk.recent.latencies(call.tenant, jobtypes)
+    hours = await call.tools.recent.hours(call.tenant, jobtypes)
+    latencies = await call.tools.recent.latencies(call.tenant, jobtypes)
     rows = []
     for jobtype in jobtypes:
         run: Histogram = latencies[jobtype].run

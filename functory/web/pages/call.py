@@ -8,28 +8,29 @@ from aiohttp import web
 
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
-from functory.web.edge import Params
-from functory.web.endpoint import NOBODY, Web, check_type_name
-from functory.web.forwarded import client_of
+from functory.operations.sessions import Session, Sessions
+from functory.web.http.edge import Params
+from functory.web.http.endpoint import NOBODY, Web, check_type_name
+from functory.web.http.forwarded import client_of
+from functory.web.pages.allowed_origins import AllowedOrigins, Place
 from functory.web.pages.assets import Assets, load_assets
-from functory.web.pages.fence import Fence, Place
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
-from functory.web.pages.sessions import Session, Sessions
 from functory.web.pages.throttle import SignInThrottle
+from vocabulary.names import jobtype_of
 
 SECURE_COOKIE: Final = "__Host-functory"
 PLAIN_COOKIE: Final = "functory-session"
-"""A browser sends the first over TLS only, and only to the very host that set it."""
+"""A browser sends the first only over TLS, and only to the host that set it."""
 THEME_COOKIE: Final = "functory-theme"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class PageTools:
     """What the pages share."""
 
     web: Web
-    fence: Fence
+    origins: AllowedOrigins
     sessions: Sessions
     throttle: SignInThrottle
     recent: Recent
@@ -37,30 +38,30 @@ class Desk:
 
     @property
     def assets(self) -> Assets:
-        """Loaded by the application when it starts."""
+        """The application loads them when it starts."""
         return load_assets()
 
 
 class PageCall:
     """One request for a page: who makes it, for which tenant, and the form that came with it."""
 
-    __slots__ = ("desk", "form", "params", "path", "place", "request", "session", "who")
+    __slots__ = ("form", "params", "path", "place", "request", "session", "tools", "who")
 
-    def __init__(self, desk: Desk, request: web.Request, params: Params, place: Place) -> None:
-        self.desk = desk
+    def __init__(self, tools: PageTools, request: web.Request, params: Params, place: Place) -> None:
+        self.tools = tools
         self.request = request
         self.params = params
         self.path = request.path
-        """Of the page, also when its live part is asked for."""
+        """The page's path, also when its live part is asked for."""
         self.place = place
         self.session: Session | None = None
         self.who: Principal = NOBODY
-        """On a tenant's page the principal of that tenant, for the operator too; elsewhere the session's."""
+        """On a tenant's page the principal of that tenant, also for the operator; elsewhere the session's."""
         self.form: dict[str, str] = {}
 
     @property
     def service(self) -> Service:
-        return self.desk.web.service
+        return self.tools.web.service
 
     @property
     def now_ms(self) -> int:
@@ -76,7 +77,7 @@ class PageCall:
 
     @property
     def jobtype(self) -> str:
-        return f"{self.tenant}-{self.type_name}"
+        return jobtype_of(self.tenant, self.type_name)
 
     @property
     def is_operator(self) -> bool:
@@ -91,7 +92,7 @@ class PageCall:
         return self.request.query.get(name, default)
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """A whole number of the query; whatever is none is the default."""
+        """A whole number from the query; the default if it is not one."""
         text = self.query(name)
         return min(max(int(text), low), high) if text.isascii() and text.isdigit() and len(text) < 16 else default
 
@@ -110,7 +111,7 @@ class PageCall:
     @property
     def client(self) -> str:
         """The address of the browser, also behind a proxy that we trust."""
-        return client_of(self.request, self.desk.web.settings.trusted_proxies).address
+        return client_of(self.request, self.tools.web.settings.trusted_proxies).address
 
     @property
     def cookie_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG, drawn from numbers alone: nothing that a tenant wrote comes near them.
+"""Charts as inline SVG, drawn from numbers alone: they contain nothing that a tenant wrote.
 
 Bars of one outcome are one path, so a page of fifty charts stays small. Colours are classes of the style sheet.
 """
@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from functory.web.pages.words import minute
+from functory.web.pages.number_text import minute
 from store.base import EndedSum
 from store.values.scoreboard import MINUTE_MS
 
@@ -20,42 +20,40 @@ _SPARK_BARS: Final = 30
 _SPARK_HEIGHT: Final = 100
 _SPARK_PLACES: Final = tuple(f"M{bar * 4}" for bar in range(_SPARK_BARS))
 _BARS_HEIGHT: Final = 1000
-_NOTHING: Final = EndedSum(0, 0, 0, 0, 0, 0, 0)
+_NOTHING: Final = EndedSum()
 
 
 def spark(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
-    """The last hour in bars of two minutes: what went well below, what did not above.
+    """The last hour in bars of two minutes: successes below, failures above.
 
-    A page has fifty of them: whole numbers, one pass over the minutes and one over the bars.
+    A page has fifty of these, so it uses whole numbers, one pass over the minutes and one over the bars.
     """
     first_ms = first_minute_ms(now_ms)
-    good, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS
+    good, late, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS, [0] * _SPARK_BARS
     for start, (ok, failed, retry, error, abandoned, cancelled, _) in ended.items():
         bar = (start - first_ms) // (2 * MINUTE_MS)
         if 0 <= bar < _SPARK_BARS:
             good[bar] += ok + cancelled
-            bad[bar] += failed + retry + error + abandoned
-    top = max(map(int.__add__, good, bad))
+            late[bar] += retry
+            bad[bar] += failed + error + abandoned
+    top = max(map(sum, zip(good, late, bad, strict=True)))
     if not top:
-        return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "nothing ended in the last hour", "")
-    label = f"last hour: {sum(good):,} ended well, {sum(bad):,} runs did not"
-    good_bars, bad_bars = "", ""
-    for place, well, ill in zip(_SPARK_PLACES, good, bad, strict=True):
-        base = _SPARK_HEIGHT
-        if well:
-            tall = well * _SPARK_HEIGHT // top or 1
-            good_bars += f"{place} {base}v-{tall}h3v{tall}z"
-            base -= tall
-        if ill:
-            tall = ill * _SPARK_HEIGHT // top or 1
-            bad_bars += f"{place} {base}v-{tall}h3v{tall}z"
-    drawn = f'<path class="c-ok" d="{good_bars}"/>' if good_bars else ""
-    drawn += f'<path class="c-failed" d="{bad_bars}"/>' if bad_bars else ""
+        return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "no runs in the last hour", "")
+    label = f"last hour: {sum(good):,} succeeded, {sum(late):,} retried, {sum(bad):,} failed"
+    base, drawn = [_SPARK_HEIGHT] * _SPARK_BARS, ""
+    for name, counts in (("ok", good), ("retry", late), ("failed", bad)):
+        path = ""
+        for n, count in enumerate(counts):
+            if count:
+                tall = count * _SPARK_HEIGHT // top or 1
+                path += f"{_SPARK_PLACES[n]} {base[n]}v-{tall}h3v{tall}z"
+                base[n] -= tall
+        drawn += f'<path class="c-{name}" d="{path}"/>' if path else ""
     return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, label, drawn)
 
 
 def bars(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
-    """The last hour minute by minute, stacked by outcome; hovering a minute says its numbers."""
+    """The last hour by the minute, stacked by outcome. Hovering over a minute shows its numbers."""
     rows = _rows(ended, now_ms)
     totals = [sum(row[:6]) for row in rows]
     top = max(totals)
@@ -66,12 +64,13 @@ def bars(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
         for name in OUTCOMES:
             paths += _path(f"c-{name}", [getattr(row, name) for row in rows], base, top, _BARS_HEIGHT, 10)
     hovers = "".join(
-        f'<rect class="hover" x="{n * 10}" y="0" width="10" height="{_BARS_HEIGHT}">'
+        f'<rect class="hover" data-minute="{first_ms + n * MINUTE_MS}" x="{n * 10}" y="0" width="10"'
+        f' height="{_BARS_HEIGHT}">'
         f"<title>{minute(first_ms + n * MINUTE_MS)} UTC: {_words(row)}</title></rect>"
         for n, row in enumerate(rows)
         if totals[n]
     )
-    label = f"ended runs of the last hour, minute by minute: {_words(_total(rows))}; at most {top:,} a minute"
+    label = f"ended runs of the last hour, minute by minute: {_words(_total(rows))}; at most {top:,} per minute"
     return _svg("bars", MINUTES * 10, _BARS_HEIGHT, label, paths + hovers)
 
 
@@ -83,18 +82,18 @@ def share_bar(share: float) -> Markup:
 
 
 def peak(ended: Mapping[int, EndedSum], now_ms: int) -> int:
-    """The most that ended in one minute: the scale of `bars`."""
+    """The highest number that ended in one minute: the scale of `bars`."""
     return max(sum(row[:6]) for row in _rows(ended, now_ms))
 
 
 def total(ended: Mapping[int, EndedSum], now_ms: int) -> EndedSum:
-    """Over the last hour."""
+    """The sum over the last hour."""
     first_ms = first_minute_ms(now_ms)
     return _total([it for start, it in ended.items() if start >= first_ms])
 
 
 def first_minute_ms(now_ms: int) -> int:
-    """Where the last hour begins: sixty minutes, of which this one is the last."""
+    """The start of the last hour: sixty minutes, and this one is the last."""
     return (now_ms // MINUTE_MS - MINUTES + 1) * MINUTE_MS
 
 
@@ -108,7 +107,8 @@ def _total(rows: Sequence[EndedSum]) -> EndedSum:
 
 
 def _path(kind: str, values: Sequence[int], base: list[int], top: int, height: int, step: int) -> str:
-    """Bars of one kind that stand at `base`, which moves up by them. What there is is seen: one unit at least."""
+    """Bars of one kind on top of `base`, which they raise. Anything above zero is at least one unit high, so that
+    it can be seen."""
     parts = []
     width = step - 1
     for n, value in enumerate(values):

@@ -1,25 +1,28 @@
-"""Writing a handler: change the body, try it on a payload without storing it, save it; and what a version changed.
+"""The editor of a handler: change the body, try it on a payload without storing it, save it; and
+what a version changed.
 
-A try runs in the sandbox exactly as a job would, and leaves nothing behind. What was typed comes back with the answer,
-so nothing is lost when it fails.
+A trial runs in the sandbox exactly as a job would, and leaves nothing behind. The form comes back with the answer, so
+nothing that was typed is lost.
 """
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from functory.errors import FunctoryError, InvalidInput, Missing
-from functory.handlerdocument import decode_handler
+from functory.execution.handler_document import decode_handler
 from functory.operations import handlers, jobs
 from functory.operations.jobs import Queued
-from functory.web.endpoint import check_type_name
-from functory.web.pages import inert
+from functory.web.http.endpoint import check_type_name
+from functory.web.http.presence import while_present
+from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
-from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.declaration import Go, Page, Pages
+from functory.web.pages.error_line import error_line
+from functory.web.pages.line_diff import unified
 from handlers.errors import HandlerError, HandlerSyntaxError
 from handlers.languages import LANGUAGES
-from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, Handler
+from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, VALUE, Handler
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -28,14 +31,17 @@ from store.base import JobFilter, JobRecord, JobState
 pages = Pages()
 
 _OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network")
-"""Fields with an input of their own; the others are edited together, as JSON."""
+"""Fields with their own input. The others are edited together, as JSON."""
 _FIRST_BODY: Final = 'return {"hello": payload}\n'
 _MAX_DIFF_LINES: Final = 2000
+_MAX_TEXT_LINES: Final = 5000
+"""Of each version that are compared line by line; the rest counts as one line."""
+_KINDS: Final = {"+": "added", "-": "removed", "@": "place", " ": "same"}
 _MAX_PAYLOAD: Final = 64 * 1024
 
 
 class Draft(NamedTuple):
-    """What stands in the form."""
+    """The content of the form."""
 
     type: str
     lang: str
@@ -46,7 +52,7 @@ class Draft(NamedTuple):
     more: str
     payload: str
     payload_of: str
-    """The job whose payload is used as it is, because it is no text; otherwise empty."""
+    """The job whose payload is used because it is not text; otherwise empty."""
 
 
 class DiffLine(NamedTuple):
@@ -66,7 +72,7 @@ async def make_handler(call: PageCall) -> Page | Go:
 
 @pages.get("/ui/t/{tenant}/type/{type}/edit", scope="read")
 async def edit_handler(call: PageCall) -> Page:
-    stored = await call.service.store.get_handler(call.tenant, call.jobtype)
+    stored = await handlers.find_handler(call.service, call.tenant, call.type_name)
     payload, payload_of = await _payload(call)
     if stored is None:
         draft = Draft(call.type_name, "python", _FIRST_BODY, "", "", False, "{}", payload, payload_of)
@@ -82,13 +88,13 @@ async def save_or_try(call: PageCall) -> Page | Go:
 
 @pages.get("/ui/t/{tenant}/type/{type}/version/{version}", scope="read")
 async def show_version(call: PageCall) -> Page:
-    """A version, and what it changed: against the one before it, or against any other."""
+    """A version, and its changes against the one before it or any other."""
     number = _version(call.params["version"])
     stored = await handlers.get_handler(call.service, call.tenant, call.type_name, number)
     versions = await handlers.list_versions(call.service, call.tenant, call.type_name)
     older = [it.version for it in versions if it.version < number]
     against = _version(call.query("against")) if call.query("against") else (older[0] if older else 0)
-    before = await call.service.store.get_handler(call.tenant, call.jobtype, against) if against else None
+    before = await handlers.find_handler(call.service, call.tenant, call.type_name, against) if against else None
     lines, is_cut = diff(_text(before), _text(stored))
     values = {
         "type": call.type_name,
@@ -98,14 +104,14 @@ async def show_version(call: PageCall) -> Page:
         "against": before.version if before else 0,
         "lines": lines,
         "is_cut": is_cut,
-        "body": inert.show(decode_handler(stored.data).body.encode()),
-        "has_turning": inert.has_turning(_text(stored)),
+        "body": inert_text.show(decode_handler(stored.data).body.encode()),
+        "has_turning": inert_text.has_turning(_text(stored)),
     }
     return Page("version.html", values)
 
 
 async def _take(call: PageCall, type_name: str) -> Page | Go:
-    """Try or save what the form holds; whatever is wrong with it is said above the form."""
+    """Try or save the content of the form. Errors are shown above the form."""
     form = call.form
     draft = Draft(
         type_name[:200],
@@ -119,26 +125,26 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         form.get("payload_of", ""),
     )
     tried: Stopped | None = None
-    problem = ""
-    place = ""
+    problem, line, column = "", 0, 0
     try:
         check_type_name(type_name)
         fields = _fields(draft)
-        if form.get("do") == "try":
-            payload = await _payload_bytes(call, draft)
-            tried = await handlers.invoke(call.service, call.who, type_name, payload, fields)
-        else:
+        if form.get("do") == "save":
             return await _save(call, type_name, fields)
+        payload = await _payload_bytes(call, draft)
+        invocation = handlers.invoke(call.service, call.who, type_name, payload, fields)
+        tried = await while_present(call.request, invocation)
     except HandlerSyntaxError as error:
         problem = str(error)
-        place = f"line {error.line}, column {error.column}"
+        if error.field == "body":  # the line of another field would be marked in the wrong text
+            problem, line, column = problem.removeprefix("body: "), error.line, error.column
     except (FunctoryError, HandlerError, RunnerError) as error:
         problem = str(error)
-    return _page(call, draft, await _stored(call, type_name), tried=tried, problem=problem, place=place)
+    return _page(call, draft, await _stored(call, type_name), tried=tried, problem=problem, line=line, column=column)
 
 
 async def _save(call: PageCall, type_name: str, fields: Mapping[str, Any]) -> Go:
-    before = await call.service.store.get_handler(call.tenant, f"{call.tenant}-{type_name}")
+    before = await handlers.find_handler(call.service, call.tenant, type_name)
     stored = await handlers.put_handler(call.service, call.who, type_name, fields)
     is_same = before is not None and before.version == stored.version
     return Go(f"{call.home}/type/{type_name}", "unchanged" if is_same else "saved")
@@ -149,7 +155,7 @@ async def _stored(call: PageCall, type_name: str) -> StoredHandler | None:
         check_type_name(type_name)
     except InvalidInput:
         return None
-    return await call.service.store.get_handler(call.tenant, f"{call.tenant}-{type_name}")
+    return await handlers.find_handler(call.service, call.tenant, type_name)
 
 
 def _page(
@@ -159,7 +165,8 @@ def _page(
     *,
     tried: Stopped | None = None,
     problem: str = "",
-    place: str = "",
+    line: int = 0,
+    column: int = 0,
 ) -> Page:
     values = {
         "draft": draft,
@@ -167,13 +174,15 @@ def _page(
         "version": stored.version if stored else 0,
         "languages": list(LANGUAGES),
         "defaults": {"timeout_s": f"{DEFAULT_TIMEOUT_S:g}", "memory_mb": str(DEFAULT_MEMORY_MB)},
-        "has_turning": inert.has_turning(draft.body),
-        "problem": inert.spell(problem),
-        "place": place,
+        "has_turning": inert_text.has_turning(draft.body),
+        "problem": inert_text.spell(problem),
+        "line": line,
+        "column": column,
         "tried": tried,
-        "tried_result": inert.show(tried.result) if tried else None,
-        "tried_log": inert.show(tried.log) if tried and tried.log else None,
-        "tried_jobs": [(job.type, inert.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
+        "tried_line": error_line(draft.lang, tried) if tried else 0,
+        "tried_result": inert_text.show(tried.result) if tried else None,
+        "tried_log": inert_text.show(tried.log) if tried and tried.log else None,
+        "tried_jobs": [(job.type, inert_text.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
         if tried
         else [],
     }
@@ -182,7 +191,11 @@ def _page(
 
 def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> Draft:
     fields = handler.to_json()
-    more = {name: value for name, value in fields.items() if name not in _OWN_FIELDS and value}
+    more = {
+        name: value
+        for name, value in fields.items()
+        if name not in _OWN_FIELDS and value and (name, value) != ("returns", VALUE)
+    }
     return Draft(
         type_name,
         handler.lang,
@@ -197,13 +210,13 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
 
 
 def _fields(draft: Draft) -> dict[str, Any]:
-    """The form as the handler's JSON. Raises InvalidInput; what the fields may be is checked with the handler."""
+    """The form as the handler's JSON. Raises InvalidInput. Values are checked later, with the handler."""
     try:
         more = json.loads(draft.more or "{}")
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the other fields are not JSON: {error}") from None
+        raise InvalidInput(f"the settings under More settings are not JSON: {error}") from None
     if not isinstance(more, dict) or any(name in more for name in _OWN_FIELDS):
-        raise InvalidInput(f"the other fields are a JSON object without {', '.join(_OWN_FIELDS)}")
+        raise InvalidInput(f"the settings under More settings are a JSON object without {', '.join(_OWN_FIELDS)}")
     fields: dict[str, Any] = {**more, "lang": draft.lang, "body": draft.body}
     try:
         if draft.timeout_s.strip():
@@ -218,7 +231,7 @@ def _fields(draft: Draft) -> dict[str, Any]:
 
 
 async def _payload(call: PageCall) -> tuple[str, str]:
-    """Something to try it on: the payload of the job that the reader came from, or of the last that ended."""
+    """A payload to try the handler on: of the job that the reader came from, or of the last that ended."""
     record = await _example(call)
     if record is None:
         return "", ""
@@ -239,7 +252,7 @@ async def _example(call: PageCall) -> JobRecord | None:
         if not page.records:
             return None
         job_id = page.records[0].job.id
-    found = await jobs.get_job(call.service, call.tenant, job_id)
+    found = await jobs.get_job(call.service, call.tenant, job_id, max_bytes=_MAX_PAYLOAD + 1)
     return None if isinstance(found, Queued) else found
 
 
@@ -249,7 +262,7 @@ async def _payload_bytes(call: PageCall, draft: Draft) -> bytes:
     found = await jobs.get_job(call.service, call.tenant, draft.payload_of)
     if isinstance(found, Queued):
         raise Missing("that job's payload is not in the store yet")
-    return found.job.data
+    return await jobs.get_payload(call.service, call.tenant, found)
 
 
 def _version(text: str) -> int:
@@ -259,7 +272,7 @@ def _version(text: str) -> int:
 
 
 def _text(stored: StoredHandler | None) -> str:
-    """A version as text that can be compared: the short fields first, then each text under its name."""
+    """A version as text for comparison: the short fields first, then each text under its name."""
     if stored is None:
         return ""
     fields = decode_handler(stored.data).to_json()
@@ -270,19 +283,11 @@ def _text(stored: StoredHandler | None) -> str:
 
 
 def diff(before: str, after: str) -> tuple[list[DiffLine], bool]:
-    """Lines of a unified diff, spelled; bounded in work and in length."""
-    old, new = before.split("\n")[: 10 * _MAX_DIFF_LINES], after.split("\n")[: 10 * _MAX_DIFF_LINES]
+    """Lines of a unified diff as inert text; bounded in work and in length."""
+    old, new = before.split("\n", _MAX_TEXT_LINES), after.split("\n", _MAX_TEXT_LINES)
     lines: list[DiffLine] = []
-    for line in _unified(old, new):
+    for line in unified(old, new):
         if len(lines) >= _MAX_DIFF_LINES:
             return lines, True
-        lines.append(line)
+        lines.append(DiffLine(_KINDS[line[0]], inert_text.line_kept(line)))
     return lines, False
-
-
-def _unified(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    kinds = {"+": "added", "-": "removed", "@": "place"}
-    for number, line in enumerate(difflib.unified_diff(old, new, lineterm="", n=4)):
-        if number < 2:
-            continue  # the names of two files
-        yield DiffLine(kinds.get(line[:1], "same"), inert.line_kept(line))

@@ -1,8 +1,8 @@
-"""From a page to what aiohttp calls: the host, the session, the tenant, the form; then the function; then HTML.
+"""From a page to what aiohttp calls: checks host, session, tenant and form, calls the function, renders HTML.
 
-Ensures: a page's function is called only under a host that is ours and, unless the page is open, for a session whose
-key has the scope and reaches the tenant in the path; a POST only with the session's token in its form and from our own
-origin. Whoever may not see a tenant gets the same answer as for one that does not exist.
+Ensures: a page's function is called only under a host of ours and, unless the page is open, for a session whose key has
+the scope and reaches the tenant in the path. A POST also needs the session's token in its form, and our own origin.
+Whoever may not see a tenant gets the same answer as for one that does not exist.
 """
 
 import hmac
@@ -14,15 +14,17 @@ from aiohttp import web
 
 from functory.errors import BadRequest, Forbidden, FunctoryError, InvalidInput, Missing, Unauthorized
 from functory.operations.audit import CLIENT
-from functory.operations.keyring import limits_of
 from functory.operations.principal import OPERATOR, Principal
-from functory.web.answers import describe_error
-from functory.web.body import read_body
-from functory.web.edge import Params
-from functory.web.endpoint import Web
-from functory.web.pages.call import THEME_COOKIE, Desk, PageCall
-from functory.web.pages.declare import Go, Page, PageRoute
-from functory.web.pages.notes import NOTES
+from functory.operations.tenants import find_tenant
+from functory.web.http.answers import describe_error
+from functory.web.http.body import read_body
+from functory.web.http.body_room import most_bytes
+from functory.web.http.edge import Params
+from functory.web.http.endpoint import Web
+from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
+from functory.web.pages.declaration import Go, Page, PageRoute
+from functory.web.pages.notices import NOTES
+from functory.wire.tenant_limits import limits_of
 from store.errors import StoreError
 
 _FORM_FIELDS: Final = 60
@@ -42,27 +44,27 @@ HEADERS: Final = {
 class PageEndpoint:
     """What aiohttp calls for one page."""
 
-    def __init__(self, desk: Desk, route: PageRoute) -> None:
-        self._desk = desk
+    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+        self._tools = tools
         self._route = route
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        visit = _Visit(self._desk, self._route)
-        edge = self._desk.web.edge
+        visit = _Visit(self._tools, self._route)
+        edge = self._tools.web.edge
         return await edge.pass_through(request, request.match_info, visit.answer, self._route.path, visit.trouble)
 
     async def live(self, request: web.Request) -> web.StreamResponse:
-        """The address of the page's part that is sent again and again."""
-        visit = _Visit(self._desk, self._route)
+        """The address of the page's live part."""
+        visit = _Visit(self._tools, self._route)
         path = f"{self._route.path}/live"
-        return await self._desk.web.edge.pass_through(request, request.match_info, visit.stream, path)
+        return await self._tools.web.edge.pass_through(request, request.match_info, visit.stream, path)
 
 
 class _Visit:
     """One request, from the host's name to the answer."""
 
-    def __init__(self, desk: Desk, route: PageRoute) -> None:
-        self._desk = desk
+    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+        self._tools = tools
         self._route = route
         self._call: PageCall | None = None
 
@@ -78,7 +80,7 @@ class _Visit:
             await _take_form(call)
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
-            self._desk.recent.forget(call.tenant)
+            self._tools.recent.forget(call.tenant)
         return await _finish(call, self._route, answer)
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
@@ -88,7 +90,7 @@ class _Visit:
         async def make() -> str:
             page = await self._route.call(call)
             assert isinstance(page, Page)
-            return await self._desk.assets.render(self._route.live, {**frame(call), **page.values})
+            return await self._tools.assets.render(self._route.live, {**frame(call), **page.values})
 
         async def is_welcome() -> bool:
             try:
@@ -97,32 +99,32 @@ class _Visit:
                 return False
             return True
 
-        return await self._desk.hub.stream(request, call.who.key_id, make, is_welcome)
+        return await self._tools.hub.stream(request, call.who.key_id, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
         problem = describe_error(error, request_id, client)
         values: dict[str, Any] = {"status": problem.status, "code": problem.code, "message": problem.message}
         if self._call is None:
-            text = self._desk.assets.render_small("bare_trouble.html", values)
+            text = self._tools.assets.render_small("bare_trouble.html", values)
         else:
-            text = self._desk.assets.render_small("trouble.html", {**frame(self._call), **values})
+            text = self._tools.assets.render_small("trouble.html", {**frame(self._call), **values})
         answer = html(text, problem.status)
         if problem.retry_after_s is not None:
             answer.headers["Retry-After"] = str(problem.retry_after_s)
         return answer
 
     async def _enter(self, request: web.Request, params: Params) -> PageCall:
-        place = self._desk.fence.place(request.headers.get("Host", ""))
-        self._call = call = PageCall(self._desk, request, params, place)
+        place = self._tools.origins.place(request.headers.get("Host", ""))
+        self._call = call = PageCall(self._tools, request, params, place)
         await admit(call, self._route)
         if call.session is not None:
-            _count(self._desk.web, call.session.principal)
+            _count(self._tools.web, call.session.principal)
         return call
 
 
 def _count(state: Web, principal: Principal) -> None:
-    """A page is a request of its key, like any other. Raises RateLimited."""
+    """Charge the key for a page, like any request. Raises RateLimited."""
     limits, settings = principal.limits, state.settings
     state.buckets.take(
         principal.key_id,
@@ -133,7 +135,7 @@ def _count(state: Web, principal: Principal) -> None:
 
 
 async def _take_form(call: PageCall) -> None:
-    call.desk.fence.check_origin(call.place, call.request.headers)
+    call.tools.origins.check_origin(call.place, call.request.headers)
     call.form = await read_form(call)
     if call.session is not None and not hmac.compare_digest(
         call.form.pop("token", "").encode(), call.session.form_token.encode()
@@ -142,10 +144,10 @@ async def _take_form(call: PageCall) -> None:
 
 
 async def admit(call: PageCall, route: PageRoute) -> None:
-    """Who asks, and whether the page is theirs. Raises Unauthorized, Forbidden, Missing."""
+    """Find out who asks and whether they may see the page. Raises Unauthorized, Forbidden, Missing."""
     if route.scope is None:
         return
-    call.session = await call.desk.sessions.find(call.cookie)
+    call.session = await call.tools.sessions.find(call.cookie)
     principal = call.session.principal
     call.who = principal
     if "tenant" in call.params:
@@ -157,13 +159,13 @@ async def admit(call: PageCall, route: PageRoute) -> None:
 
 
 async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Principal:
-    """The operator may look at every tenant's pages and manage its jobs, and does not change its code."""
+    """The operator may look at every tenant's pages and manage its jobs, but not change its code."""
     if principal.tenant == name:
         return principal
     unknown = Missing("there is nothing at this address for you")
     if principal.tenant != OPERATOR or "operator" not in principal.scopes:
         raise unknown
-    tenant = await call.service.store.get_tenant(name) if name.isascii() and len(name) <= 32 else None
+    tenant = await find_tenant(call.service, name) if name.isascii() and len(name) <= 32 else None
     if tenant is None:
         raise unknown
     return Principal(principal.key_id, tenant.name, frozenset({"read", "manage"}), limits_of(tenant))
@@ -172,7 +174,9 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
 async def read_form(call: PageCall) -> dict[str, str]:
     if call.request.content_type != "application/x-www-form-urlencoded":
         raise BadRequest("this address takes a form")
-    body = await read_body(call.request, call.desk.web.settings)
+    state = call.tools.web
+    async with state.bodies.of(call.tenant, most_bytes(call.request, state.settings.max_body_bytes)):
+        body = await read_body(call.request, state.settings)
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict")
     except ValueError as error:
@@ -200,11 +204,11 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
 
 async def render_page(call: PageCall, page: Page, live_url: str = "") -> web.Response:
     values = {**frame(call), "live_url": live_url, **page.values}
-    return html(await call.desk.assets.render(page.template, values), page.status)
+    return html(await call.tools.assets.render(page.template, values), page.status)
 
 
 def frame(call: PageCall) -> dict[str, Any]:
-    """What the frame around every page needs."""
+    """Values for the frame around every page."""
     theme = call.request.cookies.get(THEME_COOKIE, "auto")
     return {
         "path": call.path,

@@ -1,14 +1,14 @@
-"""Failures of a tenant, the same error counted once, newest first."""
+"""Failures of a tenant, grouped by kind of error, newest first."""
 
 from typing import Final
 
 from functory.operations import scoreboard
-from functory.web.endpoint import check_type_name
+from functory.web.http.endpoint import check_type_name
 from functory.web.pages.board import Group
 from functory.web.pages.call import PageCall
-from functory.web.pages.declare import Page, Pages
-from functory.web.rendering import type_of
+from functory.web.pages.declaration import Page, Pages
 from store.values.scoreboard import DAY_MS, HOUR_MS
+from vocabulary.names import jobtype_of, type_of
 
 pages = Pages()
 
@@ -25,7 +25,7 @@ async def list_failures(call: PageCall) -> Page:
     groups = await scoreboard.failures(
         call.service,
         call.tenant,
-        jobtype=f"{call.tenant}-{type_name}" if type_name else None,
+        jobtype=jobtype_of(call.tenant, type_name) if type_name else None,
         since_ms=max(call.now_ms - WINDOWS[window], 0),
         limit=_MAX_GROUPS,
     )

@@ -1,15 +1,16 @@
-"""One jobtype: what it does now, its last hour, its latency, its failures, its jobs, and its handler's versions."""
+"""One jobtype: its counts now, its last hour, its latency, its failures, its jobs, and its handler's versions."""
 
 from typing import Any, Final, NamedTuple
 
-from functory.operations import handlers, jobs, pauses
+from functory.operations import handlers, jobs, scoreboard, type_controls
+from functory.operations.figures import no_counters
 from functory.web.pages import charts
 from functory.web.pages.board import Group
 from functory.web.pages.call import PageCall
-from functory.web.pages.declare import Go, Page, Pages
-from functory.web.pages.joblist import line_of
+from functory.web.pages.declaration import Go, Page, Pages
+from functory.web.pages.job_list import line_of
 from functory.web.pages.recent import Latency
-from store.base import JobFilter, JobState, TypeCounters
+from store.base import JobFilter, JobState
 
 pages = Pages()
 
@@ -28,17 +29,17 @@ class Cut(NamedTuple):
 
 @pages.get("/ui/t/{tenant}/type/{type}", scope="read", live="live/jobtype.html")
 async def show_jobtype(call: PageCall) -> Page:
-    recent, store, jobtype, now_ms = call.desk.recent, call.service.store, call.jobtype, call.now_ms
+    recent, jobtype, now_ms = call.tools.recent, call.jobtype, call.now_ms
     seen = await recent.snapshot(call.tenant)
     hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
     latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
-    groups = await store.list_failure_groups(call.tenant, jobtype=jobtype, limit=_GROUPS)
-    versions = await store.list_handler_versions(call.tenant, jobtype)
+    groups = await scoreboard.failures(call.service, call.tenant, jobtype=jobtype, since_ms=0, limit=_GROUPS)
+    versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
     page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)
     values: dict[str, Any] = {
         "type": call.type_name,
-        "counters": seen.counters.get(jobtype) or _none(jobtype),
+        "counters": seen.counters.get(jobtype) or no_counters(jobtype),
         "handler": next((it for it in versions if it.current), None),
         "minutes": hour.ended,
         "hour": hour.total,
@@ -57,20 +58,20 @@ async def show_jobtype(call: PageCall) -> Page:
 
 @pages.post("/ui/t/{tenant}/type/{type}/pause", scope="manage")
 async def pause(call: PageCall) -> Go:
-    await pauses.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=True)
+    await type_controls.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=True)
     return Go(f"{call.home}/type/{call.type_name}", "paused")
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/resume", scope="manage")
 async def resume(call: PageCall) -> Go:
-    await pauses.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=False)
+    await type_controls.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=False)
     return Go(f"{call.home}/type/{call.type_name}", "resumed")
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/rollback", scope="handlers")
 async def roll_back(call: PageCall) -> Go:
     version = call.form.get("version", "")
-    before = await call.service.store.get_handler(call.tenant, call.jobtype)
+    before = await handlers.find_handler(call.service, call.tenant, call.type_name)
     stored = await handlers.roll_back(call.service, call.who, call.type_name, int(version) if version.isdigit() else 0)
     is_same = before is not None and before.version == stored.version
     return Go(f"{call.home}/type/{call.type_name}", "unchanged" if is_same else "rolled_back")
@@ -78,7 +79,3 @@ async def roll_back(call: PageCall) -> Go:
 
 def _cuts(latency: Latency) -> list[Cut]:
     return [Cut(f"p{cut * 100:g}", latency.run.quantile(cut), latency.wait.quantile(cut)) for cut in _CUTS]
-
-
-def _none(jobtype: str) -> TypeCounters:
-    return TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False)

@@ -1,7 +1,7 @@
-"""Live pages: a part of a page is made anew every few seconds while somebody looks at it, and sent when it changed.
+"""Live pages: while somebody looks at a page, a part of it is rendered again every few seconds, and sent if it changed.
 
-Ensures: the work is per address and not per reader; nothing is made for an address that nobody looks at; a reader whose
-session ends is let go at the next turn; the daemon's stop ends every stream at once.
+Ensures: the work is per address, not per reader. Nothing is rendered for an address that nobody looks at. A reader
+whose session ends is disconnected at the next turn. When the daemon stops, every stream ends at once.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _HEADERS: Final = {
     "X-Accel-Buffering": "no",
 }
 _BEAT_S: Final = 15.0
-"""A word at least this often, so that proxies keep the connection and a lost reader is noticed."""
+"""Something is sent at least this often, so that proxies keep the connection and a lost reader is noticed."""
 _LIFE_S: Final = 600.0
-"""A stream ends after this, and the browser opens a new one: perhaps on another daemon."""
+"""A stream ends after this, and the browser opens a new one, perhaps on another daemon."""
 
 
 class _Feed:
-    """One address that is looked at."""
+    """One address that somebody looks at."""
 
     def __init__(self) -> None:
         self.readers = 0
@@ -71,8 +71,8 @@ class LiveHub:
     async def stream(
         self, request: web.Request, key_id: str, make: Make, is_welcome: Callable[[], Awaitable[bool]]
     ) -> web.StreamResponse:
-        """Answer the request with events until the reader leaves. Raises NotReadyYet when there are too many, of this
-        key or in all."""
+        """Send events until the reader leaves. Raises NotReadyYet when there are too many streams, of this
+        key or in total."""
         is_full = self._streams.total() >= self._max_streams or self._streams[key_id] >= self._max_per_key
         if is_full or self._is_closed:
             raise NotReadyYet("too many live pages are open: this one is refreshed now and then instead")
@@ -127,7 +127,7 @@ class LiveHub:
         return feed
 
     async def _run(self, address: str, feed: _Feed, make: Make) -> None:
-        """Make the page while it has readers. What cannot be made now is tried again at the next turn."""
+        """Render the page while it has readers. If it cannot be rendered now, try again at the next turn."""
         try:
             while feed.readers:
                 try:

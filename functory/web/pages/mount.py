@@ -5,33 +5,45 @@ from typing import Final
 
 from aiohttp import web
 
-from functory.web.answers import problem
-from functory.web.endpoint import Web
-from functory.web.pages import board, editor, failures, job, joblist, jobtype, operator, replay, signin, tenants
+from functory.operations.sessions import Sessions
+from functory.web.http.answers import problem
+from functory.web.http.endpoint import Web
+from functory.web.pages import (
+    board,
+    editor,
+    failures,
+    job,
+    job_list,
+    jobtype,
+    operator,
+    post_job,
+    replay,
+    signin,
+    tenants,
+)
+from functory.web.pages.allowed_origins import AllowedOrigins
 from functory.web.pages.assets import load_assets
-from functory.web.pages.call import Desk
+from functory.web.pages.call import PageTools
 from functory.web.pages.endpoint import PageEndpoint
-from functory.web.pages.fence import Fence
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
-from functory.web.pages.sessions import Sessions
 from functory.web.pages.throttle import SignInThrottle
 
 PAGES: Final = [
     page
-    for module in (signin, board, joblist, failures, jobtype, job, editor, replay, operator, tenants)
+    for module in (signin, board, job_list, failures, jobtype, post_job, job, editor, replay, operator, tenants)
     for page in module.pages.all
 ]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 def mount_pages(app: web.Application, state: Web) -> None:
-    """Files are read when the application starts, off the event loop; live pages end when it stops."""
+    """Add all pages. Files are read when the application starts, off the event loop; live pages end when it stops."""
     settings = state.settings
     hub = LiveHub(settings.live_tick_s)
-    desk = Desk(
+    tools = PageTools(
         web=state,
-        fence=Fence(settings.public_url, settings.host),
+        origins=AllowedOrigins(settings.public_url, settings.host),
         sessions=Sessions(state.service, state.keys, life_s=settings.session_life_s, recheck_s=settings.key_life_s),
         throttle=SignInThrottle(),
         recent=Recent(state.service),
@@ -47,7 +59,7 @@ def mount_pages(app: web.Application, state: Web) -> None:
     app.on_startup.append(start)
     app.on_shutdown.append(stop)
     for page in PAGES:
-        endpoint = PageEndpoint(desk, page)
+        endpoint = PageEndpoint(tools, page)
         app.router.add_route(page.method, page.path, endpoint.__call__)
         if page.live:
             app.router.add_route("GET", f"{page.path}/live", endpoint.live)
@@ -55,7 +67,7 @@ def mount_pages(app: web.Application, state: Web) -> None:
 
 
 async def serve_static(request: web.Request) -> web.StreamResponse:
-    """From memory. A file under an older hash is not there any more; the page that asks for it is old, too."""
+    """Serve a file from memory. Under an older hash it is not found; the page that asks for it is old too."""
     assets = load_assets()
     file = assets.static.get(request.match_info["name"])
     if file is None or request.match_info["digest"] != assets.digest:

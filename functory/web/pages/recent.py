@@ -1,7 +1,7 @@
-"""What the pages of a tenant show of now and of the last hour, read once for all who look.
+"""What the pages of a tenant show about now and the last hour, read once for all readers.
 
-A minute that is over, and has had time to be written by every daemon, does not change any more: it is read once and
-kept, so looking again costs the newest few minutes. Nothing here looks at a job.
+A minute that is over, and that every daemon has had time to write, does not change: it is read once and kept. So
+looking again reads only the newest minutes. Nothing here reads a job.
 """
 
 import asyncio
@@ -11,15 +11,16 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
+from functory.operations import figures, scoreboard
 from functory.operations.service import Service
 from functory.web.pages import charts
 from functory.web.pages.charts import first_minute_ms
 from functory.web.pages.spans import last_minutes
 from store.base import Code, EndedSum, FailureGroup, Histogram, TypeCounters, Usage
-from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
+from store.values.scoreboard import DAY_MS, MINUTE_MS
 
 _SETTLE_MS: Final = 2 * MINUTE_MS
-"""Daemons write outcomes within moments; clocks of several machines may differ a little."""
+"""Daemons write outcomes within moments, but clocks of machines may differ a little."""
 _LIFE_MS: Final = 1000
 _HANDLERS_LIFE_MS: Final = 5000
 _LATENCY_LIFE_MS: Final = 10_000
@@ -44,7 +45,7 @@ class Snapshot(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """Quantiles in microseconds of this hour and the one before; None when nothing ran."""
+    """Quantiles in microseconds of this hour and the previous one; None when nothing ran."""
 
     run: Histogram
     wait: Histogram
@@ -54,7 +55,7 @@ _NEVER: Final = (0, Latency(Histogram(), Histogram()))
 
 
 class Hour:
-    """The last hour of one thing: what ended in each minute, the sum of it, and its drawing, made when first asked for.
+    """The last hour of one thing: what ended in each minute, the sum, and its chart, drawn when first asked for.
 
     Minutes before `closed_ms` are final.
     """
@@ -94,7 +95,7 @@ class Hour:
 
 
 class _Known:
-    """What is remembered of one tenant."""
+    """What is kept for one tenant."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -112,7 +113,7 @@ class Recent:
         self._tenants: OrderedDict[str, _Known] = OrderedDict()
 
     async def snapshot(self, tenant: str) -> Snapshot:
-        """At most a second old."""
+        """A tenant now; at most a second old."""
         known = self._known(tenant)
         async with known.lock:
             now_ms = self._service.now_ms()
@@ -121,7 +122,7 @@ class Recent:
             return known.snapshot
 
     def forget(self, tenant: str) -> None:
-        """Something of the tenant was changed here: whoever did it sees it at once."""
+        """Something about the tenant was changed here: whoever did it sees it at once."""
         known = self._tenants.get(tenant)
         if known is not None:
             known.snapshot, known.handled = None, (0, frozenset())
@@ -133,27 +134,26 @@ class Recent:
             now_ms = self._service.now_ms()
             hours = {jobtype: known.by_type.get(jobtype) or Hour() for jobtype in jobtypes}
             for since_ms, group in _by_age(hours, now_ms).items():
-                found = await self._service.store.get_type_counts(
-                    tenant, group, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1
-                )
+                found = await figures.ended_by_minute_and_type(self._service, tenant, group, since_ms, now_ms + 1)
                 for jobtype in group:
                     hours[jobtype].take(found.get(jobtype, {}), now_ms)
             self._remember(known, hours)
             return hours
 
     async def counts(self, tenant: str, minutes: int, codes: frozenset[Code]) -> Mapping[str, int]:
-        """How many ended with these codes, of each type, in so many minutes up to now; at most five seconds old."""
+        """How many jobs ended with these codes, by type, in the last `minutes` minutes; at most five seconds old."""
         known = self._known(tenant)
         async with known.lock:
             now_ms = self._service.now_ms()
             at_ms, counts = known.counts.get((minutes, codes), (0, {}))
             if abs(now_ms - at_ms) >= _COUNTS_LIFE_MS:
-                counts = await self._service.store.count_by_type(tenant, codes, last_minutes(now_ms, minutes))
+                counts = await figures.count_ended(self._service, tenant, codes, last_minutes(now_ms, minutes))
                 known.counts[minutes, codes] = (now_ms, counts)
             return counts
 
     async def latencies(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Latency]:
-        """Of this hour and the one before; at most ten seconds old, as two hours of them hardly change in that time."""
+        """Latencies of this hour and the previous one; at most ten seconds old, because two hours hardly
+        change in that time."""
         known = self._known(tenant)
         async with known.lock:
             now_ms = self._service.now_ms()
@@ -162,13 +162,7 @@ class Recent:
                 for jobtype in jobtypes
                 if abs(now_ms - known.latencies.get(jobtype, _NEVER)[0]) >= _LATENCY_LIFE_MS
             }
-            buckets = await self._service.store.get_type_buckets(
-                tenant,
-                list(fresh),
-                width_ms=HOUR_MS,
-                since_ms=(now_ms // HOUR_MS - 1) * HOUR_MS,
-                until_ms=now_ms + 1,
-            )
+            buckets = await figures.last_two_hours(self._service, tenant, list(fresh), now_ms)
             for bucket in buckets:
                 fresh[bucket.jobtype][1].run.merge(bucket.duration)
                 fresh[bucket.jobtype][1].wait.merge(bucket.wait)
@@ -178,20 +172,20 @@ class Recent:
             return {jobtype: known.latencies[jobtype][1] for jobtype in jobtypes}
 
     async def _look(self, tenant: str, known: _Known, now_ms: int) -> Snapshot:
-        store = self._service.store
-        counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
+        service = self._service
+        counters = {row.jobtype: row for row in await figures.counters_of(service, tenant)}
         read_ms, handled = known.handled
         if abs(now_ms - read_ms) >= _HANDLERS_LIFE_MS:
-            handled = frozenset(await store.list_handled_types(tenant))
+            handled = await figures.handled_types(service, tenant)
             known.handled = (now_ms, handled)
         since_ms = known.all_types.since_ms(now_ms)
-        ended = await store.sum_by_start(tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1)
+        ended = await figures.ended_by_minute(service, tenant, since_ms, now_ms + 1)
         known.all_types.take(ended, now_ms)
-        failures = await store.list_failure_groups(tenant, since_ms=max(now_ms - DAY_MS, 0), limit=100)
-        usage = await store.get_usage(tenant)
+        failures = await scoreboard.failures(service, tenant, jobtype=None, since_ms=max(now_ms - DAY_MS, 0), limit=100)
+        usage = await figures.usage_of(service, tenant)
         idle = handled - counters.keys()
         if idle:
-            nothing = (TypeCounters(jobtype, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, paused=False) for jobtype in idle)
+            nothing = map(figures.no_counters, idle)
             counters = {row.jobtype: row for row in sorted([*counters.values(), *nothing])}
         return Snapshot(now_ms, counters, handled, usage, known.all_types.ended, failures)
 
@@ -211,7 +205,7 @@ class Recent:
 
 
 def _by_age(hours: Mapping[str, Hour], now_ms: int) -> dict[int, list[str]]:
-    """Types by the minute from which they must be read; those of one page usually have one."""
+    """Types by the minute from which they must be read. Those of one page usually share one."""
     groups: dict[int, list[str]] = {}
     for jobtype, hour in hours.items():
         groups.setdefault(hour.since_ms(now_ms), []).append(jobtype)

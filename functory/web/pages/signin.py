@@ -1,7 +1,7 @@
-"""Signing in and out, the theme, and where the front door leads.
+"""Signing in and out, the theme, and the front page.
 
-The form for a key is open to everybody, so it has no session's token. It carries a random value that is also in a
-cookie of its own: another site can neither read nor set that, and so cannot sign a visitor in as somebody else.
+The form for a key is open to everybody, so it has no session token. It has a random value that is also in a cookie of
+its own. Another site can neither read nor set that, so it cannot sign a visitor in as somebody else.
 """
 
 import hmac
@@ -16,7 +16,7 @@ from functory.errors import Forbidden, FunctoryError, InvalidInput, Unauthorized
 from functory.operations.audit import audit
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.pages.call import THEME_COOKIE, PageCall
-from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import redirect, render_page
 
 log = logging.getLogger("functory.web")
@@ -50,8 +50,8 @@ async def sign_in(call: PageCall) -> web.StreamResponse:
         status = 429 if error.code == "rate_limited" else 403
         return await _form(call, call.form.get("next", ""), str(error), status)
     if call.cookie is not None:
-        await call.desk.sessions.close(call.cookie)  # whoever signs in again leaves no session behind
-    cookie, expires_ms = await call.desk.sessions.open(principal)
+        await call.tools.sessions.close(call.cookie)  # signing in again ends the old session
+    cookie, expires_ms = await call.tools.sessions.open(principal)
     await audit(call.service, principal.key_id, "session.open", principal.tenant)
     answer = redirect(_own_path(call.form.get("next", "")) or _home(principal))
     _set_cookie(answer, call, call.cookie_name, cookie, (expires_ms - call.now_ms) // 1000)
@@ -62,7 +62,7 @@ async def sign_in(call: PageCall) -> web.StreamResponse:
 @pages.post("/ui/signout", scope="signed_in")
 async def sign_out(call: PageCall) -> web.StreamResponse:
     if call.cookie is not None:
-        await call.desk.sessions.close(call.cookie)
+        await call.tools.sessions.close(call.cookie)
         await audit(call.service, call.who.key_id, "session.close", call.who.tenant)
     answer = redirect("/ui/signin?note=signed_out")
     answer.del_cookie(call.cookie_name, path="/", secure=call.place.is_secure, httponly=True, samesite="Strict")
@@ -71,7 +71,7 @@ async def sign_out(call: PageCall) -> web.StreamResponse:
 
 @pages.post("/ui/theme", scope=None)
 async def set_theme(call: PageCall) -> web.StreamResponse:
-    """Kept by the browser alone: it changes nothing that anybody else could mind."""
+    """The theme is kept by the browser alone and concerns nobody else, so this needs no token."""
     theme = call.form.get("theme", "")
     if theme not in {"auto", "light", "dark"}:
         raise InvalidInput("theme is auto, light or dark")
@@ -85,9 +85,9 @@ async def _authenticate(call: PageCall) -> Principal:
     given = call.form.get("token", "")
     if not expected or not hmac.compare_digest(expected.encode(), given.encode()):
         raise Forbidden("the form had expired: send it again")
-    call.desk.throttle.take(call.client, time.monotonic())
+    call.tools.throttle.take(call.client, time.monotonic())
     try:
-        principal = await call.desk.web.keys.authenticate(call.form.get("key", "").strip())
+        principal = await call.tools.web.keys.authenticate(call.form.get("key", "").strip())
     except Unauthorized:
         log.info("session.refused", extra={"client": call.client})
         raise Unauthorized(
@@ -125,6 +125,6 @@ def _home(principal: Principal) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path, if it is one of our pages and nothing that a browser could take for another site."""
+    """The path, if it is one of our pages and a browser cannot take it for another site."""
     is_own = path == "/ui" or path.startswith("/ui/")
     return path if is_own and "\\" not in path and "//" not in path and path.isprintable() and len(path) < 2000 else ""

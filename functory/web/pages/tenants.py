@@ -7,12 +7,16 @@ from aiohttp import web
 
 from functory.errors import InvalidInput
 from functory.operations import keys, tenants
-from functory.operations.keyring import limits_of
-from functory.web.admin import RESERVED
+from functory.operations.figures import usage_of
+from functory.statuses import status_of
+from functory.web.http.validation_words import refusal
 from functory.web.pages.call import PageCall
-from functory.web.pages.declare import Go, Page, Pages
+from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import render_page
+from functory.web.pages.operator import list_tenants
 from functory.wire.admin import TENANT_SCOPES, NewTenant, TenantLimits
+from functory.wire.tenant_limits import limits_of
+from store.errors import Conflict
 
 pages = Pages()
 
@@ -20,19 +24,25 @@ LIMITS: Final = {
     "max_jobs": "Jobs stored",
     "max_bytes": "Bytes stored",
     "max_handlers": "Handlers",
-    "max_running": "Batches at once",
-    "max_running_per_type": "Batches of a type at once",
-    "requests_per_s": "Requests a second, per key",
-    "requests_burst": "Requests at once, per key",
+    "max_types": "Types with jobs",
+    "max_running": "Concurrent batches",
+    "max_running_per_type": "Concurrent batches per type",
+    "requests_per_s": "Requests per second, per key",
+    "requests_burst": "Request burst, per key",
 }
 
 
 @pages.post("/ui/operator/tenants", scope="operator")
-async def create_tenant(call: PageCall) -> Go:
-    new = _convert({"name": call.form.get("name", "").strip()}, NewTenant)
-    if new.name in RESERVED:
-        raise InvalidInput(f"{new.name!r} begins paths of the service: choose another name")
-    await tenants.create_tenant(call.service, call.who.key_id, new.name, new.weight, new.limits)
+async def create_tenant(call: PageCall) -> Go | Page:
+    """A name that is taken or not allowed is told above the list, with the form as it was."""
+    name = call.form.get("name", "").strip()
+    try:
+        new = _convert({"name": name}, NewTenant)
+        await tenants.create_tenant(call.service, call.who.key_id, new.name, new.weight, new.limits)
+    except (Conflict, InvalidInput) as error:
+        problem = f"The name {name} is already taken." if isinstance(error, Conflict) else str(error)
+        page = await list_tenants(call)
+        return page._replace(values={**page.values, "problem": problem, "name": name[:32]}, status=status_of(error))
     return Go(f"/ui/operator/tenants/{new.name}", "tenant_created")
 
 
@@ -65,7 +75,7 @@ async def resume(call: PageCall) -> Go:
 
 @pages.post("/ui/operator/tenants/{name}/keys", scope="operator")
 async def create_key(call: PageCall) -> web.StreamResponse:
-    """Answers with the page itself and not with a redirect: the secret is shown in this one answer and never again."""
+    """Renders the page itself instead of redirecting: the secret is in this one answer and is never shown again."""
     name = (await tenants.get_tenant(call.service, call.params["name"])).name
     scopes = [scope for scope in TENANT_SCOPES if call.form.get(scope) == "yes"]
     if not scopes:
@@ -81,7 +91,6 @@ async def create_key(call: PageCall) -> web.StreamResponse:
 async def revoke_key(call: PageCall) -> Go:
     name = call.params["name"]
     await keys.revoke_key(call.service, call.who.key_id, name, call.params["key_id"])
-    call.desk.web.keys.forget()
     return Go(f"/ui/operator/tenants/{name}", "key_revoked")
 
 
@@ -95,7 +104,7 @@ async def _page(call: PageCall, new_key: str = "") -> Page:
         "keys": await keys.list_keys(call.service, tenant.name),
         "scopes": TENANT_SCOPES,
         "new_key": new_key,
-        "usage": await call.service.store.get_usage(tenant.name),
+        "usage": await usage_of(call.service, tenant.name),
     }
     return Page("tenant.html", values)
 
@@ -104,7 +113,6 @@ async def _update(call: PageCall, note: str, **changes: Any) -> Go:
     name = call.params["name"]
     await tenants.get_tenant(call.service, name)
     await tenants.update_tenant(call.service, call.who.key_id, name, **changes)
-    call.desk.web.keys.forget()
     return Go("/ui/operator" if call.form.get("back") == "list" else f"/ui/operator/tenants/{name}", note)
 
 
@@ -112,4 +120,4 @@ def _convert(given: dict[str, Any], kind: Any) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(str(error)) from None
+        raise refusal(error, kind, "form") from None

@@ -1,17 +1,17 @@
-"""How often somebody may try a key at the sign-in form: few times at once from one address, and not often in all.
+"""How often somebody may try a key at the sign-in form: a few times at once from one address, and not often in total.
 
-A key has 192 random bits, so this is no defence against guessing, which is hopeless; it keeps strangers from burning
-our processor and filling the log.
+A key has 192 random bits, so guessing is hopeless anyway. This keeps strangers from burning our processor
+and filling the log.
 """
 
 from functory.errors import RateLimited
-from functory.web.buckets import RequestBuckets
+from functory.web.http.request_rates import RequestRates
 
 
 class SignInThrottle:
     def __init__(self, *, per_s: float = 0.2, burst: int = 10, all_per_s: float = 5.0, all_burst: int = 50) -> None:
-        self._by_address = RequestBuckets()
-        self._all = RequestBuckets(max_keys=1)
+        self._by_address = RequestRates()
+        self._all = RequestRates(max_keys=1)
         self._per_s, self._burst = per_s, burst
         self._all_per_s, self._all_burst = all_per_s, all_burst
 

@@ -51,6 +51,8 @@ ATTACKS: Final = (
     Attack("signal_neighbour", _ALL, brief=True),
     Attack("trace_neighbour", _PYTHON),
     Attack("shared_memory", _PYTHON),
+    Attack("watch_files", _PYTHON),
+    Attack("host_paths", _PYTHON),
     Attack("survivor", _ALL, brief=True),
     Attack("user_namespace", ("python", "sh"), brief=True),
     Attack("mount", ("python", "sh")),
@@ -75,5 +77,6 @@ ATTACKS: Final = (
     Attack("path_socket", _PYTHON, brief=True),
     Attack("raw_socket", _PYTHON),
     Attack("netlink", _PYTHON),
+    Attack("socket_pair", _PYTHON),
     Attack("metadata_service", _PYTHON),
 )

@@ -1,4 +1,4 @@
-// The attacks, as a tenant would write them for node; run as `node attack.js NAME` inside a context.
+// The attacks, as a tenant would write them for node; run as `node attack.js NAME FOLDER` inside a context.
 // The same words as in attack.py: an attack returns what it got hold of, or throws, or returns nothing.
 'use strict'
 const childProcess = require('node:child_process')
@@ -36,7 +36,7 @@ const attacks = {
     return got.length ? `wrote to ${got}` : null
   },
   set_uid_program () {
-    const out = childProcess.spawnSync(target('SETUID_ID'), ['-u']).stdout
+    const out = childProcess.spawnSync(path.join(process.argv[3], 'id'), ['-u']).stdout
     return process.getuid() !== 0 && String(out).trim() === '0' ? 'runs as root' : null
   },
   environment: () => found(fs.readFileSync('/proc/self/environ')),
@@ -101,9 +101,11 @@ const attacks = {
 }
 
 async function main () {
+  const attack = attacks[process.argv[2]]
   let verdict
+  fs.writeSync(REPLY_FD, 'trying\n')
   try {
-    const got = await attacks[process.argv[2]]()
+    const got = await attack.call(attacks)
     verdict = got ? `through: ${got}` : 'stopped: got nothing'
   } catch (error) {
     verdict = `stopped: ${error.message}`

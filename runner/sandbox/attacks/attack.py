@@ -1,8 +1,9 @@
-"""The attacks, as a tenant would write them in python; run as `attack.py NAME` inside a context.
+"""The attacks, as a tenant would write them in python; run as `attack.py NAME FOLDER` inside a context.
 
-An attack returns what it got hold of, or raises, or comes back with nothing. The verdict goes to the reply
-pipe as one line: `through: …` or `stopped: …`. The targets are in the environment. Every attack is bounded:
-where nothing stops it, it says so and ends.
+An attack returns what it got hold of, or raises, or comes back with nothing. On the reply pipe go two lines: `trying`,
+so that a program that did not even start is not taken for an attack that was stopped, then the verdict, `through: …` or
+`stopped: …`. The targets are in the environment, FOLDER has the weapon that must be brought along. Every attack is
+bounded: where nothing stops it, it says so and ends.
 """
 
 import ctypes
@@ -87,7 +88,7 @@ def write_outside() -> str | None:
 
 def set_uid_program() -> str | None:
     """A program that the machine runs as root, whoever starts it."""
-    out = subprocess.run([target("SETUID_ID"), "-u"], capture_output=True, check=False)  # noqa: S603
+    out = subprocess.run([f"{sys.argv[2]}/id", "-u"], capture_output=True, check=False)  # noqa: S603
     return "runs as root" if out.stdout.strip() == b"0" and os.getuid() != 0 else None
 
 
@@ -176,6 +177,29 @@ def shared_memory() -> str | None:
     if address in (None, ctypes.c_void_p(-1).value):
         raise OSError(ctypes.get_errno(), "shmat")
     return found(ctypes.string_at(address, 32))
+
+
+def watch_files() -> str | None:
+    """Hear of every program that another tenant starts: all contexts share the files of the runtime."""
+    got = []
+    for name, arguments in {
+        "inotify_init1": (on_x86(294, 26), 0),
+        "F_NOTIFY": (on_x86(72, 25), os.open("/usr/bin", os.O_RDONLY), 1026, 1),
+        "F_SETLEASE": (on_x86(72, 25), os.open("/dev/null", os.O_RDONLY), 1024, 2),
+    }.items():
+        try:
+            call(*arguments)
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                continue
+        got.append(name)
+    return f"let through: {got}" if got else None
+
+
+def host_paths() -> str | None:
+    """Where the daemon lies, by the command that init was started with."""
+    command = read("/proc/1/cmdline")
+    return f"init is {command[:80]!r}" if b"/" in command else None
 
 
 def survivor() -> str | None:
@@ -412,6 +436,19 @@ def netlink() -> str | None:
     return "made"
 
 
+def socket_pair() -> str | None:
+    """A pair of another family: a part of the kernel that is loaded for it, and has had its holes."""
+    got = []
+    for family in (socket.AF_INET, socket.AF_NETLINK, 30, 40):  # 30: TIPC, 40: vsock
+        try:
+            socket.socketpair(family, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                continue
+        got.append(family)
+    return f"let through: families {got}" if got else None
+
+
 def metadata_service() -> str | None:
     """The cloud's credentials. A refusal or silence from out there means that a packet has left."""
     try:
@@ -437,6 +474,8 @@ def run(attack: Callable[[], str | None]) -> str:
 
 
 if __name__ == "__main__":
-    verdict = run(globals()[sys.argv[1]])
+    attack = globals()[sys.argv[1]]
+    os.write(REPLY_FD, b"trying\n")
+    verdict = run(attack)
     os.write(REPLY_FD, verdict.encode()[:500] + b"\n")
     os._exit(0)

@@ -1,4 +1,4 @@
-# The attacks, as a tenant would write them for sh; run as `sh attack.sh NAME` inside a context.
+# The attacks, as a tenant would write them for sh; run as `sh attack.sh NAME FOLDER` inside a context.
 # The same words as in attack.py. An attack prints what it got hold of, or nothing.
 mark() { printf %s "$TARGET_MARK_REVERSED" | awk '{ for (i = length; i; i--) printf "%s", substr($0, i, 1) }'; }
 found() {
@@ -15,7 +15,7 @@ write_outside() {
         if touch "$place/attack-$$"; then rm -f "$place/attack-$$"; echo "wrote to $place"; return; fi
     done
 }
-set_uid_program() { if [ "$(id -u)" != 0 ] && [ "$("$TARGET_SETUID_ID" -u)" = 0 ]; then echo "runs as root"; fi; }
+set_uid_program() { if [ "$(id -u)" != 0 ] && [ "$("$WEAPONS/id" -u)" = 0 ]; then echo "runs as root"; fi; }
 environment() { found </proc/self/environ; }
 environment_of_init() { readable /proc/1/environ; }
 environment_of_daemon() { readable "/proc/$TARGET_DAEMON_PID/environ"; }
@@ -65,6 +65,8 @@ ignore_terminate() {
 tcp() { bash -c "exec 9<>/dev/tcp/127.0.0.1/$TARGET_TCP_PORT" && echo connected; }
 udp() { bash -c "exec 9<>/dev/udp/127.0.0.1/$TARGET_TCP_PORT && echo x >&9" && echo sent; }
 
+WEAPONS=$2
+echo trying >&4
 case $1 in
     survivor | ignore_terminate) "$1"; got= ;;
     *) "$1" >got 4>&-; read -r got <got ;; # not $(…): that waits for all who hold the pipe

@@ -103,7 +103,8 @@ def set_rlimits(rlimits: Sequence[tuple[int, int]]) -> None:
     for number, value in rlimits:
         _, hard = resource.getrlimit(number)
         bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (bounded, bounded))
+        later = bounded + (number == resource.RLIMIT_CPU)  # SIGXCPU, which tells the reason, comes before SIGKILL
+        resource.setrlimit(number, (bounded, later if hard == resource.RLIM_INFINITY else min(later, hard)))
 
 
 def place_descriptors(request: int, reply: int, log: int, report: int, *, close_others: bool) -> int:

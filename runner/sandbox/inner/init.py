@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, Order
+from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, TIDY, TIDY_BUT_CHILDREN, Order
 
 _KILL_ROUND_S: Final = 0.001
+_TIDY_S: Final = 0.5
 _NOBODYS_UID: Final = 0x7FFF_FFFE
 
 Signaller = Callable[[int], None]
@@ -34,11 +35,15 @@ def supervise(report: socket.socket, program: int, order: Order) -> None:
     poll = select.poll()
     poll.register(wake_read, select.POLLIN)
     poll.register(report, select.POLLIN)
+    tidied: int | None = None
     while True:
         status = _reap(program)  # first: the program may have ended before the handler was there
         if status is not None:
             _send(report, {"exit": status})
             break
+        if tidied is not None:  # said when the dead are buried, or they would count
+            _send(report, {"tidied": tidied})
+            tidied = None
         ready = [fd for fd, _ in poll.poll()]
         if wake_read in ready:
             os.read(wake_read, REPORT_BYTES)
@@ -46,6 +51,8 @@ def supervise(report: socket.socket, program: int, order: Order) -> None:
             word = _receive(report)
             if word == TERMINATE:
                 tell(signal.SIGTERM)
+            elif word in (TIDY, TIDY_BUT_CHILDREN):
+                tidied = _tidy(program, keep_children=word == TIDY_BUT_CHILDREN)
             else:  # KILL, or the daemon is gone
                 break
     _end_all(tell)
@@ -76,6 +83,29 @@ def _reap(program: int) -> int | None:
             return status
         if pid == 0:
             return None
+
+
+def _tidy(program: int, *, keep_children: bool) -> int:
+    """End what the program has started, and what was started by that. Returns how many outran it.
+
+    Whoever forks faster than this kills is left: the daemon then ends the whole context, which nothing outruns.
+    """
+    deadline = time.monotonic() + _TIDY_S
+    pause_s = _KILL_ROUND_S
+    while others := _others(program, keep_children=keep_children):
+        if time.monotonic() > deadline:
+            break
+        _signal_each(others, signal.SIGKILL)
+        time.sleep(pause_s)  # killed is not yet ended: on a busy machine each needs a turn to end
+        pause_s = min(2 * pause_s, 20 * _KILL_ROUND_S)
+    return len(others)
+
+
+def _others(program: int, *, keep_children: bool) -> set[int]:
+    """The living descendants of this process but the program and those it may keep."""
+    parents = _living()
+    found = _descendants(parents) - {os.getpid(), program}
+    return {pid for pid in found if not (keep_children and parents[pid] == program)}
 
 
 def _end_all(tell: Signaller) -> None:
@@ -122,22 +152,35 @@ def _tree_signaller(uid: int | None) -> Signaller:
 
 
 def _signal_descendants(number: int) -> None:
+    _signal_each(_descendants(_living()) - {os.getpid()}, number)
+
+
+def _signal_each(pids: set[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):  # it has ended; at L1, a uid that took another one's number
+            continue
+
+
+def _descendants(parents: dict[int, int]) -> set[int]:
+    """This process and all that descend from it."""
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def _living() -> dict[int, int]:
+    """Every process that has not ended, with its parent."""
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # no pathlib in contexts
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                    parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+                    state, parent = file.read().rpartition(")")[2].split()[:2]
             except OSError:
                 continue
-    found = {os.getpid()}
-    while True:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        if not more:
-            break
-        found |= more
-    for pid in found - {os.getpid()}:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
+            if state not in "ZX":
+                parents[int(name)] = int(parent)
+    return parents

@@ -84,6 +84,16 @@ def set_host_name(name: str) -> None:
     _check(_libc.sethostname(name.encode(), len(name)), "sethostname")
 
 
+def set_command_line(text: str) -> None:
+    """What /proc/PID/cmdline shows of this process and its forks: the paths in it are nobody's business."""
+    with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # no pathlib in contexts
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, text.encode()[: end - start - 1], min(len(text), end - start - 1))
+
+
 def drop_capabilities() -> None:
     """Ensures: no capability is left in any set, and none can be gained by an exec."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)

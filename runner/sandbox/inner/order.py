@@ -18,9 +18,12 @@ FIXED_FDS: Final = 5
 MAX_FDS: Final = 16
 
 # What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd,
-# {"ready": true}, {"failed": text}, {"exit": wait status}. To the context's init, bare words:
+# {"ready": true}, {"failed": text} for a layer, {"unstartable": text} for the program,
+# {"exit": wait status}. To the context's init, bare words:
 TERMINATE: Final = b"terminate"
 KILL: Final = b"kill"
+TIDY: Final = b"tidy"  # end all processes but the program, then answer {"tidied": how many are left}
+TIDY_BUT_CHILDREN: Final = b"tidy but children"  # the same, and the program's own children stay
 REPORT_BYTES: Final = 4096
 
 _LENGTH_BYTES: Final = 4
@@ -28,8 +31,8 @@ _LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    argv: tuple[str, ...]
-    fork: bool  # run the python file argv[2] in a fork of the warm interpreter instead of exec'ing argv
+    argv: tuple[str, ...]  # as the context sees it
+    fork: bool  # run the python file argv[0] in a fork of the warm interpreter instead of exec'ing argv
     scratch: str  # the one writable directory; with namespaces a tmpfs is mounted on it
     scratch_bytes: int
     scratch_files: int

@@ -55,6 +55,7 @@ def main() -> None:
     """Serve orders until the daemon closes the control socket; in a forked context, run its program."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
+    kernel.set_command_line("functory")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended children: there is nothing to ask them
@@ -94,7 +95,7 @@ def _serve(control: socket.socket) -> Program | None:
         report = socket.socket(fileno=fds[FD_REPORT])
         try:
             order = Order.from_fd(fds[FD_ORDER])
-            code = _compiled(order.argv[2], compiled) if order.fork else None
+            code = _compiled(order.argv[0], compiled) if order.fork else None
             pid = confine.fork_into_pid_namespace(own_pids) if order.namespaces else os.fork()
         except (OSError, ValueError, SyntaxError) as error:
             _fail(report, "spawner", error)
@@ -178,15 +179,16 @@ def _become_program(order: Order, code: types.CodeType | None, report: socket.so
         confine.set_rlimits(order.rlimits)
         confine.lock(order)
         if code is None and not os.access(order.argv[0], os.X_OK):
-            raise FileNotFoundError("not there, or not executable, in the sandbox")
+            _tell(report, "unstartable", f"{order.argv[0]} does not exist in the sandbox, or may not be executed there")
+            os._exit(127)
         report.send(b'{"ready": true}')
         report.close()
     except OSError as error:
-        _fail(report, order.argv[0], error)
+        _fail(report, "program", error)
         os._exit(127)
     if code is None:
         return lambda: _exec(order.argv)
-    program = _prepare(code, order.argv[2:])
+    program = _prepare(code, order.argv)
     _clear_environment()
 
     def go() -> None:
@@ -238,7 +240,11 @@ def _prepare(code: types.CodeType, argv: Sequence[str]) -> Program:
 
 
 def _fail(report: socket.socket, step: str, error: Exception) -> None:
+    _tell(report, "failed", f"{step}: {error}")
+
+
+def _tell(report: socket.socket, kind: str, text: str) -> None:
     try:
-        report.send(json.dumps({"failed": f"{step}: {error}"[:1000]}).encode())
+        report.send(json.dumps({kind: text[:1000]}).encode())
     except OSError:
         return

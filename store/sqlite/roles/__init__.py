@@ -1,2 +1,2 @@
-"""The roles of the protocol on SQLite: each verb checks its arguments and hands the work to the writer or a
-reader."""
+"""The roles of the protocol on SQLite: each verb hands its work to the writer or a reader. `store.checked`
+has checked the arguments."""

@@ -2,17 +2,15 @@
 
 from typing import Final
 
-from store.checks import check_note
 from store.protocol.notes import NoteBoard
-from store.sqlite.core import SqliteCore
-from store.sqlite.writer import Tx
+from store.sqlite.file.core import SqliteCore
+from store.sqlite.file.writer import Tx
 
 _NOBODY: Final = ""
 
 
 class SqliteNotes(SqliteCore, NoteBoard):
     async def put_note(self, key: str, value: bytes, *, expires_ms: int) -> None:
-        check_note(key, value)
         sql = "INSERT OR REPLACE INTO once (tenant, key, value, expires) VALUES (?, ?, ?, ?)"
 
         def work(tx: Tx) -> None:
@@ -21,13 +19,11 @@ class SqliteNotes(SqliteCore, NoteBoard):
         await self._write(work)
 
     async def get_note(self, key: str, *, now_ms: int) -> bytes | None:
-        check_note(key)
         sql = "SELECT value FROM once WHERE tenant = ? AND key = ? AND expires > ?"
         found = await self._read(lambda conn: conn.execute(sql, (_NOBODY, key, now_ms)).get)
         return None if found is None else bytes(found)
 
     async def drop_note(self, key: str) -> bool:
-        check_note(key)
 
         def work(tx: Tx) -> bool:
             before = tx.conn.total_changes()

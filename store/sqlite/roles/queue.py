@@ -3,21 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from store.checks import check_claim, check_new_jobs, check_range, check_releases
 from store.names import (
-    MAX_BATCH,
     MAX_DATA_BYTES,
-    check_batch,
-    check_label,
-    check_owner,
-    check_tenant,
-    tenant_of,
 )
 from store.protocol.queue import JobQueue
-from store.sqlite import add, claim, expire, release, scoreboard
-from store.sqlite.core import SqliteCore
+from store.sqlite.file.core import SqliteCore
+from store.sqlite.queue import add, claim, expire, release
+from store.sqlite.records import scoreboard
 from store.values.jobs import (
     AddReport,
+    Claim,
     ExpireReport,
     Job,
     JournalPosition,
@@ -37,9 +32,6 @@ class SqliteQueue(SqliteCore, JobQueue):
     async def add_jobs(
         self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
     ) -> AddReport:
-        check_new_jobs(jobs)
-        if position is not None:
-            check_label("journal reader", position.reader)
         return await self._write(lambda tx: add.add_jobs(tx, jobs, now_ms, position), bulk=len(jobs) > FEW)
 
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
@@ -47,10 +39,10 @@ class SqliteQueue(SqliteCore, JobQueue):
         row = await self._read(lambda conn: conn.execute(sql, (reader,)).get)
         return None if row is None else JournalPosition(*row)
 
-    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[WaitingType]:
-        return await self._read(lambda conn: scoreboard.get_waiting_jobtypes(conn, now_ms))
+    async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool = False) -> list[WaitingType]:
+        return await self._read(lambda conn: scoreboard.get_waiting_jobtypes(conn, now_ms, runnable=runnable))
 
-    async def get_waiting_jobs(
+    async def claim_jobs(
         self,
         jobtype: str,
         limit: int,
@@ -61,26 +53,17 @@ class SqliteQueue(SqliteCore, JobQueue):
         max_bytes: int = MAX_DATA_BYTES,
         ahead: int | None = None,
     ) -> list[Job]:
-        tenant_of(jobtype)
-        check_owner(owner)
-        check_claim(limit, lease_ms, max_bytes, ahead)
-        wanted = claim.Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, ahead)
+        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, ahead)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
-        check_owner(owner)
-        check_batch("renew_locks", len(leases))
-        check_range("lease_ms", lease_ms, 1, float("inf"))
         return await self._write(lambda tx: release.renew_locks(tx, owner, leases, lease_ms, now_ms))
 
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
-        check_owner(owner)
-        check_releases(releases)
         return await self._write(lambda tx: release.release_jobs(tx, owner, releases, now_ms), bulk=len(releases) > FEW)
 
-    async def expire_locks(self, *, now_ms: int, limit: int = 1000) -> int:
-        check_range("limit", limit, 1, MAX_BATCH)
-        return await self._write(lambda tx: expire.expire_locks(tx, now_ms, limit), bulk=True)
+    async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
+        return await self._write(lambda tx: expire.expire_locks(tx, now_ms, limit, owner), bulk=True)
 
     async def expire_jobs(
         self,
@@ -88,14 +71,13 @@ class SqliteQueue(SqliteCore, JobQueue):
         now_ms: int,
         done_before_ms: int,
         waiting_before_ms: int,
+        failed_before_ms: int | None = None,
         tenant: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
-        check_range("limit", limit, 1, MAX_BATCH)
-        if tenant is not None:
-            check_tenant(tenant)
-        before = (done_before_ms, waiting_before_ms)
-        old = await self._read(lambda conn: expire.find_old(conn, tenant, *before, limit))
+        failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
+        before = expire.Before(done_before_ms, failed_ms, waiting_before_ms)
+        old = await self._read(lambda conn: expire.find_old(conn, tenant, before, limit))
         if not old.archived and not old.waiting:
             return ExpireReport(0, 0, more=False)
-        return await self._write(lambda tx: expire.expire_jobs(tx, old, *before, now_ms), bulk=True)
+        return await self._write(lambda tx: expire.expire_jobs(tx, old, before, now_ms), bulk=True)

@@ -1,30 +1,19 @@
 """The scoreboard's verbs on SQLite."""
 
-from store.checks import check_page_limit, check_range
-from store.errors import InvalidValue
-from store.names import MAX_BATCH, check_jobtype, check_tenant, tenant_of
 from store.protocol.scoreboard import Scoreboard
-from store.sqlite import scoreboard
-from store.sqlite.core import SqliteCore
-from store.sqlite.writer import Tx
-from store.values.scoreboard import RESOLUTIONS, Bucket, FailureGroup, TypeCounters, Usage
+from store.sqlite.file.core import SqliteCore
+from store.sqlite.file.writer import Tx
+from store.sqlite.records import scoreboard
+from store.values.scoreboard import Bucket, FailureGroup, TypeCounters, Usage
 
 
 class SqliteScoreboard(SqliteCore, Scoreboard):
     async def get_counters(self, tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
-        if tenant is not None:
-            check_tenant(tenant)
         return await self._read(lambda conn: scoreboard.get_counters(conn, tenant, now_ms))
 
     async def get_buckets(
         self, tenant: str | None, *, width_ms: int, since_ms: int, until_ms: int, jobtype: str | None = None
     ) -> list[Bucket]:
-        if width_ms not in RESOLUTIONS:
-            raise InvalidValue(f"buckets of {width_ms} ms are not kept, only {sorted(RESOLUTIONS)}")
-        if tenant is not None:
-            check_tenant(tenant)
-        if jobtype is not None:
-            check_jobtype(tenant_of(jobtype) if tenant is None else tenant, jobtype)
         return await self._read(
             lambda conn: scoreboard.get_buckets(conn, tenant, jobtype, width_ms, since_ms, until_ms)
         )
@@ -32,18 +21,12 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
     async def list_failure_groups(
         self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
-        check_tenant(tenant)
-        check_page_limit(limit)
-        if jobtype is not None:
-            check_jobtype(tenant, jobtype)
         return await self._read(lambda conn: scoreboard.list_failure_groups(conn, tenant, jobtype, since_ms, limit))
 
     async def get_usage(self, tenant: str) -> Usage:
-        check_tenant(tenant)
         return await self._read(lambda conn: scoreboard.get_usage(conn, tenant))
 
     async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
-        check_jobtype(tenant, jobtype)
 
         def work(tx: Tx) -> None:
             number = tx.catalog.make_type(jobtype)
@@ -52,5 +35,4 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
         await self._write(work)
 
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
-        check_range("limit", limit, 1, MAX_BATCH)
         return await self._write(lambda tx: scoreboard.expire_records(tx, now_ms, audit_before_ms, limit), bulk=True)

@@ -1,4 +1,4 @@
-"""Every example of docs/handlers.md does what the page says."""
+"""Every example of docs/handlers.md and docs/cookbook.md does what the page says."""
 
 import re
 from pathlib import Path
@@ -11,15 +11,16 @@ from tests.support.engines import jobs, need_language, run, wasm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PAGE = (Path(__file__).parents[3] / "docs" / "handlers.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [(DOCS / name).read_text() for name in ("handlers.md", "cookbook.md")]
 EXAMPLE = re.compile(r"<!-- example: (\w+) \| (.*?) \| (\d+) \|(.*?)-->\n```\w+\n(.*?)```", re.DOTALL)
-EXAMPLES = EXAMPLE.findall(PAGE)
+EXAMPLES = [example for page in PAGES for example in EXAMPLE.findall(page)]
 SLOW = "import asyncio\nasync def something_slow(): await asyncio.sleep(0)"
 
 
 async def test_there_are_examples_of_every_language_that_has_a_context() -> None:
     assert {example[0] for example in EXAMPLES} == {"python", "node", "sh", "wasm", "php"}
-    assert len(EXAMPLES) == PAGE.count("<!-- example:")
+    assert len(EXAMPLES) == sum(page.count("<!-- example:") for page in PAGES)
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,22 @@ async def test_a_batch_is_one_post_and_one_line_per_job(runner: Runner, target: 
     assert target.headers[0]["Functory-Jobs"] == "3"
 
 
-async def test_a_bad_line_spoils_only_its_own_job(runner: Runner, target: Target) -> None:
+async def test_a_bad_line_spoils_its_job_and_all_after_it(runner: Runner, target: Target) -> None:
+    """Nobody knows which job the line was meant for: a guess would give a job its neighbour's status."""
     target.says("200\nrubbish\r\n200 fine\r\n")
     seen = await call(runner, target, "a", "b", "c")
-    assert seen.exitcodes == [200, 500, 200]
+    assert seen.exitcodes == [200, 500, 500]
     assert b"not a status line: 'rubbish'" in seen.results[1]
+    assert b"an earlier line" in seen.results[2]
+    target.says("200\nJ: no separator\n404\n201\n")
+    assert (await call(runner, target, "a", "b", "c")).exitcodes == [200, 500, 500]
+
+
+async def test_comments_and_blank_lines_belong_to_no_job(runner: Runner, target: Target) -> None:
+    target.says("# a comment\n200\n#\n404\n\n201")
+    assert (await call(runner, target, "a", "b", "c")).exitcodes == [200, 404, 201]
+    target.says("# a comment\n404 no\n")
+    assert (await call(runner, target, "a")).exitcodes == [404]
 
 
 async def test_missing_lines_are_errors_and_extra_ones_are_ignored(runner: Runner, target: Target) -> None:
@@ -168,3 +179,46 @@ async def test_redirects_are_followed_and_counted(runner: Runner, target: Target
     assert (await call(runner, target, "a")).results == [b"moved"]
     target.says("", 307, Location="/jobs")
     assert (await call(runner, target, "a")).exitcodes == [502]
+
+
+async def test_an_answer_carries_data_on(runner: Runner, target: Target) -> None:
+    target.says('C: {"last": 17}\n200 one\n200 two\n')
+    seen = await run(runner, Handler("http", target.url), jobs("a", "b"))
+    assert [(one.result, one.carried) for one in seen.stopped] == [(b"one", b'{"last": 17}'), (b"two", None)]
+
+
+@pytest.mark.parametrize("payloads", [("a",), ("a", "b")])
+async def test_a_cancelled_job_breaks_off_a_post_that_it_does_not_share(
+    runner: Runner, target: Target, payloads: tuple[str, ...]
+) -> None:
+    batch = jobs(*payloads)
+    arrived, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: web.Request, _body: bytes) -> web.Response:
+        arrived.set()
+        await may_answer.wait()
+        return web.Response(text="200\n200\n")
+
+    target.answer = answer
+    seen = Run()
+    running = asyncio.create_task(runner.run_jobs("acme-test", batch, Handler("http", target.url), seen.hear))
+    await arrived.wait()
+    was_asked = runner.cancel("acme", batch[0].id)
+    assert was_asked == (len(payloads) == 1)
+    if was_asked:
+        await running
+        may_answer.set()
+    else:
+        may_answer.set()
+        await running
+    assert [one.code for one in seen.stopped] == ["cancelled", "ok"][: len(payloads)]
+
+
+async def test_nothing_is_posted_for_jobs_that_may_not_start(runner: Runner, target: Target) -> None:
+    """Their lease has lapsed, and another daemon may have them."""
+    target.says("200\n200\n")
+    heard: list[object] = []
+    batch = jobs("one", "two")
+    handler = Handler("http", target.url)
+    given_back = await runner.run_jobs("acme-test", batch, handler, heard.extend, lambda: False)
+    assert (given_back, heard, target.bodies) == ([job.id for job in batch], [], [])

@@ -51,6 +51,40 @@ async def test_retry_and_failed(runner: Runner, lang: str) -> None:
     assert failed.results == [b'"bad data"']
 
 
+@pytest.mark.parametrize("lang", behaviours("number"))
+async def test_a_returned_number_is_a_result(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "number"), jobs("42", "144", "250", "500", "-1"))
+    assert seen.exitcodes == [200] * 5
+    assert seen.results == [b"42", b"144", b"250", b"500", b"-1"]
+
+
+@pytest.mark.parametrize("lang", behaviours("number"))
+async def test_a_handler_may_say_that_its_numbers_are_statuses(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "number", returns="status"), jobs("201", "404", "42"))
+    assert seen.exitcodes == [201, 404, 500]
+    assert seen.results[:2] == [b"", b""]
+    assert b"an invalid status code" in seen.results[2]
+
+
+async def test_a_process_that_ends_itself_is_not_called_killed(runner: Runner) -> None:
+    for _ in range(5):  # the end of the pipe and the end of the process come in any order
+        seen = await run(runner, Handler("python", "import os; os._exit(3)"), jobs("x"))
+        assert seen.exitcodes == [502]
+        assert b"exit status 3" in seen.results[0]
+
+
+async def test_what_json_cannot_hold_is_an_error(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "return {'x': float(payload)}"), jobs("nan", "inf", "1.5"))
+    assert seen.exitcodes == [500, 500, 200]
+    assert b"returned what JSON cannot hold" in seen.results[0]
+
+
+async def test_a_traceback_has_no_path_of_this_machine(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "import json; return json.loads(payload)"), jobs("{"))
+    assert b'File "json/__init__.py"' in seen.results[0]
+    assert b'"/' not in seen.results[0]
+
+
 @everywhere
 async def test_an_error_says_what_happened_and_spares_the_others(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "error"), jobs("1", "2"))
@@ -107,14 +141,14 @@ async def test_the_environment_is_the_handlers_and_nothing_else(runner: Runner, 
     ("value", "exitcode", "result"),
     [
         ("None", 200, b""),
-        ("201", 201, b""),
+        ("201", 200, b"201"),
         ("(202, {'a': 1})", 202, b'{"a":1}'),
         ("(404, None)", 404, b""),
         ("[1, 2]", 200, b"[1,2]"),
         ("True", 200, b"true"),
         ("b'\\x00raw'", 200, b"\0raw"),
         ("('a', 'b')", 200, b'["a","b"]'),
-        ("99", 500, b"returned 99, which is no status; use 1xx, 2xx, 4xx or 5xx"),
+        ("(99, None)", 500, b"returned 99, an invalid status code; use 1xx, 2xx, 4xx or 5xx"),
         ("{1, 2}", 500, b"returned what JSON cannot hold: Object of type set is not JSON serializable"),
     ],
 )
@@ -183,3 +217,22 @@ async def test_a_new_job_cannot_name_another_tenant(runner: Runner, name: str) -
     else:
         assert seen.exitcodes == [500]
         assert b"not a job type" in seen.results[0]
+
+
+@pytest.mark.parametrize("lang", behaviours("carry"))
+async def test_a_job_carries_data_on(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "carry"), jobs("7"))
+    assert [(one.exitcode, one.carried, one.result, one.log) for one in seen.stopped] == [(200, b'{"n":8}', b"", b"")]
+    seen = await run(runner, handler(lang, "carry_and_retry"), jobs("7"))
+    assert [(one.exitcode, one.carried) for one in seen.stopped] == [(100, b"7!")]
+    seen = await run(runner, handler(lang, "carry_then_error"), jobs("7"))
+    assert [(one.exitcode, one.carried) for one in seen.stopped] == [(500, None)], "it runs again as it did before"
+    seen = await run(runner, handler(lang, "nothing"), jobs("7"))
+    assert [one.carried for one in seen.stopped] == [None]
+
+
+@pytest.mark.parametrize("lang", behaviours("carry_too_much"))
+async def test_what_a_job_carries_on_is_bounded(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "carry_too_much"), jobs("7"))
+    assert [(one.exitcode, one.carried) for one in seen.stopped] == [(413, None)]
+    assert seen.results == [b"carried more than 1048576 bytes on"]

@@ -44,6 +44,52 @@ async def test_errors_have_the_tenants_own_line_and_column(
     assert str(caught.value).startswith(f"body: line {line}")
 
 
+@pytest.mark.parametrize(
+    ("lang", "body", "says", "line"),
+    [
+        ("python", "def main(payload):\n    return payload", "defines main, but nothing calls it", 1),
+        ("python", "import json\nX = 1\n\ndef lambda_handler(event, context):\n    return 1", "lambda_handler", 4),
+        ("python", "lambda payload, ctx: payload", "a lambda", 1),
+        ("python", "run = lambda payload, ctx: payload", "a lambda", 1),
+        ("python", "def run(p): pass\nif __name__ == '__main__': run(1)", "defines run", 1),
+        ("python", "def handler(payload): return 1", "must take two arguments", 1),
+        ("python", "def handler(payload, ctx, more): return 1", "must take two arguments", 1),
+        ("node", "module.exports = (payload) => payload", "exports a function", 1),
+        ("node", "'use strict';\nexports.handler = async (event) => {\n  return 1;\n};", "exports a function", 2),
+        ("node", "const main = (payload) => {\n  return payload;\n};", "defines main", 1),
+        ("node", "const fs = require('fs');\nfunction a() { return 1 }\nfunction main(p) { return a() }", "main", 3),
+    ],
+)
+async def test_a_misnamed_handler_is_refused(runner: Runner, lang: str, body: str, says: str, line: int) -> None:
+    """Its jobs would all end well, and have done nothing."""
+    need_language(lang)
+    with pytest.raises(HandlerSyntaxError, match=says) as caught:
+        await runner.check("acme-test", Handler(lang, body, memory_mb=192))
+    assert (caught.value.field, caught.value.line) == ("body", line)
+
+
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "def double(n): return 2 * n\nreturn double(int(payload))"),
+        ("python", "def double(n): return 2 * n\nresult = double(int(payload))"),
+        ("python", "def handler(*args): return 1"),
+        ("python", "def handler(payload, ctx, retries=3): return 1"),
+        ("python", "handler = lambda payload, ctx: 1"),
+        ("python", "from json import loads as handler"),
+        ("node", "function main(payload) { return payload }"),
+        ("node", "const f = (n) => 2 * n;\nreturn f(Number(payload))"),
+        ("node", "const f = (n) => 2 * n;\nconsole.log(f(1))"),
+        ("node", "const a = 1, handler = (payload) => payload"),
+        ("node", "const f = async () => { await 1 };\nawait f()"),
+        ("node", "// module.exports = 1\nreturn 'module.exports = 2'"),
+    ],
+)
+async def test_a_body_that_does_something_passes(runner: Runner, lang: str, body: str) -> None:
+    need_language(lang)
+    await runner.check("acme-test", Handler(lang, body, memory_mb=192))
+
+
 @pytest.mark.parametrize("lang", languages("python", "node", "sh", "php"))
 @pytest.mark.parametrize(
     ("field", "name"), [("before", "before"), ("before_each", "beforeEach"), ("after_each", "afterEach")]
@@ -61,6 +107,7 @@ async def test_nothing_of_the_tenant_runs_while_it_is_checked(runner: Runner, tm
         Handler("node", f"require('fs').writeFileSync('{mark}', '')", memory_mb=192),
         Handler("sh", f"echo >{mark}", before=f"echo >{mark}"),
     ):
+        need_language(made.lang)
         await runner.check("acme-test", made)
     assert not await asyncio.to_thread(mark.exists)
 

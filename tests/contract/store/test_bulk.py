@@ -4,7 +4,7 @@ from itertools import cycle, islice
 
 import pytest
 
-from store.base import Archive, Code, Job, JobState, NewJob, Outcome, Rearm, Release, Retry, Store, Unget
+from store.base import Archive, Code, Job, JobState, NewJob, Outcome, Rearm, Release, Retry, Store, Unclaim
 from tests.support.jobs import JOBTYPE, LEASE_MS, OWNER, T0, TENANT, claim, ids, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters, read_all
 
@@ -40,7 +40,7 @@ def mixed_release(job: Job, number: int, ended: Outcome) -> Release:
     if number % 11 == 3:
         return Retry(job.id, job.token, T0 + 50, outcome(Code.RETRY, log=b"again"))
     if number % 11 == 5:
-        return Unget(job.id, job.token)
+        return Unclaim(job.id, job.token)
     if number % 11 == 7:
         return Rearm(job.id, job.token, T0 + 60, ended, data=b"next")
     return Archive(job.id, job.token, ended)
@@ -99,7 +99,7 @@ async def test_unlike_endings_of_one_batch_are_kept_each_for_its_job(store: Stor
     report = await store.release_jobs(OWNER, [*late, *on_time], now_ms=T0)
     assert (report.applied, report.stale) == (len(on_time), tuple(release.id for release in late))
     records = await read_all(store, TENANT, T0)
-    logs_bytes = sum(len(release.outcome.log) for release in on_time if not isinstance(release, Unget))
+    logs_bytes = sum(len(release.outcome.log) for release in on_time if not isinstance(release, Unclaim))
     sizes_bytes = sum(record.data_bytes + record.result_bytes for record in records.values())
     assert (await store.get_usage(TENANT)).size_bytes == sizes_bytes + logs_bytes
     for release in on_time:
@@ -108,10 +108,10 @@ async def test_unlike_endings_of_one_batch_are_kept_each_for_its_job(store: Stor
         if isinstance(release, Archive):
             assert (record.state, record.outcome, record.done_ms) == (JobState.ARCHIVED, release.outcome, T0)
         else:
-            assert record.state == (JobState.WAITING if isinstance(release, Unget) else JobState.DEFERRED)
+            assert record.state == (JobState.WAITING if isinstance(release, Unclaim) else JobState.DEFERRED)
     assert {records[release.id].state for release in late} == {JobState.RUNNING}
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
-    counted = [release.outcome.code for release in on_time if not isinstance(release, Unget)]
+    counted = [release.outcome.code for release in on_time if not isinstance(release, Unclaim)]
     assert (counters.jobtype, counters.running, counters.ok, counters.failed, counters.retry) == (
         JOBTYPE,
         len(late),

@@ -59,8 +59,11 @@ async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) ->
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
     await store.add_jobs([new_job(1), new_job(2, dt_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0)
     assert await store.get_waiting_jobtypes(now_ms=T0) == [WaitingType(JOBTYPE, 2, T0 - 9, 0)]
+    assert await store.get_waiting_jobtypes(now_ms=T0, runnable=True) == []
     handler = await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
-    assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == [WaitingType(JOBTYPE, 3, T0 - 9, handler.version)]
+    waiting = [WaitingType(JOBTYPE, 3, T0 - 9, handler.version)]
+    assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == waiting
+    assert await store.get_waiting_jobtypes(now_ms=T0 + 99, runnable=True) == waiting
     await claim(store, now_ms=T0 + 99)
     assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == []
 
@@ -112,7 +115,7 @@ async def test_a_batch_ends_before_it_gets_too_big(store: Store) -> None:
 async def test_malformed_claims_are_refused(store: Store, call: dict[str, object]) -> None:
     arguments: dict[str, object] = {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0}
     with pytest.raises(InvalidValue):
-        await store.get_waiting_jobs(**(arguments | call))  # type: ignore[arg-type]  # wrong on purpose
+        await store.claim_jobs(**(arguments | call))  # type: ignore[arg-type]  # wrong on purpose
 
 
 async def test_many_claimers_get_no_job_twice(store: Store) -> None:

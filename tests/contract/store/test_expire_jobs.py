@@ -20,6 +20,25 @@ async def test_archived_jobs_are_purged_by_the_time_they_ended(store: Store) -> 
     assert (counters.ok, counters.failed) == (5, 5)
 
 
+async def test_failed_and_abandoned_jobs_have_a_time_of_their_own(store: Store) -> None:
+    await store.add_jobs(new_jobs(4), now_ms=T0)
+    codes = [Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED]
+    jobs = await claim(store)
+    ends = [archive(job, code) for job, code in zip(jobs, codes, strict=True)]
+    await store.release_jobs(OWNER, ends, now_ms=T0)
+
+    async def purged(done_before_ms: int, failed_before_ms: int) -> int:
+        report = await store.expire_jobs(
+            now_ms=T0 + 99, done_before_ms=done_before_ms, failed_before_ms=failed_before_ms, waiting_before_ms=0
+        )
+        return report.purged
+
+    assert await purged(T0 + 1, T0) == 2
+    page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0)
+    assert {record.outcome.code for record in page.records if record.outcome} == {Code.FAILED, Code.ABANDONED}
+    assert await purged(0, T0 + 1) == 2
+
+
 async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
     jobs = [new_job(n, dt_ms=T0 - 10 + n, jobtype=f"acme-t{n % 2}") for n in range(10)]
     await store.add_jobs([*jobs, new_job(50, dt_ms=T0 + 500)], now_ms=T0)

@@ -49,6 +49,17 @@ async def test_all_lapsed_leases_are_recovered_in_steps(store: Store) -> None:
     assert {(job.token, job.attempts, job.due_ms) for job in again} == {(2, 2, T0)}
 
 
+async def test_the_leases_of_an_owner_that_is_gone_end_at_once(store: Store) -> None:
+    await store.add_jobs(new_jobs(3), now_ms=T0)
+    mine = await claim(store, limit=2)
+    (other,) = await claim(store, owner="b2")
+    assert [await store.expire_locks(now_ms=T0, owner=OWNER, limit=1) for _ in range(3)] == [1, 1, 0]
+    assert await state_of_job(store, other.id, T0) == JobState.RUNNING
+    again = await claim(store, owner="b2")
+    assert ids(again) == ids(mine)
+    assert {(job.token, job.attempts, job.due_ms) for job in again} == {(2, 2, T0)}
+
+
 async def test_whoever_lost_a_lease_changes_nothing_and_is_told(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     old = await claim_one(store)

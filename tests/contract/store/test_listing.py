@@ -43,6 +43,41 @@ async def test_archived_jobs_come_newest_first_without_their_blobs(store: Store)
         assert record.result_bytes == 1
 
 
+BIG = bytes(range(256)) * 2048
+"""Beside the row or document on both back ends."""
+
+
+@pytest.mark.parametrize("size", [0, 100, len(BIG)])
+async def test_a_result_is_read_in_parts(store: Store, size: int) -> None:
+    await store.add_jobs([new_job(1, data=BIG[:size] or b"x")], now_ms=T0)
+    (job,) = await claim(store, 1)
+    await store.release_jobs(OWNER, [archive(job, result=BIG[:size])], now_ms=T0 + 5)
+
+    async def part(start: int, length: int, **other: Any) -> bytes | None:
+        which: dict[str, Any] = {"tenant": TENANT, "job_id": job.id, "done_ms": T0 + 5} | other
+        return await store.read_result(**which, start=start, length=length)
+
+    assert await part(0, size + 10) == BIG[:size]
+    assert await part(30, 50) == BIG[:size][30:80]
+    assert await part(size - 7 if size else 0, 50) == BIG[:size][-7:]
+    assert await part(size + 1, 50) == b""
+    assert await part(0, 50, tenant="other") is None
+    assert await part(0, 50, job_id=job_id(2)) is None
+    assert await part(0, 50, done_ms=T0 + 6) is None, "what it left another time"
+
+
+async def test_only_the_start_of_what_is_long_is_read(store: Store) -> None:
+    await store.add_jobs([new_job(1, data=BIG)], now_ms=T0)
+    (job,) = await claim(store, 1)
+    await store.release_jobs(OWNER, [archive(job, result=BIG, log=b"log")], now_ms=T0)
+    for max_bytes in (0, 10, 5000, len(BIG) + 1, None):
+        record = await store.get_job(TENANT, job.id, now_ms=T0, max_bytes=max_bytes)
+        assert record is not None
+        assert record.outcome is not None
+        assert record.job.data == record.outcome.result == BIG[:max_bytes]
+        assert (record.data_bytes, record.result_bytes, record.outcome.log) == (len(BIG), len(BIG), b"log")
+
+
 async def test_filters_by_type_code_and_time(store: Store) -> None:
     await archive_many(store, 30)
 
@@ -96,7 +131,7 @@ async def test_live_jobs_by_state(store: Store) -> None:
     await store.add_jobs(jobs, now_ms=T0)
     await store.add_jobs([new_job(50, jobtype="other-x")], now_ms=T0)
     await claim(store, 2)
-    await store.get_waiting_jobs("acme-thumb", 1, owner="b2", lease_ms=5, now_ms=T0)
+    await store.claim_jobs("acme-thumb", 1, owner="b2", lease_ms=5, now_ms=T0)
 
     async def listed(state: JobState, now_ms: int = T0) -> list[str]:
         return [r.job.id for r in await everything(store, JobFilter(state), limit=2, now_ms=now_ms)]

@@ -3,7 +3,7 @@
 import pytest
 
 from store.base import Code, JobState, Store
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     LEASE_MS,
     OWNER,
@@ -70,6 +70,29 @@ async def test_children_run_after_their_parent_and_wake_it(store: Store) -> None
     counters = {c.jobtype: c for c in await store.get_counters(TENANT, now_ms=T0)}
     assert (counters[CHILD].ok, counters[CHILD].failed, counters["acme-thumb"].ok) == (1, 1, 1)
     assert {c.blocked for c in counters.values()} == {0}
+
+
+async def test_a_unique_name_does_not_move_between_parents(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    first, second = await claim(store)
+    await store.create_job(new_job(5, jobtype=CHILD, unique="u", parent=first.id), now_ms=T0)
+    for parent in (second.id, ""):
+        with pytest.raises(Conflict, match=f"a child of job {first.id}"):
+            await store.create_job(new_job(6, jobtype=CHILD, unique="u", parent=parent, data=b"other"), now_ms=T0)
+    report = await store.create_job(new_job(7, jobtype=CHILD, unique="u", parent=first.id, data=b"new"), now_ms=T0)
+    assert (report.id, report.created) == (job_id(5), False)
+    record = await store.get_job(TENANT, second.id, now_ms=T0)
+    assert record is not None
+    assert record.children == 0
+
+
+async def test_a_child_does_not_repeat(store: Store) -> None:
+    """Its parent would wait for it for ever."""
+    parent_id = await parent_with_children(store, 1)
+    with pytest.raises(InvalidValue, match="cannot repeat"):
+        await store.create_job(new_job(5, jobtype=CHILD, parent=parent_id, repeat="FINISHED, +1 HOUR"), now_ms=T0)
+    with pytest.raises(Conflict, match="cannot repeat"):
+        await store.update_job(TENANT, job_id(1), now_ms=T0, repeat="FINISHED, +1 HOUR")
 
 
 async def test_a_parent_that_failed_takes_its_held_children_along(store: Store) -> None:

@@ -1,8 +1,8 @@
-"""Ending deliveries: archive, retry, unget, re-arm, in one mixed batch."""
+"""Ending deliveries: archive, retry, unclaim, re-arm, in one mixed batch."""
 
 import pytest
 
-from store.base import Archive, Code, JobState, Outcome, Rearm, Release, Retry, Store, Unget
+from store.base import Archive, Attempt, Code, JobFilter, JobState, Outcome, Rearm, Release, Retry, Store, Unclaim
 from store.errors import InvalidValue
 from store.names import DONE_LOCK, DONE_OFFSET_MS, MAX_LOG_BYTES, MAX_RESULT_BYTES
 from tests.support.jobs import (
@@ -63,11 +63,11 @@ async def test_no_result_and_an_empty_result_are_different(store: Store) -> None
 async def test_a_retry_comes_back_at_its_time(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     job = await claim_one(store)
-    again = retry(job, T0 + 500, Code.ERROR, log=b"oops", result=b"dropped")._replace(data=b"progress")
+    again = retry(job, T0 + 500, Code.ERROR, log=b"oops", result=b"what went wrong")._replace(data=b"progress")
     await store.release_jobs(OWNER, [again], now_ms=T0 + 10)
     record = await store.get_job(TENANT, job.id, now_ms=T0 + 10)
     assert record is not None
-    assert record.outcome == again.outcome._replace(result=None)
+    assert record.outcome == again.outcome
     assert (record.state, record.done_ms) == (JobState.DEFERRED, T0 + 10)
     assert await claim(store, now_ms=T0 + 499) == []
     second = await claim_one(store, now_ms=T0 + 500)
@@ -77,7 +77,7 @@ async def test_a_retry_comes_back_at_its_time(store: Store) -> None:
 async def test_a_job_given_back_keeps_its_place_and_its_attempts(store: Store) -> None:
     await store.add_jobs([new_job(1, dt_ms=T0 - 50), new_job(2, dt_ms=T0 - 40)], now_ms=T0)
     job = await claim_one(store)
-    await store.release_jobs(OWNER, [Unget(job.id, job.token)], now_ms=T0 + 5)
+    await store.release_jobs(OWNER, [Unclaim(job.id, job.token)], now_ms=T0 + 5)
     first, _ = await claim(store, now_ms=T0 + 5)
     assert (first.id, first.due_ms, first.attempts, first.token) == (job.id, T0 - 50, 1, 2)
 
@@ -106,7 +106,7 @@ async def test_one_batch_with_every_outcome(store: Store) -> None:
         archive(jobs[2], Code.ABANDONED),
         retry(jobs[3], T0 + 10),
         retry(jobs[4], T0, Code.ERROR),
-        Unget(jobs[5].id, jobs[5].token),
+        Unclaim(jobs[5].id, jobs[5].token),
         Rearm(jobs[6].id, jobs[6].token, T0 + 10, outcome()),
         Archive(jobs[7].id, 99, outcome()),
     ]
@@ -192,4 +192,59 @@ async def test_one_job_twice_in_a_batch_is_refused(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     job = await claim_one(store)
     with pytest.raises(InvalidValue):
-        await store.release_jobs(OWNER, [archive(job), Unget(job.id, job.token)], now_ms=T0)
+        await store.release_jobs(OWNER, [archive(job), Unclaim(job.id, job.token)], now_ms=T0)
+
+
+async def test_a_job_that_is_tried_again_keeps_its_last_error_and_a_history(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    for number in range(1, 13):
+        job = await claim_one(store, now_ms=T0 + number, owner=f"a{number}")
+        words = {"message": f"no {number}", "result": b"trace %d" % number * 500, "log": b"said", "handler_version": 7}
+        release = retry(job, T0, Code.ERROR, started_ms=T0 + number, **words)
+        await store.release_jobs(f"a{number}", [release], now_ms=T0 + number)
+    record = await store.get_job(TENANT, job_id(1), now_ms=T0 + 20)
+    assert record is not None
+    assert record.outcome is not None
+    assert (record.outcome.result, record.outcome.log) == (b"trace 12" * 500, b"said")
+    assert record.result_bytes == len(b"trace 12" * 500)
+    assert [(one.number, one.daemon, one.message) for one in record.history] == [
+        (number, f"a{number}", f"no {number}") for number in range(3, 13)
+    ]
+    assert record.history[0] == Attempt(3, T0 + 3, 1000, Code.ERROR, 500, "no 3", 7, "a3")
+    usage = await store.get_usage(TENANT)
+    assert usage.size_bytes == len(b"payload 1") + len(b"trace 12" * 500) + len(b"said")
+    job = await claim_one(store, now_ms=T0 + 20)
+    await store.release_jobs(OWNER, [archive(job, result=b"done")], now_ms=T0 + 20)
+    record = await store.get_job(TENANT, job_id(1), now_ms=T0 + 20)
+    assert record is not None
+    assert record.outcome is not None
+    assert (record.outcome.result, len(record.history)) == (b"done", 10)
+    page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0 + 20)
+    assert page.records[0].history == ()
+
+
+async def test_the_history_begins_anew_with_every_round(store: Store) -> None:
+    await store.add_jobs([new_job(1, repeat="daily")], now_ms=T0)
+    await store.release_jobs(OWNER, [retry(await claim_one(store), T0)], now_ms=T0)
+    job = await claim_one(store)
+    await store.release_jobs(OWNER, [Rearm(job.id, job.token, T0 + 5, outcome())], now_ms=T0)
+    record = await store.get_job(TENANT, job_id(1), now_ms=T0)
+    assert record is not None
+    assert record.history == ()
+
+
+async def test_a_cancelled_job_keeps_what_its_last_run_left(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    job = await claim_one(store)
+    words = {"message": "oh dear", "result": b"trace" * 1000, "log": b"said", "handler_version": 7}
+    await store.release_jobs(OWNER, [retry(job, T0 + 5, Code.ERROR, **words)], now_ms=T0)
+    before = await store.get_usage(TENANT)
+    for number in (0, 1):
+        await store.cancel_job(TENANT, job_id(number), now_ms=T0 + 1)
+    record = await store.get_job(TENANT, job_id(0), now_ms=T0 + 1)
+    assert record is not None
+    assert record.outcome == outcome(Code.ERROR, **words)._replace(code=Code.CANCELLED, exitcode=499)
+    assert (await store.get_usage(TENANT)).size_bytes == before.size_bytes
+    never_ran = await store.get_job(TENANT, job_id(1), now_ms=T0 + 1)
+    assert never_ran is not None
+    assert never_ran.outcome == Outcome(Code.CANCELLED, 499, started_ms=0)

@@ -154,6 +154,11 @@ async def test_usage_counts_jobs_and_bytes(store: Store) -> None:
     await store.delete_jobs(TENANT, [one.id, three.id])
     assert tuple(await store.get_usage(TENANT)) == (1, 12, 0)
     assert tuple(await store.get_usage("nobody")) == (0, 0, 0)
+    for data in (b"one", b"three"):
+        await store.set_handler(TENANT, JOBTYPE, lang="sh", data=data, now_ms=T0)
+    assert tuple(await store.get_usage(TENANT)) == (1, 12 + 3 + 5, 1)
+    await store.delete_handler(TENANT, JOBTYPE)
+    assert tuple(await store.get_usage(TENANT)) == (1, 12 + 3 + 5, 0), "its versions are kept, and count"
 
 
 async def test_old_buckets_go_in_steps(store: Store) -> None:

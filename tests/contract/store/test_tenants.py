@@ -75,8 +75,12 @@ async def test_a_value_is_written_once(store: Store) -> None:
     async def put(value: bytes, now_ms: int = T0, tenant: str = TENANT) -> bytes:
         return await store.put_once(tenant, "key", value, expires_ms=now_ms + DAY_MS, now_ms=now_ms)
 
+    assert await store.get_once(TENANT, "key", now_ms=T0) is None
     assert await put(b"one") == b"one"
     assert await put(b"two") == b"one"
+    assert await store.get_once(TENANT, "key", now_ms=T0) == b"one"
+    assert await store.get_once(TENANT, "key", now_ms=T0 + DAY_MS) is None
+    assert await store.get_once("other", "key", now_ms=T0) is None
     assert await put(b"three", tenant="other") == b"three"
     assert await put(b"four", T0 + DAY_MS) == b"four"
     assert await store.expire_records(now_ms=T0 + DAY_MS, audit_before_ms=0) == 1

@@ -6,9 +6,20 @@ from pathlib import Path
 
 import pytest
 
-import bench.service
-from bench.cpu import CLIENT, CONTEXTS, EVENT_LOOP, OTHER, Stat, by_thread, cpu_seconds, parse_stat, spent
-from bench.vitals import parse_status
+import bench.tools.daemon
+from bench.tools.cpu import (
+    CLIENT,
+    CONTEXTS,
+    EVENT_LOOP,
+    OTHER,
+    Stat,
+    by_thread,
+    cpu_seconds,
+    parse_stat,
+    spent,
+    told_apart,
+)
+from bench.tools.vitals import parse_status
 
 BUSY_S = 0.2
 PROGRAM = f"""
@@ -49,12 +60,21 @@ def test_a_thread_that_runs_on_between_two_reads_makes_nothing_negative() -> Non
     assert by_thread(1.0, {10: Stat("python", 1, 1.5, 0.0)}, 10, "python")[OTHER] == 0.0
 
 
+def test_a_thread_that_nobody_asked_for_is_among_the_others() -> None:
+    seconds = {EVENT_LOOP: 2.0, "store-checkpoint": 0.5, OTHER: 1.0}
+    assert told_apart(seconds, (EVENT_LOOP, "store-writer", OTHER)) == {
+        EVENT_LOOP: 2.0,
+        "store-writer": 0.0,
+        OTHER: 1.5,
+    }
+
+
 def test_spent_counts_parts_that_were_not_there_before() -> None:
     assert spent({"a": 1.0}, {"a": 1.5, "b": 2.0}) == {"a": 0.5, "b": 2.0}
 
 
 def test_a_real_process_tells_its_threads_apart() -> None:
-    environ = {"PYTHONPATH": str(Path(bench.service.__file__).parent / "named_threads")}
+    environ = {"PYTHONPATH": str(Path(bench.tools.daemon.__file__).parent / "named_threads")}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
     ) as process:

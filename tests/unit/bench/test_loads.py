@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.service import PAYLOAD, posts, sum_metrics
-from bench.soak import Sample, flatness
+from bench.service.soak import Sample, flatness
+from bench.tools.daemon import PAYLOAD, posts, sum_metrics
 
 
 @pytest.mark.parametrize(("jobs", "lines"), [(0, 10), (-5, 10), (1, 10), (10, 10), (25, 10), (3, 1)])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.budgets import Budget, beside_peers, cell
-from bench.markdown import markdown
-from bench.report import load, quantile, save, show
+from bench.tools.budgets import Budget, beside_peers, cell
+from bench.tools.markdown import markdown
+from bench.tools.report import load, quantile, save, show
 
 
 def test_quantiles_by_the_nearest_rank() -> None:
@@ -64,6 +64,12 @@ def test_a_budget_says_how_far_it_is_from_its_bar(bar: float, is_most: bool, mar
     latest = results(x=[[], [{"flood of": "a", "p95": 9.0}, {"flood of": "b", "p95": 3.0}]])
     row = Budget("it", bar, cell("x", 1, "p95", flood_of="b"), is_most=is_most).row(latest)
     assert (row["measured"], row["times the bar"], row["met"]) == (3.0, margin, met)
+
+
+@pytest.mark.parametrize(("found", "met"), [(2.0, "NO"), (3.0, "yes"), (4.9, "yes"), (5.0, "yes, and the stretch")])
+def test_a_stretch_is_said_when_it_is_reached_and_not_before(found: float, met: str) -> None:
+    row = Budget("it", 3.0, lambda _results: found, stretch=5.0, command="make it").row({})
+    assert (row["stretch"], row["met"], row["command"]) == ("5", met, "make it")
 
 
 @pytest.mark.parametrize("latest", [{}, results(x=[]), results(x=[[{"a": 1.0, "p95": 3.0}]])])

@@ -1,7 +1,7 @@
 """The memory of accepted batches: what it answers, and that it stays as small as it says."""
 
-from functory.jobattributes import PLAIN
-from functory.operations.accepted import Accepted
+from functory.intake.accepted_batches import AcceptedBatches
+from functory.intake.job_options import PLAIN
 
 
 def job_id(time_ms: int, counter: int) -> str:
@@ -9,7 +9,7 @@ def job_id(time_ms: int, counter: int) -> str:
 
 
 def test_a_job_is_found_in_its_batch_and_only_by_its_tenant() -> None:
-    accepted = Accepted()
+    accepted = AcceptedBatches()
     accepted.note([job_id(5, n) for n in range(10, 20)], "acme-mail", PLAIN)
     found = accepted.find("acme", job_id(5, 13))
     assert found is not None
@@ -21,7 +21,7 @@ def test_a_job_is_found_in_its_batch_and_only_by_its_tenant() -> None:
 
 def test_batches_of_one_moment_count_one_by_one() -> None:
     """Requests come many to a millisecond: a bound on milliseconds would bound nothing."""
-    accepted = Accepted(max_batches=100)
+    accepted = AcceptedBatches(max_batches=100)
     for time_ms in range(50):
         for counter in range(10):
             accepted.note([job_id(time_ms, counter)], "acme-mail", PLAIN)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from functory.backup.layout import RESTORING
-from functory.backup.making import make_backup
-from functory.backup.manifest import encode_manifest, read_manifest
-from functory.backup.restoring import restore_backup
 from functory.config import Settings, load_config
-from functory.daemon import Daemon
+from functory.daemon.daemon import Daemon
 from functory.errors import InvalidBackup, InvalidConfig, InvalidInput, NotEmpty, StillRunning
+from functory.transfer.backup import make_backup
+from functory.transfer.backup_layout import RESTORING
+from functory.transfer.manifest import encode_manifest, read_manifest
+from functory.transfer.restore import restore_backup
 from journal import Journal
 from store.base import Tenant
 from store.errors import NotFound, SchemaTooNew, StoreCorrupt
@@ -278,7 +278,7 @@ async def test_journals_alone_for_a_store_on_a_server(settings: Settings, backup
 async def test_a_backup_of_a_newer_schema_is_refused_before_anything_is_moved(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.sqlite.schema.MIGRATIONS", ())
+    monkeypatch.setattr("store.sqlite.file.schema.MIGRATIONS", ())
     elsewhere = settings_of(tmp_path / "elsewhere")
     with pytest.raises(SchemaTooNew):
         await restore_backup(backup, elsewhere, now_ms=T0)

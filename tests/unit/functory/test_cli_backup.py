@@ -44,7 +44,7 @@ def test_a_backup_says_what_it_holds(data_dir: Path, tmp_path: Path, capsys: Cap
     status, out, _ = run(capsys, "backup", tmp_path / "other", "--data-dir", data_dir, "--json")
     assert [file["path"] for file in json.loads(out)["files"] if "/" not in file["path"]] == ["store.db"]
     status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
-    assert (status, "is there already" in err) == (5, True)
+    assert (status, "already exists" in err) == (5, True)
 
 
 def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ def directory(tmp_path: Path) -> Path:
             await journal.write("acme-mail", ["x" * 600])
             reservation = await journal.read_reserve(1, 60)
             assert reservation
+            await journal.read(reservation)
             await journal.rsync(reservation)
 
     asyncio.run(fill())
@@ -101,7 +103,7 @@ def test_a_directory_that_is_none_is_said_so(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_reader_that_goes_away_is_no_error(directory: Path) -> None:
-    command = f"{sys.executable} -m functory journal cat {directory} | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -m functory journal cat {directory} | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

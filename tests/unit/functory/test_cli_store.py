@@ -9,9 +9,10 @@ import pytest
 
 from functory.cli import main
 from functory.errors import StillRunning, TransferFailed
-from functory.migration import label_of, migrate, read_content
+from functory.transfer.migrate import label_of, migrate, read_content
 from store.errors import Conflict
-from store.sqlite import SqliteStore, schema
+from store.sqlite import SqliteStore
+from store.sqlite.file import schema
 from store.values.transfer import ExportPage, Part
 from tests.support.jobs import T0, new_jobs
 from tests.support.store_content import fill

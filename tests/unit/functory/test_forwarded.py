@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functory.web.forwarded import Peer, peer_of
+from functory.web.http.forwarded import Peer, peer_of
 
 TRUSTED = [ip_network("10.0.0.0/8"), ip_network("::1")]
 

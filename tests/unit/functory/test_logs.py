@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from functory.joblog import JobLog
 from functory.logs import Style, configure_logging, format_line
+from functory.loops.job_log import JobLog
 
 HOSTILE = 'a "b"=c\n2026-11-14T00:00:00Z INFO forged\x1b[31m \u202e\ud800'
 NOW_MS = 1_794_700_799_123

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from functory.courtesy import Courtesy
-from functory.execute import Execute
-from functory.progress import Progress
+from functory.execution.executor import Executor, ExecutorSettings
+from functory.loops.shared import make_shared
 from scheduler.retry import RetryPolicy
 from tests.support.clocks import FakeClock
 
@@ -23,35 +22,23 @@ class EmptyStore:
         self._clock = clock
         self.looks: asyncio.Queue[None] = asyncio.Queue()
 
-    async def get_waiting_jobtypes(self, *, now_ms: int) -> list[Any]:
+    async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool) -> list[Any]:
+        assert runnable, "types without a handler are nobody's business here"
         self._clock.advance(LOOK_S)
         self.looks.put_nowait(None)
         return []
 
 
 @asynccontextmanager
-async def idle(clock: FakeClock) -> AsyncIterator[tuple[Execute, asyncio.Queue[None]]]:
+async def idle(clock: FakeClock) -> AsyncIterator[tuple[Executor, asyncio.Queue[None]]]:
     """One that has looked once, and found nothing."""
     store: Any = EmptyStore(clock)
     runner: Any = SimpleNamespace(warm_jobtypes=frozenset)
-    policy: Any = SimpleNamespace(
-        board=SimpleNamespace(free_slots=1), set_waiting=lambda _: None, select_jobtype_to_run=lambda _: None
-    )
+    policy: Any = SimpleNamespace(has_room=True, set_waiting=lambda _: None, select_jobtype_to_run=lambda _: None)
     unused: Any = None
-    execute = Execute(
-        store,
-        runner,
-        policy,
-        unused,
-        unused,
-        clock,
-        owner="a1",
-        lease_s=60,
-        poll_s=POLL_S,
-        retry=RetryPolicy(),
-        progress=Progress(clock.monotonic_s),
-        courtesy=Courtesy(clock),
-    )
+    shared = make_shared(store, unused, clock, "a1")
+    settings = ExecutorSettings(lease_s=60, poll_s=POLL_S, retry=RetryPolicy(), languages=frozenset({"python"}))
+    execute = Executor(shared, runner, policy, unused, unused, settings)
     task = asyncio.create_task(execute.run())
     async with asyncio.timeout(10):
         await store.looks.get()
@@ -62,7 +49,7 @@ async def idle(clock: FakeClock) -> AsyncIterator[tuple[Execute, asyncio.Queue[N
 
 
 async def turns() -> None:
-    """Let the loop of Execute come to rest."""
+    """Let the executor's loop come to rest."""
     for _ in range(10):
         await asyncio.sleep(0)
 

@@ -1,16 +1,18 @@
-"""Outcomes of two deliveries of one job: both are delivered, one counts, and the log has that one."""
+"""Outcomes on their way to the store: two deliveries of one job, and results that are big."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from functory.backlog import Backlog
-from functory.courtesy import Courtesy
-from functory.joblog import JobLog
-from functory.outbox import Outbox
-from functory.progress import Progress
+from functory.execution.outbox import Outbox
+from functory.intake.admission import Admission
+from functory.intake.intake import Intake
+from functory.loops.job_log import JobLog
+from functory.loops.shared import make_shared
+from functory.wire.admin import TenantLimits
 from journal import Journal
+from runner.flow import Flow, FlowLimits
 from store.base import Store
 from store.url import open_store
 from tests.support.clocks import FakeClock
@@ -18,21 +20,13 @@ from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim_one, 
 
 
 @asynccontextmanager
-async def outbox(tmp_path: Path, store: Store, lines: list[str]) -> AsyncIterator[Outbox]:
+async def outbox(tmp_path: Path, store: Store, lines: list[str], flow: Flow | None = None) -> AsyncIterator[Outbox]:
     """One that works until the end of the block."""
     clock = FakeClock(T0 + 2 * LEASE_MS)
     async with Journal(tmp_path / "journal", OWNER, clock=clock) as journal:
-        progress = Progress(clock.monotonic_s)
-        made = Outbox(
-            store,
-            Backlog(journal, store, clock, on_added=lambda _: None, progress=progress, courtesy=Courtesy(clock)),
-            clock,
-            owner=OWNER,
-            on_released=lambda _: None,
-            progress=progress,
-            courtesy=Courtesy(clock),
-            joblog=JobLog(lines.append),
-        )
+        shared = make_shared(store, journal, clock, OWNER, JobLog(lines.append))
+        intake = Intake(shared, reader="test", rejects=tmp_path / "rejected.jsonl")
+        made = Outbox(shared, intake, Admission(store, journal, clock.now_ms), lambda _: TenantLimits(), flow)
         task = asyncio.create_task(made.run())
         yield made
         task.cancel()
@@ -56,3 +50,20 @@ async def test_both_deliveries_of_a_job_end_at_the_same_moment(tmp_path: Path) -
     assert record.job.attempts == 2
     assert box.stale == 1
     assert [line.split(" attempt=")[1].split()[0] for line in lines] == ["2"], "the late one did not stop anything"
+
+
+async def test_outcomes_on_their_way_are_counted_in_bytes_and_written_in_pieces(tmp_path: Path) -> None:
+    flow = Flow(FlowLimits(tenant_bytes=1 << 20, total_bytes=2 << 20))
+    async with open_store(f"sqlite://{tmp_path}/store.db") as store, outbox(tmp_path, store, [], flow) as box:
+        await store.add_jobs(new_jobs(4), now_ms=T0)
+        jobs = [await claim_one(store) for _ in range(4)]
+        writes: list[int] = []
+        box.when_released(lambda endings: writes.append(len(endings)))
+        box.put([(job, archive(job), ()) for job in jobs], {(job.id, job.token): 5 << 20 for job in jobs})
+        assert flow.total_bytes == 20 << 20
+        assert not flow.has_room(TENANT)
+        async with asyncio.timeout(10):
+            await box.room(TENANT)
+            await box.empty()
+    assert writes == [1, 1, 1, 1]
+    assert flow.total_bytes == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functory.outbox import Ending, Outbox
+from functory.execution.outbox import Ending, Outbox
 from store.base import Archive, Code, Job, Outcome
 from tests.support.service import running_daemon
 
@@ -38,7 +38,7 @@ class Gate:
 
 async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_daemon(tmp_path) as daemon:
-        outbox = daemon._outbox
+        outbox = daemon.outbox
         heard: list[str] = []
         quiet_is_recorded = asyncio.Event()
 
@@ -47,7 +47,7 @@ async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypat
             if "quiet-x" in heard:
                 quiet_is_recorded.set()
 
-        monkeypatch.setattr(outbox, "_on_released", on_released)
+        monkeypatch.setattr(outbox, "_listeners", [on_released])
         gate = Gate(outbox, monkeypatch)
         outbox.put(endings("loud-x", 3000))
         await gate.asked.wait()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functory.outcomes import last_line
+from functory.execution.outcomes import last_line
 
 PYTHON = b"Traceback (most recent call last):\n  File \"body\", line 1\nKeyError: 'a'\n"
 NODE = b"Error: no such invoice\n    at Object.call (handler.js:1:7)\n    at process (node:internal:95:5)"

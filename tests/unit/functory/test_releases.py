@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from functory.outcomes import fingerprint, releases_of
+from functory.execution.outcomes import fingerprint, give_up, releases_of
 from runner.launch import Level
 from runner.outcome import Stopped
 from scheduler.retry import RetryPolicy
@@ -14,6 +14,7 @@ from store.names import MAX_LOG_BYTES
 from tests.support.jobs import JOBTYPE, OWNER, T0, job_id
 
 POLICY = RetryPolicy(max_attempts=3)
+WINDOW_MS = int(POLICY.window_s * 1000)
 ROLL = 0.5
 VERSION = 7
 
@@ -43,7 +44,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
         {},
         {"code": "retry", "exitcode": 100, "result": b"later", "retry_after_ms": 1500},
         Retry,
-        {"code": Code.RETRY, "exitcode": 100, "result": None},
+        {"code": Code.RETRY, "exitcode": 100, "result": b"later"},
     ),
     "error": (
         {"attempts": 2},
@@ -52,7 +53,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
         {
             "code": Code.ERROR,
             "exitcode": 500,
-            "result": None,
+            "result": b"KeyError: 'a'",
             "message": "KeyError: 'a'",
             "fingerprint": fingerprint(500, "KeyError: 'a'"),
         },
@@ -70,8 +71,32 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
         },
     ),
     "repeats": ({"repeat": "finished, +1 hour"}, {}, Rearm, {}),
+    "created long before it was due": (
+        {"create_ms": T0 - 10 * WINDOW_MS},
+        {"code": "retry", "exitcode": 100},
+        Retry,
+        {"code": Code.RETRY, "exitcode": 100},
+    ),
+    "past its window": (
+        {"due_ms": T0 - 9, "begun_ms": T0 - WINDOW_MS},
+        {"code": "retry", "exitcode": 100},
+        Archive,
+        {"code": Code.ABANDONED, "exitcode": 100},
+    ),
+    "a round that is given up": (
+        {"attempts": 3, "repeat": "scheduled, +1 hour", "planned_ms": T0 - 60_000},
+        {"code": "retry", "exitcode": 100},
+        Rearm,
+        {"code": Code.ABANDONED, "exitcode": 100},
+    ),
 }
-NEXT_MS = {"again": T0 + 1500, "error": T0 + 1000, "repeats": T0 + 3_600_000}
+NEXT_MS = {
+    "again": T0 + 1500,
+    "error": T0 + 1000,
+    "repeats": T0 + 3_600_000,
+    "created long before it was due": T0 + 500,
+    "a round that is given up": T0 - 60_000 + 3_600_000,
+}
 
 
 def played(names: tuple[str, ...]) -> list[Release]:
@@ -93,6 +118,39 @@ def expected(number: int, name: str) -> Release:
     return made
 
 
+def carried(job: dict[str, Any], stop: dict[str, Any]) -> Release:
+    plain = Job(job_id(0), JOBTYPE, b"old", T0 + 9, OWNER, 4, 1, 500, T0 - 9, T0 - 9)._replace(**job)
+    stopped = Stopped(plain.id, "ok", 200, b"", b"", 1.0, (), Level.L2, carried=b"new")._replace(**stop)
+    (release,) = releases_of([plain], [stopped], VERSION, POLICY, T0, lambda: ROLL)
+    return release
+
+
+def test_what_a_job_carries_on_is_the_payload_of_its_next_attempt_or_round() -> None:
+    again = {"code": "retry", "exitcode": 100}
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"repeat": "hourly"}, {}),
+        ({"repeat": "hourly"}, {"code": "failed", "exitcode": 404}),
+        ({"repeat": "hourly", "attempts": 3}, again),
+        ({}, again),
+    ]
+    for job, stop in cases:
+        release = carried(job, stop)
+        assert isinstance(release, Retry | Rearm)
+        assert release.data == b"new"
+    assert isinstance(carried({}, {}), Archive), "there is no next one"
+    without = carried({"repeat": "hourly"}, {"carried": None})
+    assert isinstance(without, Rearm)
+    assert without.data is None
+
+
+def test_a_round_that_lost_its_runner_each_time_does_not_end_the_repetition() -> None:
+    job = Job(job_id(1), JOBTYPE, b"", T0 + 9, OWNER, 4, 4, 500, T0 - 9, T0 - 9, repeat="finished, +1 hour")
+    release = give_up(job, T0)
+    assert isinstance(release, Rearm)
+    assert (release.dt_ms, release.outcome.code) == (T0 + 3_600_000, Code.ABANDONED)
+    assert isinstance(give_up(job._replace(repeat=""), T0), Archive)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_alone_and_among_its_like(name: str) -> None:
     assert played((name,)) == [expected(0, name)]
@@ -105,3 +163,13 @@ def test_in_a_mixed_batch(names: tuple[str, ...]) -> None:
     found = played(names)
     assert found == [expected(number, name) for number, name in enumerate(names)]
     assert [type(release) for release in found] == [CASES[name][2] for name in names]
+
+
+def test_what_a_run_returned_that_is_tried_again_is_cut_to_its_end() -> None:
+    job = Job(job_id(1), JOBTYPE, b"", T0 + 9, OWNER, 4, 1, 500, T0 - 9, T0 - 9)
+    long = Stopped(job.id, "error", 500, b"x" * 20_000 + b"KeyError: 1", b"", 1.0, (), Level.L2)
+    (release,) = releases_of([job], [long], VERSION, POLICY, T0, lambda: ROLL)
+    assert isinstance(release, Retry)
+    assert release.outcome.result is not None
+    assert len(release.outcome.result) == 16 * 1024
+    assert release.outcome.result.endswith(b"KeyError: 1")

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 
-from functory.web.turns import LARGE_BYTES, Turns
+from functory.web.http.turns import LARGE_BYTES, Turns
 
 
 async def test_between_two_large_bodies_others_have_a_round() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from journal import InvalidWrite, parse_id
-from journal.ids import IdSource, compact_time, iso_time
+from journal.ids import IdSource
+from vocabulary.time_text import compact_time, iso_time
 
 NOW_MS = 1_794_700_799_123
 

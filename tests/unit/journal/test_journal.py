@@ -17,6 +17,7 @@ from journal import (
     Position,
     Record,
     ReservationLapsed,
+    ReservationUnread,
 )
 from tests.support.clocks import FakeClock
 
@@ -126,6 +127,17 @@ async def test_lines_that_are_not_synced_in_time_come_back(journal: Journal, clo
     assert payloads(await take(journal)) == [b"0", b"1"]
 
 
+async def test_lines_that_nobody_read_are_not_dropped(journal: Journal) -> None:
+    await journal.write("a-b", ["0", "1"])
+    unread = await journal.read_reserve(2, 60)
+    assert unread
+    with pytest.raises(ReservationUnread, match="2 lines were never read"):
+        await journal.rsync(unread)
+    assert payloads(await journal.read(unread)) == [b"0", b"1"]
+    await journal.rsync(unread)
+    assert await take(journal) == []
+
+
 async def test_the_read_point_waits_for_the_gap_to_close(journal: Journal) -> None:
     await journal.write("a-b", [str(n) for n in range(6)])
     start = journal.read_point
@@ -133,6 +145,8 @@ async def test_the_read_point_waits_for_the_gap_to_close(journal: Journal) -> No
     assert first
     assert second
     assert third
+    for reservation in (first, second, third):
+        await journal.read(reservation)
     await journal.rsync(third)
     await journal.rsync(second)
     assert journal.read_point <= first.span.start
@@ -148,6 +162,7 @@ async def test_what_was_not_synced_is_read_again_after_a_restart(reopen: Reopen)
         second = await journal.read_reserve(3, 60)
         assert first
         assert second
+        await journal.read(first)
         await journal.rsync(first)
     async with reopen() as journal:
         assert payloads(await take(journal)) == [b"%d" % n for n in range(3, 10)]

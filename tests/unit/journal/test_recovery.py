@@ -111,6 +111,7 @@ def test_a_damaged_segment_is_kept_when_it_is_read_up(tmp_path: Path) -> None:
         async with Journal(tmp_path, "a7") as journal:
             await journal.write("a-b", ["next"])
             while reservation := await journal.read_reserve(100, 60):
+                await journal.read(reservation)
                 await journal.rsync(reservation)
 
     asyncio.run(read_up())
@@ -176,6 +177,7 @@ def test_a_lost_cursor_reads_all_again(tmp_path: Path) -> None:
         async with Journal(tmp_path, "a7") as journal:
             reservation = await journal.read_reserve(1, 60)
             assert reservation
+            await journal.read(reservation)
             await journal.rsync(reservation)
 
     asyncio.run(read_one())

@@ -8,7 +8,7 @@ import pytest
 from scheduler import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
 from scheduler.deficit import DeficitRoundRobin
 from scheduler.errors import InvalidOptions, NotRunning
-from scheduler.values import tenant_of
+from vocabulary.names import tenant_of
 
 
 def policy(slots: int = 4, **options: Any) -> DeficitRoundRobin:
@@ -288,3 +288,12 @@ def test_misuse_is_told() -> None:
 
 def test_the_first_dash_ends_the_tenant() -> None:
     assert tenant_of("acme_1-resize-image") == "acme_1"
+
+
+def test_what_a_tenant_burns_outside_its_batches_is_charged_to_it() -> None:
+    p = policy(slots=1)
+    p.set_waiting([Candidate("a-x", 5), Candidate("b-x", 5)])
+    assert p.select_jobtype_to_run() == Pick("a-x", 1)
+    p.charge("a", 0.5)
+    p.charge("nobody", 0.5)
+    assert p.select_jobtype_to_run() == Pick("b-x", 1)

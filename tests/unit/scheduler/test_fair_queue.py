@@ -141,3 +141,15 @@ def test_being_passed_over_is_no_better_place_than_a_newcomers() -> None:
     first = queue.first(1)
     assert first is not None
     assert first.name == "new", "the lower lane at equal turns"
+
+
+def test_those_passed_over_keep_their_place() -> None:
+    queue = FairQueue(1, burst_s=0.0)
+    for name in "abc":
+        queue.enter(queue.rival(name), 0)
+    first = queue.first(0)
+    assert first is not None
+    assert [queue.first(0, but={first.name}) is not first for _ in range(2)] == [True, True]
+    assert queue.first(0) is first
+    assert queue.first(0, but={"a", "b", "c"}) is None
+    assert queue.first(0) is first

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.simulation import Load, Outcome, Simulation, jain
+from bench.parts.simulation import Load, Outcome, Simulation, jain
 from scheduler import SchedulerOptions, TenantTerms, make_policy
 
 
@@ -114,6 +114,27 @@ def test_a_type_that_turns_slow_does_not_take_the_kept_slot() -> None:
     turning = Load(jobtype="turn-job", job_s=lambda: next(lengths, 3600.0), backlog=100_000)
     outcome = simulate([turning, quiet()], 4000.0)
     assert max(outcome.waits_s["quiet-job"]) == 0.0
+
+
+def turning(jobtype: str, turns_s: float, clock: list[Simulation]) -> Load:
+    """Jobs that are short until a time, and then take half an hour."""
+    return Load(jobtype=jobtype, job_s=lambda: 0.01 if clock[0].now_s < turns_s else 1800.0, backlog=100_000)
+
+
+@pytest.mark.parametrize("slots", [2, 4, 8])
+@pytest.mark.parametrize("attackers", [2, 3, 5])
+def test_tenants_whose_types_turn_long_together_do_not_take_every_slot(slots: int, attackers: int) -> None:
+    policy = make_policy("deficit", SchedulerOptions(slots=slots), random.Random(1).random)
+    names = [f"evil{n}" for n in range(attackers)]
+    policy.set_tenants(dict.fromkeys([*names, "quiet"], TenantTerms()))
+    clock: list[Simulation] = []
+    simulation = Simulation(policy, [*(turning(f"{name}-job", 5.0, clock) for name in names), quiet(begin_s=2.5)])
+    clock.append(simulation)
+    outcome = simulation.run(200.0)
+    assert len(outcome.waits_s["quiet-job"]) >= 190
+    late = [wait_s for wait_s in outcome.waits_s["quiet-job"] if wait_s > 0.1]
+    assert max(late, default=0.0) <= 2 * max(1, attackers - slots) + 2.1, "until it is seen that they are long"
+    assert len(late) <= 2 * attackers, "and once for each of them at most"
 
 
 def test_long_jobs_are_not_starved_by_short_ones() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import apsw
 import pytest
 
-from store.sqlite import SqliteStore, checkpoints
-from store.sqlite.checkpoints import Checkpoints
-from store.sqlite.connection import connect_writer
+from store.sqlite import SqliteStore
+from store.sqlite.file import checkpoints
+from store.sqlite.file.checkpoints import Checkpoints
+from store.sqlite.file.connection import connect_writer
 from tests.support.jobs import T0, new_jobs
 
 PAGES = 100

@@ -9,7 +9,7 @@ from pymongo import errors as driver_errors
 
 from store.errors import StoreClosed, StoreError, StoreFull, StoreUnavailable, UnsupportedStore
 from store.mongo import MongoStore
-from store.mongo.driver import connect, disconnect, is_transient, retried, translated
+from store.mongo.server.driver import connect, disconnect, is_transient, retried, translated
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_errors_are_translated_by_kind(error: Exception, expected: type[StoreErr
 
 
 async def test_only_what_passes_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.mongo.driver.RETRY_BASE_S", 0)
+    monkeypatch.setattr("store.mongo.server.driver.RETRY_BASE_S", 0)
     failures: list[Exception] = [driver_errors.AutoReconnect("a"), driver_errors.AutoReconnect("b")]
 
     async def call() -> str:

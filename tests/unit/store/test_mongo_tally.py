@@ -1,7 +1,7 @@
 """Effects of single jobs become one update per counter document."""
 
 from store.base import Code, Outcome
-from store.mongo.tally import Effect, bucket_key, failure_key, of_run, type_key, updates_of
+from store.mongo.server.tally import Effect, bucket_key, failure_key, of_run, type_key, updates_of
 from store.values.histogram import cell_of
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
 

@@ -1,9 +1,8 @@
-"""What is particular to the SQLite store: its file, its group commit, its refusals."""
+"""What is particular to the SQLite store: its file, what it refuses, what it remembers, its indexes."""
 
 import asyncio
 import contextlib
 import itertools
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,17 @@ import pytest
 
 from store.base import JobState, NewJob
 from store.errors import (
-    InvalidValue,
     SchemaTooNew,
-    StoreClosed,
     StoreCorrupt,
-    StoreFull,
     StoreUnavailable,
     UnsupportedStore,
 )
-from store.sqlite import SqliteStore, writer
-from store.sqlite.connection import as_store_error, check_library, connect_writer
-from store.sqlite.schema import APPLICATION_ID, MIGRATIONS, migrate, read_version
-from store.sqlite.writer import Tx, Writer
+from store.sqlite import SqliteStore
+from store.sqlite.file.connection import as_store_error, check_library, connect_writer
+from store.sqlite.file.schema import APPLICATION_ID, MIGRATIONS, migrate, read_version
+from store.sqlite.file.writer import Tx
 from store.url import open_store
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, new_job, new_jobs
 from tests.support.store_audit import check_counters
 
 
@@ -162,113 +158,6 @@ def test_a_new_file_that_another_process_is_setting_up_is_waited_for(
             assert conn.execute("PRAGMA journal_mode").get == "wal"
 
 
-async def test_what_is_committed_is_told_although_another_process_holds_up_the_next(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = apsw.Connection(str(store.path))
-    run_group = Writer._run_group
-
-    def run_group_and_lock(self: Writer, *group: Any) -> bool:
-        met_stop = run_group(self, *group)
-        if not other.in_transaction:
-            other.execute("BEGIN IMMEDIATE")
-        return met_stop
-
-    monkeypatch.setattr(writer, "MAX_BULK_GROUP_S", -1.0)  # so the two do not share a transaction
-    monkeypatch.setattr(Writer, "_run_group", run_group_and_lock)
-    first, second = (asyncio.create_task(store.add_jobs(new_jobs(100, 100 * n), now_ms=T0)) for n in range(2))
-    assert (await first).added == 100
-    assert not second.done()
-    monkeypatch.setattr(Writer, "_run_group", run_group)
-    other.execute("COMMIT")
-    assert (await second).added == 100
-    other.close()
-
-
-async def test_an_operation_that_fails_takes_no_other_of_its_group_along(store: SqliteStore) -> None:
-    """All are queued before the writer can take the second, so they share transactions."""
-
-    def fail(tx: Tx) -> None:
-        tx.conn.execute("DELETE FROM jobs")
-        tx.catalog.make_type("acme-phantom")
-        tx.tally.size(1, 10**6)
-        raise InvalidValue("on purpose")
-
-    def add(number: int) -> "asyncio.Task[object]":
-        return asyncio.ensure_future(store.add_jobs([new_job(number)], now_ms=T0))
-
-    tasks = [add(n) if n % 3 else asyncio.ensure_future(store._write(fail)) for n in range(60)]
-    ended = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [isinstance(result, InvalidValue) for result in ended] == [n % 3 == 0 for n in range(60)]
-    jobs = await check_counters(store, TENANT, T0)
-    assert set(jobs) == {job_id(n) for n in range(60) if n % 3}
-    await store.add_jobs([new_job(99, jobtype="acme-phantom")], now_ms=T0)
-    assert [w.jobtype for w in await store.get_waiting_jobtypes(now_ms=T0)] == ["acme-phantom", JOBTYPE]
-
-
-async def test_a_failed_commit_fails_everyone_and_keeps_nothing(store: SqliteStore) -> None:
-    await store.add_jobs([new_job(0)], now_ms=T0)
-    refusing = [False]
-    await store._write(lambda tx: tx.conn.set_commit_hook(lambda: refusing[0]))
-    refusing[0] = True
-    adding = [store.add_jobs([new_job(n)], now_ms=T0) for n in range(1, 8)]
-    ended = await asyncio.gather(*adding, return_exceptions=True)
-    assert all(isinstance(result, Exception) for result in ended)
-    refusing[0] = False
-    assert set(await check_counters(store, TENANT, T0)) == {job_id(0)}
-    await store.add_jobs([new_job(1)], now_ms=T0)
-    assert set(await check_counters(store, TENANT, T0)) == {job_id(0), job_id(1)}
-
-
-async def test_a_full_disk_is_said_and_does_no_harm(store: SqliteStore) -> None:
-    await store.add_jobs(new_jobs(3), now_ms=T0)
-    pages = await store._write(lambda tx: tx.conn.execute("PRAGMA page_count").get)
-    await store._write(lambda tx: tx.conn.execute(f"PRAGMA max_page_count = {pages}").get)
-    with pytest.raises(StoreFull):
-        await store.add_jobs(new_jobs(5, start=10, data=b"x" * 100_000), now_ms=T0)
-    assert set(await check_counters(store, TENANT, T0)) == {job_id(n) for n in range(3)}
-    await store._write(lambda tx: tx.conn.execute("PRAGMA max_page_count = 1000000").get)
-    await store.add_jobs(new_jobs(5, start=10, data=b"x" * 100_000), now_ms=T0)
-    assert len(await check_counters(store, TENANT, T0)) == 8
-
-
-async def test_a_write_lock_held_elsewhere_is_unavailable_and_passes(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store._write(lambda tx: tx.conn.set_busy_timeout(1))
-    other = await asyncio.to_thread(apsw.Connection, str(store.path))
-    await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable) as refusal:
-        await store.add_jobs([new_job(1)], now_ms=T0)
-    assert refusal.value.retryable
-    await asyncio.to_thread(other.execute, "ROLLBACK")
-    await store.add_jobs([new_job(1)], now_ms=T0)
-    await asyncio.to_thread(other.close)
-
-
-async def test_a_cancelled_caller_leaves_the_store_whole(store: SqliteStore) -> None:
-    tasks = [asyncio.ensure_future(store.add_jobs([new_job(n)], now_ms=T0)) for n in range(20)]
-    await asyncio.sleep(0)
-    for task in tasks[::2]:
-        task.cancel()
-    ended = await asyncio.gather(*tasks, return_exceptions=True)
-    kept = set(await check_counters(store, TENANT, T0))
-    for number, result in enumerate(ended):
-        assert isinstance(result, asyncio.CancelledError) or job_id(number) in kept
-
-
-async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    await store.open()
-    tasks = [asyncio.ensure_future(store.add_jobs([new_job(n)], now_ms=T0)) for n in range(300)]
-    await asyncio.sleep(0)
-    await store.close()
-    ended = await asyncio.gather(*tasks, return_exceptions=True)
-    assert not [result for result in ended if isinstance(result, Exception)]
-    with pytest.raises(StoreClosed):
-        await store.add_jobs([new_job(1)], now_ms=T0)
-
-
 async def test_what_another_process_changed_is_not_remembered_wrongly(store: SqliteStore) -> None:
     async with SqliteStore(store.path) as other:
         await store.add_jobs([new_job(1, domain="d")], now_ms=T0)  # the lane of d is remembered here
@@ -290,21 +179,6 @@ async def test_buckets_that_another_process_changed_are_read_again(store: Sqlite
             await turn.release_jobs(OWNER, [archive(job)], now_ms=T0)
     (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
     assert (bucket.ok, bucket.duration.count) == (6, 6)
-
-
-async def test_buckets_are_not_remembered_from_a_transaction_that_failed(store: SqliteStore) -> None:
-    await store.add_jobs(new_jobs(3), now_ms=T0)
-    first, second, third = await claim(store)
-    await store.release_jobs(OWNER, [archive(first)], now_ms=T0)
-    refusing = [False]
-    await store._write(lambda tx: tx.conn.set_commit_hook(lambda: refusing[0]))
-    refusing[0] = True
-    with pytest.raises(apsw.ConstraintError):
-        await store.release_jobs(OWNER, [archive(second)], now_ms=T0)
-    refusing[0] = False
-    await store.release_jobs(OWNER, [archive(third)], now_ms=T0)
-    (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
-    assert (bucket.ok, bucket.duration.count) == (2, 2)
 
 
 async def test_nothing_of_a_deleted_tenant_is_left_in_the_tables(store: SqliteStore) -> None:
@@ -387,28 +261,3 @@ async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -
     assert await still_deferred() == 0
     records = await check_counters(store, TENANT, T0 + 100)
     assert {record.state for record in records.values()} == {JobState.WAITING}
-
-
-async def test_a_short_operation_does_not_wait_for_a_bulk_one_behind_it(store: SqliteStore, tmp_path: Path) -> None:
-    """They do not share a transaction: the short one is committed before the bulk one begins."""
-    is_held, is_let_go = threading.Event(), threading.Event()
-    seen: list[Any] = []
-
-    def hold(_tx: Tx) -> None:
-        is_held.set()
-        is_let_go.wait(20)
-
-    def short(tx: Tx) -> None:
-        tx.conn.execute("CREATE TABLE short (x)")
-
-    def bulk(_tx: Tx) -> None:
-        with contextlib.closing(apsw.Connection(str(tmp_path / "store.db"), flags=apsw.SQLITE_OPEN_READONLY)) as other:
-            seen.append(other.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'short'").get)
-
-    holding = asyncio.ensure_future(store._write(hold))
-    await asyncio.to_thread(is_held.wait, 20)
-    rest = [asyncio.ensure_future(store._write(bulk, bulk=True)), asyncio.ensure_future(store._write(short))]
-    await asyncio.sleep(0)  # both stand in line
-    is_let_go.set()
-    await asyncio.gather(holding, *rest)
-    assert seen == [1]

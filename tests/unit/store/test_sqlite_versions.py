@@ -12,7 +12,8 @@ import pytest
 
 from store.base import JobState, Store
 from store.errors import SchemaTooNew, StoreError, StoreFull
-from store.sqlite import SqliteStore, care, schema
+from store.sqlite import SqliteStore
+from store.sqlite.file import maintenance, schema
 from store.values.transfer import Part
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_jobs
 from tests.support.store_audit import check_states
@@ -144,7 +145,7 @@ async def test_without_room_for_the_copy_nothing_is_migrated(
     def no_room(path: Path, target: Path) -> None:
         raise StoreFull(f"{target}: the disk is full")
 
-    monkeypatch.setattr(care, "copy_file", no_room)
+    monkeypatch.setattr(maintenance, "copy_file", no_room)
     with pytest.raises(StoreFull, match="free some space"):
         await SqliteStore(current).open()
     assert await schema_of(SqliteStore(current)) == upgraded - 1

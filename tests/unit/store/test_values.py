@@ -9,15 +9,14 @@ from store.errors import InvalidValue, StoreError, StoreUnavailable
 from store.names import (
     DONE_LOCK,
     PAUSED_LOCK,
-    are_job_ids,
     check_jobtype,
     check_label,
     check_tenant,
-    is_job_id,
-    tenant_of,
+    checked_tenant_of,
 )
 from store.values.histogram import cell_bounds, cell_of
-from store.values.tokens import next_token_ms, refill
+from vocabulary.names import are_job_ids, is_job_id
+from vocabulary.token_bucket import next_token_ms, refill
 
 
 @pytest.mark.parametrize(
@@ -37,10 +36,10 @@ def test_dt_and_lock_encode_the_state(dt_ms: int, lock: str, state: JobState) ->
 
 
 def test_the_first_dash_ends_the_tenant() -> None:
-    assert tenant_of("acme-a-b.c:d_e") == "acme"
+    assert checked_tenant_of("acme-a-b.c:d_e") == "acme"
     for jobtype in ("", "acme", "-x", "acme-", "Acme-x", "ac me-x", "acme-x y", "acme-x|y", "acme-x,y", "acme-x\n"):
         with pytest.raises(InvalidValue):
-            tenant_of(jobtype)
+            checked_tenant_of(jobtype)
     with pytest.raises(InvalidValue):
         check_jobtype("zeta", "acme-x")
 

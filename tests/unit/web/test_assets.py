@@ -7,7 +7,7 @@ import pytest
 
 from functory.web.pages import assets
 from functory.web.pages.assets import Assets, load_assets
-from functory.web.pages.joblist import STATES, JobLine
+from functory.web.pages.job_list import STATES, JobLine
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functory.web.pages.inert import MAX_LINE_CHARS, MAX_LINES, has_turning, line, show
+from functory.web.pages.inert_text import MAX_LINE_CHARS, MAX_LINES, has_turning, line, show
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from functory.web.pages import charts, words
+from functory.web.pages import charts, number_text
 from store.base import EndedSum
 from store.values.scoreboard import MINUTE_MS
 
@@ -14,32 +14,32 @@ NOW = 1_800_000_030_000
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (words.count(999_999), "999,999"),
-        (words.count(1_234_567), "1.23 M"),
-        (words.count(12_345_678), "12 M"),
-        (words.size(0), "0 B"),
-        (words.size(1536), "1.5 KiB"),
-        (words.size(5 << 30), "5.0 GiB"),
-        (words.micros(None), "-"),
-        (words.micros(640), "640 µs"),
-        (words.micros(1500), "1.5 ms"),
-        (words.micros(250_000), "250 ms"),
-        (words.micros(4_200_000), "4.2 s"),
-        (words.seconds(59.6), "60 s"),
-        (words.seconds(200), "3 m 20 s"),
-        (words.seconds(7200), "2 h"),
-        (words.seconds(90_061), "1 d 1 h"),
-        (words.ago(NOW, NOW), "now"),
-        (words.ago(NOW - 5000, NOW), "5 s ago"),
-        (words.ago(NOW + 61_000, NOW), "in 1 m 1 s"),
-        (words.per_minute(0), "-"),
-        (words.per_minute(0.4), "0.4/min"),
-        (words.per_minute(42), "42/min"),
-        (words.per_minute(6000), "100/s"),
-        (words.percent(0.0004), "<0.1 %"),
-        (words.percent(0.5), "50 %"),
-        (words.iso(NOW), "2027-01-15T08:00:30.000Z"),
-        (words.utc(NOW + 7), "2027-01-15 08:00:30.007 UTC"),
+        (number_text.count(999_999), "999,999"),
+        (number_text.count(1_234_567), "1.23 M"),
+        (number_text.count(12_345_678), "12 M"),
+        (number_text.size(0), "0 B"),
+        (number_text.size(1536), "1.5 KiB"),
+        (number_text.size(5 << 30), "5.0 GiB"),
+        (number_text.micros(None), "-"),
+        (number_text.micros(640), "640 µs"),
+        (number_text.micros(1500), "1.5 ms"),
+        (number_text.micros(250_000), "250 ms"),
+        (number_text.micros(4_200_000), "4.2 s"),
+        (number_text.seconds(59.6), "60 s"),
+        (number_text.seconds(200), "3 m 20 s"),
+        (number_text.seconds(7200), "2 h"),
+        (number_text.seconds(90_061), "1 d 1 h"),
+        (number_text.ago(NOW, NOW), "now"),
+        (number_text.ago(NOW - 5000, NOW), "5 s ago"),
+        (number_text.ago(NOW + 61_000, NOW), "in 1 m 1 s"),
+        (number_text.per_minute(0), "-"),
+        (number_text.per_minute(0.4), "0.4/min"),
+        (number_text.per_minute(42), "42/min"),
+        (number_text.per_minute(6000), "100/s"),
+        (number_text.percent(0.0004), "<0.1 %"),
+        (number_text.percent(0.5), "50 %"),
+        (number_text.iso(NOW), "2027-01-15T08:00:30.000Z"),
+        (number_text.utc(NOW + 7), "2027-01-15 08:00:30.007 UTC"),
     ],
 )
 def test_numbers_in_words(shown: str, text: str) -> None:
@@ -47,7 +47,7 @@ def test_numbers_in_words(shown: str, text: str) -> None:
 
 
 def test_an_empty_chart_is_flat_and_says_so() -> None:
-    assert "nothing ended" in charts.spark({}, NOW)
+    assert "no runs" in charts.spark({}, NOW)
     assert "<path" not in charts.bars({}, NOW)
     assert charts.peak({}, NOW) == 0
 

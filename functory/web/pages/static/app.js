@@ -24,4 +24,4 @@ addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
-for (const editor of document.querySelectorAll(".editor")) helpEditor(editor);
+for (const form of document.querySelectorAll("form.handler")) helpEditor(form);

@@ -1,35 +1,57 @@
-// The editor of a handler: line numbers, indentation that follows, and two keys. Tab moves on, as everywhere.
-export function helpEditor(editor) {
-  const area = editor.querySelector("textarea");
-  const gutter = document.createElement("div");
-  gutter.className = "gutter"; gutter.setAttribute("aria-hidden", "true");
-  editor.prepend(gutter);
+// The editor of a handler: highlighting, the line of an error, two keys, and a try that does not reload the page.
+export async function helpEditor(form) {
+  const area = form.querySelector("#body"), lang = form.querySelector("#lang");
+  const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
+  const { edit } = await import("./codemirror.js");
+  const editor = edit(area, lang.value, { "Mod-Enter": () => press("try"), "Mod-s": () => press("save") }, forget);
+  lang.addEventListener("change", () => { editor.speak(lang.value); forget(); });
+  for (const name of ["payload", "timeout_s", "memory_mb", "more", "network"])
+    form.elements[name]?.addEventListener("input", forget);
+  let edits = 0;
+  markError();
 
-  const number = () => {
-    const lines = area.value.split("\n").length;
-    gutter.textContent = Array.from({ length: lines }, (_, n) => n + 1).join("\n");
-    gutter.scrollTop = area.scrollTop;
-  };
-  area.addEventListener("input", number);
-  area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
-  number();
-
-  area.addEventListener("keydown", (event) => {
-    const command = event.ctrlKey || event.metaKey;
-    if (command && event.key === "Enter") press(area.form, "try", event);
-    else if (command && event.key === "s") press(area.form, "save", event);
-    else if (event.key === "Enter" && !command && !event.shiftKey && !event.isComposing) {
-      const start = area.value.lastIndexOf("\n", area.selectionStart - 1) + 1;
-      const line = area.value.slice(start, area.selectionStart);
-      const indent = line.match(/^[ \t]*/)[0] + (/[:{([]\s*$/.test(line) ? "    " : "");
-      if (!indent) return;
-      event.preventDefault();
-      document.execCommand("insertText", false, "\n" + indent);
+  form.addEventListener("submit", async (event) => {
+    if (event.submitter?.value !== "try") return;
+    event.preventDefault();
+    const started = edits, button = event.submitter, fields = new URLSearchParams(new FormData(form, button));
+    button.disabled = true;
+    button.textContent = "Running…";
+    try {
+      const answer = await fetch(form.action, { method: "POST", body: fields });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (started !== edits) complain("You changed something while it ran. Try again.");
+      else if (page.getElementById("outcome")) show(page);
+      else complain(page.querySelector("main p")?.textContent || "Something went wrong."); // e.g. signed out
+    } catch {
+      complain("The service cannot be reached. Nothing was run.");
+    } finally {
+      button.disabled = false;
+      button.textContent = "Try it";
     }
   });
-}
 
-function press(form, name, event) {
-  event.preventDefault();
-  form.querySelector(`button[value="${name}"]`)?.click();
+  function show(page) {
+    for (const id of ["outcome", "trouble"]) document.getElementById(id).replaceWith(page.getElementById(id));
+    markError();
+    document.getElementById("problem")?.focus();
+  }
+
+  function complain(text) {
+    const banner = document.createElement("div");
+    Object.assign(banner, { id: "problem", className: "banner bad", role: "alert", textContent: text });
+    document.getElementById("trouble").replaceChildren(banner);
+  }
+
+  // A result belongs to the code and the payload that it came from.
+  function forget() {
+    edits += 1;
+    document.getElementById("outcome").replaceChildren();
+    document.getElementById("trouble").replaceChildren();
+  }
+
+  function markError() {
+    const problem = document.querySelector("#problem[data-line], #tried[data-line]");
+    if (problem) editor.mark(Number(problem.dataset.line), Number(problem.dataset.column || 0));
+    else editor.mark(0, 0);
+  }
 }

@@ -1,5 +1,6 @@
 // Times in the reader's zone; the title keeps UTC. Ages are counted on from the time itself.
 const day = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short" });
+const minute = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 export function localTimes(root) {
@@ -8,6 +9,11 @@ export function localTimes(root) {
     const moment = new Date(element.dateTime);
     const text = (moment.toDateString() === today ? "" : day.format(moment) + " ") + clock.format(moment);
     if (element.textContent !== text) element.textContent = text;
+  }
+  for (const bar of root.querySelectorAll("rect[data-minute]")) {
+    const title = bar.querySelector("title"), words = title.textContent.split(": ").slice(1).join(": ");
+    const text = `${minute.format(new Date(Number(bar.dataset.minute)))}: ${words}`;
+    if (title.textContent !== text) title.textContent = text;
   }
   for (const element of root.querySelectorAll("time[data-ago]")) {
     const text = ago((now - new Date(element.dateTime)) / 1000);

@@ -1,0 +1,9 @@
+"""One component at a time, each beside its limit in the same run.
+
+- `journal.py`: durable lines, written and read.
+- `store.py`: the SQLite store; `store_limit.py`: the same SQL without our layer.
+- `store_mongo.py`: the MongoDB store beside motor alone.
+- `scheduler.py`: the cost of a pick, and fairness in simulated time; `simulation.py`: that time, also for tests.
+- `runner.py`: batches through warm contexts, cold starts, memory.
+- `sandbox.py`: what each isolation level costs at launch.
+"""

@@ -1,0 +1,49 @@
+"""Values on the command line: pairs, moments. Each raises ArgumentTypeError with what was expected."""
+
+import argparse
+import re
+import time
+from typing import Any, Final
+
+_AGO: Final = re.compile(r"(\d+)\s*([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`NAME=VALUE`"""
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def number_pair(text: str) -> tuple[str, float | bool]:
+    """`NAME=NUMBER`, or `NAME=true`"""
+    name, value = pair(text)
+    if value in {"true", "false"}:
+        return name, value == "true"
+    try:
+        return name, int(value) if value.isdecimal() else float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is neither a number nor true or false") from None
+
+
+def moment_ms(text: str) -> int:
+    """`2h` (ago), `2026-11-14T23:59:59Z`, or milliseconds."""
+    found = _AGO.fullmatch(text)
+    if found is not None:
+        return round((time.time() - int(found[1]) * _SECONDS[found[2]]) * 1000)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    from vocabulary.time_text import parse_rfc3339  # noqa: PLC0415 (only for those who give such a time)
+
+    try:
+        return parse_rfc3339(text)
+    except ValueError:
+        expected = "a time such as 2h (ago), 2026-11-14T23:59:59Z, or milliseconds"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those that the user gave."""
+    return {name: value for name, value in values.items() if value is not None and value is not False}

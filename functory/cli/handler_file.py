@@ -1,0 +1,51 @@
+"""A handler from a file: the body is the content, and the extension gives the language."""
+
+import base64
+from pathlib import Path
+from typing import Final
+
+import aiofiles
+
+from functory.errors import InvalidInput
+from handlers.model import Handler
+from handlers.validation import parse_handler
+
+LANGUAGE_OF_SUFFIX: Final = {
+    ".py": "python",
+    ".js": "node",
+    ".mjs": "node",
+    ".sh": "sh",
+    ".php": "php",
+    ".wasm": "wasm",
+}
+
+
+async def read_handler(file: Path, lang: str | None, **fields: object) -> Handler:
+    """A handler whose body is the file. Raises InvalidInput, InvalidHandlerError, OSError."""
+    lang, body = await read_body(str(file), lang)
+    return parse_handler({"lang": lang, "body": body, **fields})
+
+
+async def read_body(source: str, lang: str | None) -> tuple[str, str]:
+    """(language, body) of a file, or of a URL."""
+    if lang == "http" or source.startswith(("http://", "https://")):
+        return "http", source
+    lang = lang or LANGUAGE_OF_SUFFIX.get(Path(source).suffix)
+    if lang is None:
+        known = ", ".join(LANGUAGE_OF_SUFFIX)
+        raise InvalidInput(f"{source}: Unknown extension; use --lang (known: {known})")
+    async with aiofiles.open(source, "rb") as opened:
+        content = await opened.read()
+    return lang, base64.b64encode(content).decode() if lang == "wasm" else _text(content, source)
+
+
+async def read_text(file: Path) -> str:
+    async with aiofiles.open(file, "rb") as opened:
+        return _text(await opened.read(), str(file))
+
+
+def _text(content: bytes, source: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{source}: not UTF-8 text at byte {error.start}") from None

@@ -1,0 +1,121 @@
+"""Jobs in a terminal: one with all that is known of it, many as a table. The output of tenants' code is inert text."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from functory.cli.answers import indented, inert, moment
+from functory.cli.remote import print_json, show_table
+from functory.cli.table import paint, render_table
+from functory.wire.base import from_wire
+from functory.wire.jobs import Job, Page
+from functory.wire.progress_text import progress_text
+
+_CHARS = 60
+
+
+def show_page(arguments: argparse.Namespace, page: Page, empty: str) -> int:
+    status = show_table(arguments, page, _HEADERS, [_row(job) for job in page.jobs], empty)
+    if page.cursor and not arguments.json:
+        print(f"More: --cursor {page.cursor}", file=sys.stderr)
+    return status
+
+
+def results_table(jobs: Sequence[Job]) -> str:
+    """Jobs that were waited for, each with the beginning of its result."""
+    rows = [(job.id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job)) for job in jobs]
+    return render_table(["id", "state", "code", "exit", "attempts", "result"], rows)
+
+
+def print_log(text: bytes) -> None:
+    """What a handler printed, in a form that no terminal takes for orders."""
+    sys.stdout.write(inert(text))
+    sys.stdout.flush()
+
+
+def show_progress(progress: object) -> str:
+    return _short(progress_text(progress).encode("utf-8", "replace"))
+
+
+def show_job(job: Job, *, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+        return
+    facts = {
+        "id": job.id,
+        "type": job.type,
+        "state": paint(job.state),
+        "code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
+        "progress": None if job.progress is None else show_progress(job.progress),
+        "attempts": job.attempts,
+        "created": moment(job.created_ms),
+        "due": moment(job.due_ms),
+        "started": moment(job.started_ms) if job.started_ms else None,
+        "ended": moment(job.done_ms) if job.done_ms else None,
+        "took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
+        "handler": f"version {job.handler_version}" if job.handler_version else None,
+        "isolation": job.isolation or None,
+        "parent": job.parent or None,
+        "children": f"{job.children}, {job.pending_children} not ended" if job.children else None,
+        "repeat": inert(job.repeat.encode()) or None,
+        "unique": inert(job.unique.encode()) or None,
+        "domain": inert(job.domain.encode()) or None,
+    }
+    for name, value in facts.items():
+        if value is not None:
+            print(f"{name:10} {value}")
+    if job.history:
+        print("attempts so far:\n" + indented(_attempts(job)))
+    for name, text, encoding in (
+        ("payload", job.payload, job.payload_encoding),
+        ("result" if job.state == "archived" else "last result", job.result, job.result_encoding),
+        ("log", job.log, job.log_encoding),
+    ):
+        if text:
+            print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))
+
+
+_HEADERS = ["id", "type", "state", "code", "exit", "attempts", "ms", "ended", "message"]
+
+
+def _row(job: Job) -> tuple[object, ...]:
+    return (
+        job.id,
+        job.type,
+        job.state,
+        job.code or "-",
+        job.exitcode or "-",
+        job.attempts,
+        round((job.duration_us or 0) / 1000, 1),
+        moment(job.done_ms),
+        _short(job.message.encode()),
+    )
+
+
+def _attempts(job: Job) -> str:
+    headers = ["attempt", "started", "code", "exit", "ms", "version", "daemon", "message"]
+    rows = [
+        (
+            one.number,
+            moment(one.started_ms),
+            one.code,
+            one.exitcode,
+            round(one.duration_us / 1000, 1),
+            one.handler_version or "-",
+            one.daemon,
+            _short(one.message.encode()),
+        )
+        for one in job.history
+    ]
+    return render_table(headers, rows)
+
+
+def _result(job: Job) -> str:
+    if job.code in {"failed", "error", "abandoned"} and job.message:
+        return _short(job.message.encode())
+    return _short(from_wire(job.result or "", job.result_encoding))
+
+
+def _short(data: bytes) -> str:
+    text = inert(data).strip().replace("\n", " ")
+    return text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"

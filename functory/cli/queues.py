@@ -1,0 +1,191 @@
+"""`functory replay | cancel | delete | failures | timeline | type ... | rate ...`: many jobs, and what limits them."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from functory.cli.answers import counted, inert, moment
+from functory.cli.arguments import given, moment_ms
+from functory.cli.commands import Commands
+from functory.cli.remote import add_remote, show, show_table
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.jobs import Changed
+
+_UNFINISHED = ("waiting", "deferred", "paused", "lapsed", "running")
+
+
+def add_commands(commands: Commands) -> None:
+    _add_replay(commands)
+    _add_cancel(commands)
+    _add_delete(commands)
+    failures = commands.add_parser("failures", help="failed runs, grouped by their error")
+    failures.add_argument("--type", help="only this type")
+    failures.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
+    failures.add_argument("--limit", type=int, default=20, help="default: 20")
+    add_remote(failures, run_failures)
+    timeline = commands.add_parser("timeline", help="how many jobs ended in each minute, hour or day")
+    timeline.add_argument("--width", choices=["minute", "hour", "day"], default="hour", help="default: hour")
+    timeline.add_argument("--type", help="only this type")
+    timeline.add_argument("--count", type=int, default=24, help="default: 24")
+    add_remote(timeline, run_timeline)
+    _add_type(commands.add_parser("type", help="pause and resume types; progress of an indexed queue"))
+    _add_rate(commands.add_parser("rate", help="rate domains: how many jobs may start per second"))
+
+
+def _add_replay(commands: Commands) -> None:
+    replay = commands.add_parser("replay", help="run finished jobs again, chosen by a filter")
+    replay.add_argument("--type", help="only this type, or those that a pattern such as 'mail*' matches")
+    replay.add_argument(
+        "--code", action="append", choices=["ok", "failed", "abandoned", "cancelled"], help="default: failed, abandoned"
+    )
+    replay.add_argument(
+        "--since", type=moment_ms, metavar="TIME", help="finished since: 2h (ago), 2026-11-14T23:59:59Z"
+    )
+    replay.add_argument("--until", type=moment_ms, metavar="TIME", help="finished before")
+    replay.add_argument("--limit", type=int, help="run at most this many (default: 1000)")
+    replay.add_argument("--rate-per-s", type=float, metavar="NUMBER", help="spread them over time")
+    replay.add_argument("--dry-run", action="store_true", help="only count them")
+    add_remote(replay, run_replay)
+
+
+def _add_cancel(commands: Commands) -> None:
+    cancel = commands.add_parser("cancel", help="cancel unfinished jobs, chosen by a filter")
+    cancel.add_argument("type", help="a type, or a pattern such as 'mail*'")
+    cancel.add_argument("--state", action="append", choices=_UNFINISHED, help="default: all of these")
+    _add_bounds(cancel)
+    add_remote(cancel, run_cancel)
+
+
+def _add_delete(commands: Commands) -> None:
+    delete = commands.add_parser("delete", help="delete finished jobs, chosen by a filter")
+    delete.add_argument("type", help="a type, or a pattern such as 'mail*'")
+    delete.add_argument(
+        "--code", action="append", choices=["ok", "failed", "abandoned", "cancelled"], help="default: any"
+    )
+    delete.add_argument("--since", type=moment_ms, metavar="TIME", help="ended since: 2h (ago), 2026-11-14T23:59:59Z")
+    delete.add_argument("--until", type=moment_ms, metavar="TIME", help="ended before")
+    _add_bounds(delete)
+    add_remote(delete, run_delete)
+
+
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", type=int, help="at most so many (default: 1000)")
+    parser.add_argument("--dry-run", action="store_true", help="only count them")
+
+
+def _add_type(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("pause", run_pause, "stop starting jobs of a type"),
+        ("resume", run_resume, "start jobs of a type again"),
+        ("index", run_index, "how far an indexed queue has come"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("type")
+        add_remote(action, run)
+
+
+def _add_rate(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add_remote(actions.add_parser("list", help="all rate domains"), run_rates)
+    limit = actions.add_parser("set", help="limit a domain")
+    limit.add_argument("domain")
+    limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND")
+    limit.add_argument("--burst", type=int, default=1, help="default: 1")
+    add_remote(limit, run_set_rate)
+    remove = actions.add_parser("rm", help="remove the limit of a domain")
+    remove.add_argument("domain")
+    add_remote(remove, run_remove_rate)
+
+
+async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
+    replayed = await client.replay(
+        **given(
+            type=arguments.type,
+            codes=arguments.code,
+            since_ms=arguments.since,
+            until_ms=arguments.until,
+            limit=arguments.limit,
+            rate_per_s=arguments.rate_per_s,
+            dry_run=arguments.dry_run,
+        )
+    )
+    more = " More match: repeat the command." if replayed.more else ""
+    if replayed.dry_run:
+        done = f"{counted(replayed.matched, 'job')} {'matches' if replayed.matched == 1 else 'match'}."
+    else:
+        done = f"{counted(replayed.replayed, 'job')} queued again."
+    return show(arguments, replayed, done + more)
+
+
+async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
+    request = given(states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run)
+    return _show_changed(arguments, await client.cancel_jobs(arguments.type, **request), "cancelled")
+
+
+async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
+    request = given(
+        codes=arguments.code,
+        since_ms=arguments.since,
+        until_ms=arguments.until,
+        limit=arguments.limit,
+        dry_run=arguments.dry_run,
+    )
+    return _show_changed(arguments, await client.delete_jobs(arguments.type, **request), "deleted")
+
+
+def _show_changed(arguments: argparse.Namespace, changed: "Changed", done: str) -> int:
+    more = " More match: repeat the command." if changed.more else ""
+    text = f"{changed.matched:,} jobs match." if changed.dry_run else f"{changed.changed:,} jobs {done}."
+    return show(arguments, changed, text + more)
+
+
+async def run_failures(client: "Client", arguments: argparse.Namespace) -> int:
+    filters = given(type=arguments.type, since_ms=arguments.since, limit=arguments.limit)
+    answer = await client.failures(**filters)
+    rows = [
+        (row.type, row.runs, moment(row.first_ms), moment(row.last_ms), row.example_id, inert(row.message.encode()))
+        for row in answer.failures
+    ]
+    return show_table(arguments, answer, ["type", "runs", "first", "last", "example", "message"], rows, "No failures.")
+
+
+async def run_timeline(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.timeline(**given(width=arguments.width, count=arguments.count, type=arguments.type))
+    names = ("ok", "retry", "failed", "error", "abandoned", "cancelled")
+    rows = [(moment(row.start_ms), row.type, *(getattr(row, name) for name in names)) for row in answer.buckets]
+    return show_table(arguments, answer, ["from", "type", *names], rows, "Nothing ended in this time.")
+
+
+async def run_pause(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.pause_type(arguments.type)
+    return show(arguments, {"ok": True}, f"{arguments.type} is paused.")
+
+
+async def run_resume(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.resume_type(arguments.type)
+    return show(arguments, {"ok": True}, f"{arguments.type} is active again.")
+
+
+async def run_index(client: "Client", arguments: argparse.Namespace) -> int:
+    found = await client.index(arguments.type)
+    blocked = f"; blocked by job number {found.blocked_by}" if found.blocked_by else ""
+    return show(arguments, found, f"{found.processed:,} of {found.head:,} processed{blocked}")
+
+
+async def run_rates(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.list_rates()
+    rows = [(row.domain, row.rate_per_s, row.burst, round(row.tokens, 1)) for row in answer.domains]
+    return show_table(arguments, answer, ["domain", "per second", "burst", "left now"], rows, "No rate domains.")
+
+
+async def run_set_rate(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.set_rate(arguments.domain, arguments.rate_per_s, burst=arguments.burst)
+    text = f"{arguments.domain}: {arguments.rate_per_s:g} per second, burst {arguments.burst}"
+    return show(arguments, {"ok": True}, text)
+
+
+async def run_remove_rate(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.delete_rate(arguments.domain)
+    return show(arguments, {"ok": True}, f"{arguments.domain} is not limited any more.")

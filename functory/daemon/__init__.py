@@ -1,0 +1,13 @@
+"""One daemon. `functory serve` comes here in two hops: `Server.run` (server.py), `Daemon.run` (daemon.py).
+
+server.py             a daemon with its HTTP side
+daemon.py             runs the loops of the parts, and stops them in the right order
+parts.py              opens the parts and wires them together
+isolation.py          which isolation tenants get here
+languages.py          which languages run here
+last_owner.py         takes over what the last process in this folder left claimed
+vitals.py             health, gauges, and what the daemon tells the others about itself
+upkeep.py             what has to happen again and again: leases, sysid, purges
+own_process.py        a daemon in a process of its own, for the commands that need one
+garbage_collector.py  settings of Python's cycle collector and of memory
+"""

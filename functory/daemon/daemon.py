@@ -1,0 +1,164 @@
+"""One daemon, from start to stop: opens the parts, runs their loops, and closes everything in the right order.
+
+Start: the parts (parts.py), one look at tenants and disk, one renewal of the sysid; then `run`.
+
+Stop: intake ends, running batches get time to finish, the rest is given back, outcomes and lines are flushed, the sysid
+is released. A second request to stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon
+that is half alive is worse than none, because a supervisor restarts one that is gone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+from functory.config import Settings
+from functory.daemon.parts import open_parts
+from functory.daemon.upkeep import Upkeep
+from functory.daemon.vitals import Vitals
+from functory.errors import DaemonFailed
+from functory.operations.protocols import Health
+from runner.glimpse import Glimpse
+from store.errors import StoreUnavailable
+from vocabulary.clock import Clock, SystemClock
+
+log = logging.getLogger("functory.daemon")
+
+
+class Daemon:
+    """Implements `operations.protocols.Control`."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+
+    async def open(self) -> None:
+        """Open every part. If one fails, those before it are closed again."""
+        try:
+            self._parts = parts = await open_parts(self.settings, self.clock, self._stack)
+            self.sysid, self.store, self.journal = parts.shared.owner, parts.shared.store, parts.shared.journal
+            self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
+            self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
+            self.straight = parts.straight
+            self.vitals = Vitals(self.settings, parts)
+            self.upkeep = Upkeep(self.settings, parts, self.vitals)
+            await self.executor.refresh_tenants()
+            await self.upkeep.measure_disk()
+            await self.upkeep.renew_sysid()  # other daemons see this one from the start
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        log.info("daemon.started", extra={"sysid": self.sysid, "isolation": parts.isolation.level.name})
+
+    async def close(self) -> None:
+        """Undo `open`. For a daemon that was never run."""
+        await self._stack.aclose()
+
+    async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run until `quit`. `before_stop` ends the intake. Raises DaemonFailed when a loop ends that must not."""
+        self._start_loop("ingest", self.intake.run())
+        self._start_loop("outbox", self.outbox.run())
+        self._start_loop("upkeep", self.upkeep.run())
+        if self.settings.role != "api" and not self._parts.isolation.refusal:
+            self._start_loop("execute", self.executor.run())
+        stop = asyncio.create_task(self._stop.wait(), name="stop")
+        try:
+            done, _ = await asyncio.wait([*self._tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+        failed = [task for task in done if task is not stop]
+        self.vitals.is_stopping = True
+        await self._wind_down(before_stop, orderly=not failed)
+        for task in failed:
+            raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
+
+    def _start_loop(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(loop, name=name))
+
+    async def _wind_down(self, end_intake: Callable[[], Awaitable[None]] | None, *, orderly: bool) -> None:
+        log.info("daemon.stopping", extra={"sysid": self.sysid})
+        intake_ends = asyncio.ensure_future(end_intake()) if end_intake else None
+        if orderly:
+            await self._unless_hurried(self.executor.stop(self.settings.grace_s))
+            await self.executor.stop(0)
+        if intake_ends is not None:
+            await intake_ends
+        if orderly:
+            await self._unless_hurried(self._flush())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._parts.straight.close()
+        await self._stack.aclose()
+        log.info("daemon.stopped", extra={"sysid": self.sysid})
+
+    async def _flush(self) -> None:
+        """Write outcomes and lines to the store, if it takes them within the grace period."""
+        with suppress(TimeoutError, StoreUnavailable):
+            async with asyncio.timeout(self.settings.grace_s):
+                await self.outbox.empty()
+                await self.intake.flush()
+
+    async def _unless_hurried(self, step: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(step)
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        await asyncio.wait([task, hurry], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    # What the web asks (operations.protocols.Control)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.executor.is_paused
+
+    def pause(self) -> None:
+        self.executor.set_paused(paused=True)
+
+    def resume(self) -> None:
+        self.executor.set_paused(paused=False)
+
+    def quit(self) -> None:
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    def cancel_run(self, tenant: str, job_id: str) -> bool:
+        return self._parts.runner.cancel(tenant, job_id)
+
+    def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:
+        return self._parts.runner.glimpse(tenant, job_id, offset)
+
+    async def tenants_changed(self) -> None:
+        await self.executor.refresh_tenants()
+        self.executor.wake()
+        self.executor.changed()
+
+    def wake(self) -> None:
+        self.executor.wake()
+
+    def types_changed(self, tenant: str) -> None:
+        self.executor.changed(tenant)
+
+    def health(self) -> Health:
+        return self.vitals.health()
+
+    def gauges(self) -> dict[str, float]:
+        return self.vitals.gauges()
+
+    def hold(self, jobtype: str) -> str:
+        return self.executor.hold(jobtype)
+
+    def languages(self) -> frozenset[str]:
+        return self._parts.languages.able
+
+    def language_trouble(self, lang: str) -> str:
+        return self._parts.languages.unable.get(lang, "")

@@ -1,0 +1,56 @@
+"""A daemon that was killed leaves leases behind. The next one in the same folder knows that they are nobody's.
+
+The journal's lock admits one process to its folder. So whoever holds it, and finds there the sysid that the last
+process had, knows that this process is gone: its jobs run again at once, and not when their leases lapse.
+
+A mark of the folder and of the store stands beside the sysid: in a copy of the folder, or on another store, the same
+sysid may be somebody who lives. A daemon that stops in order gives its jobs back itself.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from store.base import Store
+from vocabulary.clock import Clock
+
+log = logging.getLogger("functory.daemon")
+
+_FILE: Final = "owner"
+_STEP: Final = 1000
+
+
+async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, store_url: str) -> None:
+    """Give back what the last process in this folder held, and remember this one. Call with the journal's lock, before
+    anything is claimed. Idempotent."""
+    path, mine = journal_dir / _FILE, _mark(journal_dir, store_url)
+    last, _, mark = (await asyncio.to_thread(_read, path)).partition(" ")
+    if last and last != sysid and mark == mine:
+        jobs = 0
+        while found := await store.expire_locks(now_ms=clock.now_ms(), limit=_STEP, owner=last):
+            jobs += found
+        await store.release_sysid(last)
+        if jobs:
+            log.warning("daemon.took_over", extra={"from": last, "jobs": jobs})
+    await asyncio.to_thread(_write, path, f"{sysid} {mine}")
+
+
+def _mark(journal_dir: Path, store_url: str) -> str:
+    return hashlib.sha256(f"{journal_dir.absolute()}\0{store_url}".encode()).hexdigest()[:16]
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _write(path: Path, text: str) -> None:
+    """As a whole or not at all: half a sysid might be another daemon's."""
+    new = path.with_suffix(".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

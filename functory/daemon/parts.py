@@ -1,0 +1,193 @@
+"""The parts of one daemon: opened in order, wired together, and closed by the stack.
+
+The store comes first, then a sysid in it, then the journal (which locks and recovers its directory), then the sandbox's
+self-test and the runner. Parts tell each other directly what happened: `wire_parts` connects them.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from functory.config import Settings
+from functory.daemon.isolation import Isolation, choose_isolation
+from functory.daemon.languages import Languages, find_languages
+from functory.daemon.last_owner import take_over
+from functory.execution.executor import Executor, ExecutorSettings
+from functory.execution.outbox import Outbox
+from functory.execution.straight import StraightWay
+from functory.execution.tenant_book import TenantBook
+from functory.execution.trial_runs import TrialRuns
+from functory.execution.type_gates import TypeGates
+from functory.execution.waiters import Waiters
+from functory.intake.admission import Admission
+from functory.intake.intake import Intake
+from functory.loops.job_log import JobLog
+from functory.loops.shared import Shared, make_shared
+from functory.transfer.backup_layout import require_whole
+from journal import Journal, JournalOptions, Position
+from journal.durable import create_durably, make_folder
+from runner.pool import PoolSettings
+from runner.runner import Runner, RunnerSettings
+from scheduler import SchedulerOptions, make_policy
+from scheduler.retry import RetryPolicy
+from store.base import Store
+from store.errors import StoreUnavailable
+from store.url import open_store
+from vocabulary.clock import Clock
+
+_SYSID_LEASES = 4
+_MOST_TRIALS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    shared: Shared
+    isolation: Isolation
+    languages: Languages
+    runner: Runner
+    intake: Intake
+    admission: Admission
+    outbox: Outbox
+    executor: Executor
+    straight: StraightWay
+    waiters: Waiters
+    trial_runs: TrialRuns
+
+
+async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
+    """Open all parts. The stack closes those that were opened, also when a later step fails."""
+    await asyncio.to_thread(make_folder, settings.data_dir)
+    await asyncio.to_thread(require_whole, settings.data_dir)
+    store = await stack.enter_async_context(open_store(settings.store_url))
+    sysid = await _reserve_sysid(settings, store, clock, stack)
+    reader = await asyncio.to_thread(_journal_identity, settings.journal_dir)
+    journal = await stack.enter_async_context(await _make_journal(settings, store, clock, sysid, reader))
+    await take_over(settings.journal_dir, store, clock, sysid, settings.store_url)
+    shared = make_shared(store, journal, clock, sysid, _job_log(settings))
+    intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
+    isolation = await choose_isolation(settings)
+    runner = await _start_runner(settings, isolation, stack)
+    languages = await _find_languages(settings, isolation, runner)
+    return wire_parts(settings, shared, intake, isolation, languages, runner)
+
+
+def wire_parts(
+    settings: Settings, shared: Shared, intake: Intake, isolation: Isolation, languages: Languages, runner: Runner
+) -> Parts:
+    tenants = TenantBook(shared.store)
+    waiters = Waiters(settings.poll_s)
+    admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
+    outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
+    policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
+    executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
+    runner.when_burnt(policy.charge)
+    straight = StraightWay(
+        shared,
+        intake,
+        TypeGates(shared.store, shared.clock, settings.poll_s),
+        executor.held_leases,
+        lease_ms=round(settings.lease_s * 1000),
+        is_clear=executor.is_clear,
+        offer=executor.offer,
+        mode=settings.straight,
+    )
+    for part in (intake, executor, outbox):
+        part.use(straight)
+    intake.when_added(executor.added)
+    outbox.when_released(executor.released)
+    outbox.when_released(waiters.released)
+    return Parts(
+        shared=shared,
+        isolation=isolation,
+        languages=languages,
+        runner=runner,
+        intake=intake,
+        admission=admission,
+        outbox=outbox,
+        executor=executor,
+        straight=straight,
+        waiters=waiters,
+        trial_runs=TrialRuns(
+            runner,
+            tenants.of,
+            policy,
+            refusal=isolation.refusal,
+            seats=min(settings.max_contexts - settings.slot_count, _MOST_TRIALS),
+        ),
+    )
+
+
+def sysid_lease_s(settings: Settings) -> float:
+    """How long this daemon's name is held without renewal."""
+    return _SYSID_LEASES * settings.lease_s
+
+
+async def _reserve_sysid(settings: Settings, store: Store, clock: Clock, stack: AsyncExitStack) -> str:
+    lease_ms = round(sysid_lease_s(settings) * 1000)
+    daemon = await store.reserve_sysid(info="{}", lease_ms=lease_ms, now_ms=clock.now_ms())
+
+    async def release() -> None:
+        with suppress(StoreUnavailable):
+            await store.release_sysid(daemon.sysid)
+
+    stack.push_async_callback(release)
+    return daemon.sysid
+
+
+async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: str, reader: str) -> Journal:
+    """The journal, read from the position that the store has for it."""
+    position = await store.get_journal_position(reader)
+    return Journal(
+        settings.journal_dir,
+        sysid,
+        JournalOptions(
+            segment_bytes=settings.journal_segment_bytes,
+            max_backlog_bytes=settings.journal_backlog_bytes,
+            min_free_bytes=settings.journal_min_free_bytes,
+            sync_cursor=False,  # the store keeps the position, with the jobs
+        ),
+        clock=clock,
+        read_from=Position(int(position.segment), position.offset, position.line) if position else None,
+    )
+
+
+async def _start_runner(settings: Settings, isolation: Isolation, stack: AsyncExitStack) -> Runner:
+    pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
+    runner = Runner(isolation.launcher, RunnerSettings(pool=pool))
+    await runner.start()
+    stack.push_async_callback(runner.close)
+    return runner
+
+
+async def _find_languages(settings: Settings, isolation: Isolation, runner: Runner) -> Languages:
+    if settings.role == "api":
+        return Languages()
+    return await find_languages(None if isolation.refusal else runner.try_language)
+
+
+def _executor_settings(settings: Settings, languages: Languages) -> ExecutorSettings:
+    retry = RetryPolicy(
+        base_s=settings.retry_base_s,
+        max_s=settings.retry_max_s,
+        max_attempts=settings.max_attempts,
+        window_s=settings.retry_window_s,
+    )
+    return ExecutorSettings(lease_s=settings.lease_s, poll_s=settings.poll_s, retry=retry, languages=languages.able)
+
+
+def _job_log(settings: Settings) -> JobLog | None:
+    return JobLog(lambda text: os.write(2, text.encode()), settings.log_style) if settings.log_jobs else None
+
+
+def _journal_identity(directory: Path) -> str:
+    """The name under which the store keeps this journal's position: made once, and kept with the journal. Durable: with
+    another name after a crash the store would not know how far this journal was read."""
+    path = make_folder(directory) / "identity"
+    if not path.exists():
+        with suppress(FileExistsError):  # another daemon was quicker; the journal's lock decides who stays
+            create_durably(path, secrets.token_hex(8).encode())
+    return path.read_text()

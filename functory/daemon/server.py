@@ -1,0 +1,118 @@
+"""A daemon with HTTP in front of it: what `functory serve` runs. Wiring, and nothing else."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from dataclasses import replace
+
+from functory.config import Settings
+from functory.daemon.daemon import Daemon
+from functory.operations.keys import ensure_operator_key
+from functory.operations.service import Service
+from functory.supervision.notifier import Notifier
+from functory.supervision.watchdog import keep_watch
+from functory.web.app import make_app, make_status_app
+from functory.web.http.settings import WebSettings
+from functory.web.listener import Listener
+from journal.durable import replace_durably
+
+log = logging.getLogger("functory")
+
+OPERATOR_KEY_FILE = "operator.key"
+
+
+class Server:
+    def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
+        self._settings = settings
+        self._notifier = notifier or Notifier()
+        self._daemon = Daemon(settings)
+        self._key_note = ""
+
+    async def start(self) -> None:
+        """Open the daemon, then listen: no request is taken before everything works."""
+        await self._daemon.open()
+        try:
+            service = Service(
+                straight=self._daemon.straight,
+                store=self._daemon.store,
+                journal=self._daemon.journal,
+                intake=self._daemon.intake,
+                admission=self._daemon.admission,
+                waiters=self._daemon.waiters,
+                trial_runs=self._daemon.trial_runs,
+                control=self._daemon,
+                now_ms=self._daemon.clock.now_ms,
+            )
+            await self._keep_operator_key(service)
+            web = WebSettings(
+                host=self._settings.host,
+                port=self._settings.port,
+                trusted_proxies=self._settings.trusted_proxies,
+                public_url=self._settings.public_url,
+            )
+            app = make_app(service, web)
+            self._listener = Listener(app, sockets=self._sockets())
+            status = replace(web, host=self._settings.status_host, port=self._settings.status_port)
+            self._status_listener = Listener(make_status_app(app, status))
+            if self._settings.status_port:
+                await self._status_listener.start()
+            if self._settings.role != "run":
+                await self._listener.start()
+                log.info("daemon.listening", extra={"host": self._settings.host, "port": self._listener.port})
+        except BaseException:
+            await self._daemon.close()
+            raise
+
+    async def run(self) -> None:
+        """Run until `quit`, or until a part of the daemon fails."""
+        self._notifier.ready("running")
+        watch = asyncio.create_task(
+            keep_watch(self._notifier, self._daemon.vitals.stalled, lambda: self._daemon.health().problems),
+            name="watchdog",
+        )
+        try:
+            await self._daemon.run(before_stop=self._end_intake)
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+            await self._status_listener.stop()
+
+    async def _end_intake(self) -> None:
+        """Stop listening. The status port goes on until the end, for probes."""
+        self._notifier.stopping()
+        await self._listener.stop()
+
+    def quit(self) -> None:
+        self._daemon.quit()
+
+    def welcome(self) -> str:
+        """What somebody who has just started it wants to know."""
+        if self._settings.role == "run":
+            return f"Functory runs jobs of {self._settings.store_url}"
+        address = f"http://{self._settings.host}:{self._listener.port}"
+        return f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)\n{self._key_note}"
+
+    async def _keep_operator_key(self, service: Service) -> None:
+        """On the first start of a store, make a key for the operator and keep it where only the owner can read it."""
+        key_file = self._settings.data_dir / OPERATOR_KEY_FILE
+        key = await ensure_operator_key(service)
+        if key is not None:
+            await asyncio.to_thread(replace_durably, key_file, f"{key}\n".encode())
+            self._key_note = f"A new operator key is in {key_file}"
+        elif await asyncio.to_thread(key_file.exists):
+            self._key_note = f"The operator key is in {key_file}"
+        else:
+            self._key_note = "The operator key is where the first daemon of this store has put it"
+
+    def _sockets(self) -> list[socket.socket] | None:
+        """A listening socket of this process, when several daemons share the port: the kernel
+        spreads connections over them."""
+        if not self._settings.share_port:
+            return None
+        listening = socket.socket(socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((self._settings.host, self._settings.port))
+        return [listening]

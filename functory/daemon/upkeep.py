@@ -1,0 +1,156 @@
+"""Recurring duties: renew leases and the sysid, expire lapsed leases, purge old jobs, watch for progress.
+
+Each duty is a loop of its own, so a slow purge never delays a renewal. When the store cannot be reached, a duty logs a
+warning and tries again later; anything else that it raises takes the daemon down.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from functory.config import Settings
+from functory.daemon.parts import Parts, sysid_lease_s
+from functory.daemon.vitals import Vitals
+from functory.operations.daemons import encode_info
+from journal.errors import JournalUnavailable
+from store.base import JobState, Lease
+from store.errors import StoreUnavailable
+
+log = logging.getLogger("functory.upkeep")
+
+_STEP = 1000
+_PURGE_EVERY_S = 10.0
+_SWEEP_EVERY_S = 1.0
+_MEASURE_EVERY_S = 5.0
+_AUDIT_KEPT_MS = 400 * 86_400_000
+
+
+class Upkeep:
+    def __init__(self, settings: Settings, parts: Parts, vitals: Vitals) -> None:
+        self._settings = settings
+        self._store = parts.shared.store
+        self._journal = parts.shared.journal
+        self._clock = parts.shared.clock
+        self._progress = parts.shared.progress
+        self._sysid = parts.shared.owner
+        self._executor = parts.executor
+        self._runner = parts.runner
+        self._vitals = vitals
+        self._seen = vitals.seen
+        self._stale: dict[Lease, bool] = {}
+        """Leases whose last renewal was refused, and whether they are counted as lost already."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        settings = self._settings
+        async with asyncio.TaskGroup() as duties:
+            duties.create_task(self._every(settings.lease_s / 3, self.renew_leases))
+            duties.create_task(self._every(sysid_lease_s(settings) / 3, self.renew_sysid))
+            duties.create_task(self._every(settings.poll_s, self.expire_leases))
+            duties.create_task(self._every(settings.poll_s, self._executor.refresh_tenants))
+            duties.create_task(self._every(_PURGE_EVERY_S, self.purge))
+            duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
+            duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
+            duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
+
+    async def renew_leases(self) -> None:
+        began_ms = self._clock.now_ms()
+        leases = self._executor.leases()
+        lease_ms = round(self._settings.lease_s * 1000)
+        stale: list[Lease] = []
+        for start in range(0, len(leases), _STEP):
+            step = leases[start : start + _STEP]
+            report = await self._store.renew_locks(self._sysid, step, lease_ms=lease_ms, now_ms=self._clock.now_ms())
+            refused = set(report.stale)
+            stale += [lease for lease in step if lease.id in refused]
+        self._executor.renewed(began_ms, stale)
+        self._note_lost(stale)
+        await self._end_cancelled(stale)
+
+    async def _end_cancelled(self, stale: Sequence[Lease]) -> None:
+        """Jobs that run here and are over in the store were cancelled elsewhere: end their runs."""
+        for lease in stale:
+            tenant = self._runner.running_tenant(lease.id)
+            if not tenant:
+                continue
+            states = await self._store.get_states(tenant, [lease.id], now_ms=self._clock.now_ms())
+            if states.get(lease.id, JobState.ARCHIVED) is JobState.ARCHIVED:
+                self._runner.cancel(tenant, lease.id)
+
+    def _note_lost(self, stale: Sequence[Lease]) -> None:
+        """Count each lost lease once. A release under way looks like a lost lease, but never twice in a row."""
+        lost = [lease for lease in stale if self._stale.get(lease) is False]
+        self._stale = {lease: lease in self._stale for lease in stale}
+        if lost:
+            self._seen.lost_leases += len(lost)
+            log.warning("upkeep.leases_lost", extra={"jobs": len(lost), "first": lost[0].id})
+
+    async def renew_sysid(self) -> None:
+        daemon = await self._store.renew_sysid(
+            self._sysid,
+            info=encode_info(self._vitals.info()),
+            lease_ms=round(sysid_lease_s(self._settings) * 1000),
+            now_ms=self._clock.now_ms(),
+        )
+        self._seen.sysid_until_ms = daemon.until_ms
+        self._executor.set_paused(paused=daemon.paused)
+
+    async def measure_disk(self) -> None:
+        try:
+            self._seen.journal_free_bytes = await self._journal.free_bytes()
+        except JournalUnavailable as error:
+            log.warning("upkeep.disk_unreadable", extra={"reason": str(error)})
+
+    async def expire_leases(self) -> None:
+        self._executor.note_long_batches()
+        expired = await self._store.expire_locks(now_ms=self._clock.now_ms(), limit=_STEP)
+        if expired:
+            self._seen.expired_leases += expired
+            log.warning("upkeep.leases_expired", extra={"jobs": expired})
+            self._executor.wake()
+
+    async def purge(self) -> None:
+        now_ms = self._clock.now_ms()
+        keep_done_ms = round(self._settings.keep_done_s * 1000)
+        keep_failed_ms = round(self._settings.keep_failed_s * 1000)
+        keep_waiting_ms = round(self._settings.keep_waiting_s * 1000)
+        more = True
+        while more:
+            report = await self._store.expire_jobs(
+                now_ms=now_ms,
+                done_before_ms=now_ms - keep_done_ms,
+                failed_before_ms=now_ms - keep_failed_ms,
+                waiting_before_ms=now_ms - keep_waiting_ms,
+                limit=_STEP,
+            )
+            more = report.more
+            self._progress.beat("purge")
+            if report.purged or report.abandoned:
+                log.info("upkeep.purged", extra={"purged": report.purged, "abandoned": report.abandoned})
+        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
+            self._progress.beat("purge")
+
+    async def watch_progress(self) -> None:
+        stuck = self._executor.untried(self._settings.stuck_s)
+        if stuck and stuck != self._seen.stuck:
+            log.error("upkeep.stuck", extra={"jobtypes": ",".join(stuck[:10]), "count": len(stuck)})
+        if self._seen.stuck and not stuck:
+            log.warning("upkeep.unstuck")
+        self._seen.stuck = stuck
+        for jobtype in stuck:
+            await self._executor.recycle(jobtype)
+        if stuck:
+            self._executor.wake()
+
+    async def _every(self, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
+        name = duty.__name__.strip("_")
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                with self._progress.step(name):
+                    await duty()
+            except StoreUnavailable as error:
+                log.warning("upkeep.store_unavailable", extra={"reason": str(error)})
+                self._seen.store_troubles[name] = str(error)
+            else:
+                self._seen.store_troubles.pop(name, None)

@@ -1,0 +1,14 @@
+"""From the store to the result: what happens to jobs once they can be run.
+
+executor.py          picks, claims, runs; outlook.py what the last look at the store saw
+straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
+batches.py           one batch: to the runner, and to the outbox
+recent_ends.py       jobs that ended a moment ago
+handler_cache.py     the handlers in force; handler_document.py their stored form
+leases.py            what this daemon has claimed, and may still start
+tenant_book.py       what each tenant may have
+outcomes.py          what becomes of a job that stopped
+outbox.py            outcomes on their way to the store
+waiters.py           who waits for which job
+trial_runs.py        a handler run once, without a job
+"""

@@ -1,0 +1,69 @@
+"""One batch on a slot: its jobs go to the runner, and each of them, however it stops, to the outbox.
+
+Ensures: each job that was delivered is put into the outbox once, with its outcome or given back.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from functory.execution.leases import MayStart
+from functory.execution.outbox import Outbox
+from functory.execution.outcomes import give_up, releases_or_refusals
+from functory.execution.tenant_book import TenantBook
+from handlers.model import Handler
+from runner.outcome import Stopped, size_bytes
+from runner.runner import Runner
+from scheduler.retry import RetryPolicy
+from store.base import Job, Unclaim
+from vocabulary.clock import Clock
+from vocabulary.columns import fields
+
+_LEASE: Final = fields(Job, "id", "token")
+_NEW_JOBS: Final = fields(Stopped, "new_jobs")
+_LEFT: Final = [fields(Stopped, name) for name in ("result", "log", "new_jobs", "carried")]
+
+
+class Batches:
+    def __init__(self, runner: Runner, outbox: Outbox, tenants: TenantBook, clock: Clock) -> None:
+        self._runner = runner
+        self._tenants = tenants
+        self._outbox = outbox
+        self._clock = clock
+
+    async def run(
+        self,
+        jobtype: str,
+        handler: Handler,
+        version: int,
+        retry: RetryPolicy,
+        jobs: Sequence[Job],
+        may_start: MayStart,
+    ) -> None:
+        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
+        self._outbox.put([(job, give_up(job, self._clock.now_ms()), ()) for job in exhausted])
+        left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
+        try:
+            if left:
+                on_stopped = partial(self._on_stopped, left, version, retry)
+                to_run, ready = list(left.values()), partial(may_start, left.values())
+                who = self._tenants.of(jobtype).incarnation
+                await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=who)
+        finally:
+            # Given back by the runner, or this daemon is stopping: these jobs did not start.
+            self.give_back(list(left.values()))
+            left.clear()
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        """Jobs that were delivered and not started."""
+        self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
+
+    def _on_stopped(self, left: dict[str, Job], version: int, retry: RetryPolicy, stopped: Sequence[Stopped]) -> None:
+        ended = [one for one in stopped if one.id in left]
+        if ended:
+            jobs = [left.pop(one.id) for one in ended]
+            releases = releases_or_refusals(jobs, ended, version, retry, self._clock.now_ms(), random.random)
+            left_something = any(any(map(field, ended)) for field in _LEFT)
+            sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
+            self._outbox.put(list(zip(jobs, releases, map(_NEW_JOBS, ended), strict=True)), sizes)

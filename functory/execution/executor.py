@@ -1,0 +1,400 @@
+"""Runs jobs: the scheduler picks a jobtype, a batch of it is claimed, the runner runs it, outcomes go to the outbox.
+
+Ensures: no more jobs are claimed than there are slots for. Each claimed job is released once, with its outcome or given
+back. Every lease is known here from claim to release, so that upkeep can renew it.
+
+New jobs, free slots and the operator wake the loop; the poll only finds what other daemons did.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from functory.execution.batches import Batches
+from functory.execution.handler_cache import HandlerCache
+from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.outbox import Ending, Outbox
+from functory.execution.outcomes import retry_policy
+from functory.execution.outlook import REST_S, Outlook
+from functory.execution.straight import StraightWay
+from functory.execution.tenant_book import TenantBook, permitted
+from functory.loops.shared import Shared
+from handlers.errors import HandlerError
+from runner.runner import Runner
+from scheduler import Candidate, Pick, Policy
+from scheduler.errors import SchedulerError
+from scheduler.retry import RetryPolicy
+from store.base import Job, Lease
+from store.errors import StoreUnavailable
+from vocabulary.columns import fields
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.execute")
+
+_LOOK_PART: Final = 3
+"""Under load, the pause after a look at the store is this many times as long as the look."""
+
+_STARTED: Final = fields(Job, "id", "attempts", "due_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings:
+    lease_s: float
+    """How long a claim holds without renewal."""
+    poll_s: float
+    """How often to look at the store when nothing wakes the loop."""
+    retry: RetryPolicy
+    languages: frozenset[str]
+    """What this daemon runs. Jobs in other languages are left to daemons that run them."""
+
+
+class Executor:
+    def __init__(
+        self,
+        shared: Shared,
+        runner: Runner,
+        policy: Policy,
+        outbox: Outbox,
+        tenants: TenantBook,
+        settings: ExecutorSettings,
+    ) -> None:
+        self._store = shared.store
+        self._clock = shared.clock
+        self._owner = shared.owner
+        self._progress = shared.progress
+        self._courtesy = shared.courtesy
+        self._job_log = shared.job_log
+        self._runner = runner
+        self._policy = policy
+        self._outbox = outbox
+        self._tenants = tenants
+        self._lease_ms = round(settings.lease_s * 1000)
+        self._poll_s = settings.poll_s
+        self._retry = settings.retry
+        self._languages = settings.languages
+        self._handlers = HandlerCache(shared.store)
+        self._batches = Batches(runner, outbox, tenants, shared.clock)
+        self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
+        self._claiming: Counter[str] = Counter()
+        """Jobs that claims under way are about to take, by type. A look may still see them as waiting."""
+        self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
+        """Running batches: the type, and since when."""
+        self._leases = HeldLeases(shared.clock, self._lease_ms)
+        self._next_look_s = 0.0
+        self._later: asyncio.TimerHandle | None = None
+        self._is_news = True
+        """Jobs may be waiting that the last look did not see."""
+        self._wants_look = True
+        """Something may have become runnable since the last look, if only time."""
+        self._straight: StraightWay | None = None
+        self._woken = asyncio.Event()
+        self._is_stopping = False
+        self.is_paused = False
+        self.claimed = 0  # jobs, so far
+
+    # For other parts
+
+    def wake(self) -> None:
+        """Something may have become runnable."""
+        self._is_news = self._wants_look = True
+        self._woken.set()
+
+    def changed(self, tenant: str = "") -> None:
+        """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
+        self._outlook.forget(tenant)
+        if self._straight is not None:
+            self._straight.forget_gates(tenant)
+        self.wake()
+
+    def use(self, straight: StraightWay) -> None:
+        self._straight = straight
+
+    @property
+    def held_leases(self) -> HeldLeases:
+        return self._leases
+
+    def added(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types were added to the store."""
+        for jobtype in jobtypes:
+            self._outlook.added(jobtype)
+        self.wake()
+
+    def is_clear(self, jobtype: str) -> bool:
+        """Whether this daemon starts jobs now, and knows of none of the type that waits in the store."""
+        is_starting = not self._is_stopping and not self.is_paused
+        return is_starting and jobtype not in self._claiming and self._outlook.is_clear(jobtype)
+
+    def offer(self, jobtype: str) -> None:
+        """The number of jobs of a type that wait on the straight way has changed."""
+        if self._straight is not None:
+            count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
+            waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
+            self._policy.update_waiting(Candidate(jobtype, waiting, self._clock.now_ms(), cap))
+            if count:
+                self._start_known()
+
+    def leases(self) -> list[Lease]:
+        """Everything claimed and not yet released."""
+        return self._leases.all()
+
+    def renewed(self, began_ms: int, lost: Iterable[Lease]) -> None:
+        """All leases were renewed but those that are lost, by a renewal that began then."""
+        self._leases.renewed(began_ms, lost)
+
+    @property
+    def leases_held(self) -> int:
+        return len(self._leases)
+
+    def released(self, endings: Sequence[Ending]) -> None:
+        """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
+        self._leases.released([job for job, _, _ in endings])
+        if self._straight is None or not self._straight.leaves_nothing_to_do(endings):
+            self._wants_look = True
+            self._woken.set()
+
+    def note_long_batches(self) -> None:
+        """Tell the scheduler how long each batch has been running."""
+        now_s = self._clock.monotonic_s()
+        older: Counter[str] = Counter()
+        for jobtype, began_s in self._slots.values():  # in the order of their start
+            self._policy.jobs_running(jobtype, now_s - began_s, older[jobtype])
+            older[jobtype] += 1
+        self._woken.set()
+
+    def untried(self, for_s: float) -> list[str]:
+        """Types with runnable jobs for which no claim was tried for this long."""
+        return self._outlook.untried_for(for_s)
+
+    async def recycle(self, jobtype: str) -> None:
+        """End the idle contexts of a type, in case one of them keeps it from running."""
+        try:
+            handler = await self._handlers.get(jobtype, self._outlook.versions.get(jobtype, 0))
+        except HandlerError:
+            return  # said where its jobs would have run
+        if handler is not None:
+            await self._runner.retire(jobtype, handler)
+
+    def hold(self, jobtype: str) -> str:
+        """Why this daemon starts nothing of the type now, in a word."""
+        return self._policy.why_waiting(jobtype).value
+
+    @property
+    def free_slots(self) -> int:
+        return max(self._policy.board.free_slots, 0)
+
+    def set_paused(self, *, paused: bool) -> None:
+        """Start no more jobs, or start them again. Running jobs go on."""
+        if paused != self.is_paused:
+            log.warning("daemon.paused" if paused else "daemon.resumed", extra={"sysid": self._owner})
+        self.is_paused = paused
+        self.wake()
+
+    async def refresh_tenants(self) -> None:
+        """Weights and caps as the store has them now. What runs of tenants that were suspended or deleted is ended."""
+        self._policy.set_tenants(await self._tenants.refresh())
+        for tenant in self._tenants.take_ended():
+            await self._end_tenant(tenant)
+
+    async def _end_tenant(self, tenant: str) -> None:
+        """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
+        log.info("execute.tenant_ended", extra={"tenant": tenant})
+        self._handlers.forget(tenant)
+        for task in [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]:
+            task.cancel()
+        await self._runner.end_tenant(tenant)
+
+    # The loop
+
+    async def run(self) -> None:
+        """Run until cancelled. A store that cannot be reached is asked again at the next poll."""
+        while True:
+            self._woken.clear()
+            try:
+                await self._fill_slots()
+            except StoreUnavailable as error:
+                log.warning("execute.store_unavailable", extra={"reason": str(error)})
+                await asyncio.sleep(self._poll_s)
+            try:
+                async with asyncio.timeout(self._poll_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                self._wants_look = True
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim no more jobs. Let running batches finish for a while, then give back what is left."""
+        self._is_stopping = True
+        if self._slots:
+            await asyncio.wait(list(self._slots), timeout=grace_s)
+        for task in list(self._slots):
+            task.cancel()
+        if self._slots:
+            await asyncio.wait(list(self._slots))
+
+    async def _fill_slots(self) -> None:
+        """Start batches for the free slots. The store is not looked at every time: not while there is known work (with
+        many types, looking would take all the time), and not when nothing says that there is more to do."""
+        if not self._may_start():
+            return
+        now_s = self._clock.monotonic_s()
+        if not self._wants_look and self._outlook.age_s < self._poll_s:
+            self._start_known()
+            return
+        if now_s < self._next_look_s and (self._start_known() or not self._is_news):
+            self._look_later(self._next_look_s - now_s)
+            return
+        with self._progress.step("execute"):
+            await self._look()
+        ended_s = self._clock.monotonic_s()
+        self._next_look_s = ended_s + _LOOK_PART * (ended_s - now_s)
+        self._start_known()
+
+    def _look_later(self, delay_s: float) -> None:
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(delay_s, self._now_is_later)
+
+    def _now_is_later(self) -> None:
+        self._later = None
+        self._woken.set()
+
+    def _start_known(self) -> bool:
+        """Fill the slots from the last look. False when that had nothing for them."""
+        before = len(self._slots)
+        while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
+            pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
+            jobs, version = self._straight.start(*pick) if self._straight is not None else ([], 0)
+            batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
+            self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
+            self._outlook.untried.pop(pick.jobtype, None)
+            task = asyncio.create_task(batch, name=f"batch {pick.jobtype}")
+            self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
+            task.add_done_callback(self._slot_done)
+        return len(self._slots) > before
+
+    def _may_start(self) -> bool:
+        return not self._is_stopping and not self.is_paused and self._policy.has_room
+
+    async def _look(self) -> None:
+        """Ask the store which types have jobs that could run here, and tell the scheduler."""
+        self._is_news = self._wants_look = False
+        oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claiming)}
+        straight = dict(self._straight.waiting()) if self._straight is not None else {}
+        self._policy.set_waiting(
+            [
+                Candidate(
+                    jobtype,
+                    (self._outlook.waiting[jobtype] if jobtype in oldest_ms else 0) + straight.get(jobtype, 0),
+                    oldest_ms.get(jobtype, self._clock.now_ms()),
+                    self._tenants.of(jobtype).max_per_type,
+                )
+                for jobtype in {**oldest_ms, **straight}
+            ]
+        )
+
+    # One slot
+
+    async def _fill_slot(self, pick: Pick) -> None:
+        """Claim a batch and run it. Claims of several slots run at the same time and share a commit."""
+        jobtype = pick.jobtype
+        version = self._outlook.versions.get(jobtype, 0)
+        jobs: list[Job] = []
+        has_run = False
+        began_s = self._clock.monotonic_s()
+        try:
+            handler = await self._handlers.get(jobtype, version)
+            if handler is not None and handler.lang not in self._languages:
+                self._outlook.unable[jobtype] = version
+            elif handler is not None:
+                retry = retry_policy(handler, self._retry)
+                now_ms = self._clock.now_ms()
+                jobs = await self._claim(pick, now_ms)
+                may_start = self._claimed(jobtype, jobs, now_ms)
+                began_s = self._clock.monotonic_s()
+                handler = permitted(handler, self._tenants.of(jobtype))
+                await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
+                has_run = bool(jobs)
+        except StoreUnavailable as error:
+            log.warning("execute.store_unavailable", extra={"reason": str(error)})
+        except (HandlerError, SchedulerError) as error:
+            # Stored by a newer version of this program: the jobs wait for a daemon that can read it.
+            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+        finally:
+            took_s = self._clock.monotonic_s() - began_s
+            try:
+                await self._outbox.room(tenant_of(jobtype))
+            finally:
+                self._policy.jobs_stopped(jobtype, len(jobs), took_s)
+                if not has_run:
+                    self._rest(jobtype)
+
+    async def _run_straight(self, jobtype: str, jobs: list[Job], version: int) -> None:
+        """Run jobs that the store does not have."""
+        assert self._straight is not None
+        left: Sequence[Job] = jobs
+        watch: asyncio.TimerHandle | None = None
+        began_s = self._clock.monotonic_s()
+        try:
+            handler = await self._handlers.get(jobtype, version)
+            if handler is not None and handler.lang not in self._languages:
+                self._outlook.unable[jobtype] = version
+            elif handler is not None:
+                self.claimed += len(jobs)
+                self._log_started(jobtype, jobs, self._clock.now_ms())
+                watch = self._straight.watch(jobs)
+                left = ()  # what is not run comes back by itself
+                handler = permitted(handler, self._tenants.of(jobtype))
+                retry = retry_policy(handler, self._retry)
+                await self._batches.run(jobtype, handler, version, retry, jobs, self._straight.may_start)
+        except (StoreUnavailable, HandlerError, SchedulerError) as error:
+            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+        finally:
+            took_s = self._clock.monotonic_s() - began_s
+            self._batches.give_back(left)
+            try:
+                await self._outbox.room(tenant_of(jobtype))
+            finally:
+                if watch is not None:
+                    watch.cancel()
+                self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s)
+
+    async def _claim(self, pick: Pick, now_ms: int) -> list[Job]:
+        self._claiming[pick.jobtype] += pick.jobs
+        looks = self._outlook.looks
+        try:
+            with self._progress.step("execute"):
+                return await self._store.claim_jobs(
+                    pick.jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                )
+        finally:
+            self._claiming[pick.jobtype] -= pick.jobs
+            if not self._claiming[pick.jobtype]:
+                del self._claiming[pick.jobtype]
+            if self._outlook.looks != looks:
+                self._woken.set()  # it may have counted new jobs as those of this claim
+
+    def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> MayStart:
+        self.claimed += len(jobs)
+        self._outlook.taken(jobtype, len(jobs))
+        self._log_started(jobtype, jobs, now_ms)
+        return self._leases.claimed(jobs, now_ms)
+
+    def _log_started(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
+        if self._job_log is not None:
+            started = [
+                (job_id, jobtype, attempts, now_ms - due_ms if due_ms < now_ms else 0)
+                for job_id, attempts, due_ms in map(_STARTED, jobs)
+            ]
+            self._job_log.started(started, now_ms)
+
+    def _rest(self, jobtype: str) -> None:
+        self._policy.update_waiting(Candidate(jobtype, 0))
+        self._outlook.rest(jobtype)
+        asyncio.get_running_loop().call_later(REST_S, self.wake)
+
+    def _slot_done(self, task: asyncio.Task[None]) -> None:
+        del self._slots[task]
+        self._woken.set()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})

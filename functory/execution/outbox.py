@@ -1,0 +1,321 @@
+"""Outcomes on their way to the store: in batches, each tenant's in the order in which its jobs stopped.
+
+Every tenant has a lane of its own, and the store writes several lanes in one transaction. A tenant whose jobs stop by
+the thousand does not make the others wait.
+
+Ensures: the jobs that a job asked for are durable in the journal before its outcome is recorded; a crash in between
+runs the job again, and loses none of them. While the store cannot be reached, outcomes are kept and tried again. An
+outcome whose lease was lost meanwhile changes nothing; the store reports it, and it is counted.
+
+Nothing that a tenant's job left behind ends this loop: new jobs or a result that the journal, the store or the tenant's
+quota refuse become the outcome of that job, failed with 413 or 429 and the reason.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from functory.errors import QuotaExceeded
+from functory.execution.outcomes import refusal
+from functory.execution.straight import StraightWay
+from functory.intake.admission import Admission
+from functory.intake.intake import Intake
+from functory.loops.job_log import Stopped
+from functory.loops.shared import Shared
+from functory.wire.admin import TenantLimits
+from journal import InvalidWrite, JournalUnavailable
+from runner.flow import Flow
+from runner.protocol import NewJob as WantedJob
+from store.base import Job, Rearm, Release, Retry, Unclaim
+from store.errors import StoreUnavailable
+from vocabulary.names import jobtype_of, tenant_of
+
+log = logging.getLogger("functory.outbox")
+
+_BATCH = 1000
+_MOST_OF_ONE = 1000
+"""Outcomes of one tenant that may wait before its slots wait for them."""
+_PAUSE_S = 0.2
+_PIECE_LINES = 1000
+_PIECE_BYTES = 8 << 20
+_NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
+_T = TypeVar("_T")
+
+
+Ending = tuple[Job, Release, tuple[WantedJob, ...]]
+"""One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
+_WANTED: Final = itemgetter(2)
+
+
+_REFUSED: Final = (InvalidWrite, QuotaExceeded, ValueError, TypeError, OverflowError)
+"""What is said of a value, and would be said of it again. InvalidValue of the store is a ValueError."""
+
+
+class Outbox:
+    def __init__(
+        self,
+        shared: Shared,
+        intake: Intake,
+        admission: Admission,
+        limits_of: Callable[[str], TenantLimits],
+        flow: Flow | None = None,
+    ) -> None:
+        self._store = shared.store
+        self._clock = shared.clock
+        self._owner = shared.owner
+        self._progress = shared.progress
+        self._courtesy = shared.courtesy
+        self._job_log = shared.job_log
+        self._intake = intake
+        self._flow = flow or Flow()
+        self._sizes: dict[tuple[str, int], int] = {}
+        """Bytes of what waits, by id and token; only of jobs that left something."""
+        self._admission = admission
+        self._limits_of = limits_of
+        self._straight: StraightWay | None = None
+        self._listeners: list[Callable[[Sequence[Ending]], None]] = []
+        self._lanes: dict[str, list[Ending]] = {}
+        """Outcomes that wait, by tenant."""
+        self._deliveries: asyncio.TaskGroup | None = None
+        """One task for each lane, while this runs."""
+        self._delivered = asyncio.Event()
+        self.stale = 0
+        """Outcomes that came too late: another delivery has the job."""
+        self.refused = 0
+        """Outcomes that could not be recorded in any form: their leases lapse."""
+
+    def when_released(self, listener: Callable[[Sequence[Ending]], None]) -> None:
+        """The listener is told of endings that the store has recorded."""
+        self._listeners.append(listener)
+
+    def use(self, straight: StraightWay) -> None:
+        self._straight = straight
+
+    def put(self, endings: Sequence[Ending], sizes: Mapping[tuple[str, int], int] = _NO_SIZES) -> None:
+        """Add endings of jobs of one type. `sizes`: the bytes that they left, by id and token; others left none."""
+        if not endings:
+            return
+        tenant = tenant_of(endings[0][0].jobtype)
+        if sizes:
+            self._sizes.update(sizes)
+            self._flow.hold(tenant, sum(sizes.values()))
+        lane = self._lanes.get(tenant)
+        if lane is not None:
+            lane.extend(endings)
+            return
+        self._lanes[tenant] = list(endings)
+        if self._deliveries is not None:
+            self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
+
+    async def room(self, tenant: str) -> None:
+        """Wait while too many outcomes of a tenant are on their way. A slow store slows its slots
+        down; memory stays bounded."""
+        while len(self._lanes.get(tenant, ())) > _MOST_OF_ONE:
+            await self._delivered.wait()
+        await self._flow.room(tenant)
+
+    async def empty(self) -> None:
+        """Wait until everything that was put in is recorded."""
+        while self._lanes:
+            await self._delivered.wait()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as self._deliveries:
+            for tenant in self._lanes:
+                self._deliveries.create_task(self._deliver_all(tenant))
+            await asyncio.Event().wait()
+
+    async def _deliver_all(self, tenant: str) -> None:
+        """Record everything in a lane. Outcomes stay in it until they are recorded."""
+        lane = self._lanes[tenant]
+        while lane:
+            batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, _BATCH)))
+            await self._deliver(await self._admitted(tenant, batch))
+            del lane[: len(batch)]
+            self._let_go(tenant, batch)
+            for listener in self._listeners:
+                listener(batch)
+            if not lane:
+                del self._lanes[tenant]
+            delivered, self._delivered = self._delivered, asyncio.Event()
+            delivered.set()
+
+    def _in_one_write(self, batch: list[Ending]) -> list[Ending]:
+        """As many of them as make a write of a sensible size, and at least one."""
+        if not self._sizes:
+            return batch
+        size_bytes = 0
+        for number, (job, _, _) in enumerate(batch):
+            size_bytes += self._sizes.get((job.id, job.token), 0)
+            if number and size_bytes > _PIECE_BYTES:
+                return batch[:number]
+        return batch
+
+    def _let_go(self, tenant: str, batch: Sequence[Ending]) -> None:
+        if self._sizes:
+            self._flow.release(tenant, sum(self._sizes.pop((job.id, job.token), 0) for job, _, _ in batch))
+
+    async def _admitted(self, tenant: str, batch: Sequence[Ending]) -> Sequence[Ending]:
+        """The endings, with a refusal for each that its tenant may not have. Most leave nothing to look at."""
+        limits = self._limits_of(tenant)
+        if limits.max_bytes is None and not any(map(_WANTED, batch)):
+            return batch
+        admitted: list[Ending] = []
+        for job, release, wanted in batch:
+            try:
+                await self._admit(job, limits, release, wanted)
+            except _REFUSED as error:
+                admitted.append((job, refusal(job, release, error, self._now()), ()))
+            else:
+                admitted.append((job, release, wanted))
+        return admitted
+
+    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wanted: Sequence[WantedJob]) -> None:
+        """All new jobs of a job, or none; what it carries on counts by how much it grew. Raises InvalidWrite,
+        QuotaExceeded."""
+        tenant = tenant_of(job.jobtype)
+        by_type: defaultdict[str, list[bytes]] = defaultdict(list)
+        for one in wanted:
+            by_type[one.type].append(one.payload)
+        for type_name, payloads in by_type.items():
+            self._admission.check(jobtype_of(tenant, type_name), payloads)
+            await self._admission.take_type(tenant, limits, jobtype_of(tenant, type_name))
+        result = None if isinstance(release, Unclaim) else release.outcome.result
+        carried = release.data if isinstance(release, Retry | Rearm) else None
+        grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
+        await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
+        if wanted:
+            size_bytes = sum(len(one.payload) for one in wanted)
+            await self._admission.take(tenant, limits, jobs=len(wanted), size_bytes=size_bytes)
+
+    async def _deliver(self, batch: Sequence[Ending]) -> None:
+        await self._release(await self._write_wanted(batch))
+
+    async def _write_wanted(self, batch: Sequence[Ending]) -> Sequence[Ending]:
+        """The endings, with a refusal for each whose new jobs the journal refused although they were admitted."""
+        try:
+            for jobtype, payloads in _wanted_lines(batch):
+                await self._until_it_works(partial(self._intake.write, jobtype, payloads))
+        except _REFUSED as error:
+            if len(batch) > 1:
+                return [written for ending in batch for written in await self._write_wanted([ending])]
+            job, release, _ = batch[0]
+            return [(job, refusal(job, release, error, self._now()), ())]
+        return batch
+
+    async def _release(self, batch: Sequence[Ending]) -> None:
+        """All at once; if that is refused, one by one, so that it costs only the job whose value it is."""
+        try:
+            await self._record(batch)
+        except _REFUSED as error:
+            if len(batch) > 1:
+                for ending in batch:
+                    await self._release([ending])
+            else:
+                await self._release_refused(*batch[0][:2], error)
+
+    async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
+        try:
+            await self._record([(job, refusal(job, release, error, self._now()), ())])
+        except _REFUSED:
+            self.refused += 1
+            if self._straight is not None:
+                self._straight.refused(job)
+            log.exception("outbox.refused", extra={"id": job.id[:80], "reason": str(error)[:200]})
+
+    async def _record(self, batch: Sequence[Ending]) -> None:
+        straight = self._straight
+        new: list[Ending] = []
+        known: list[Ending] = []
+        for ending in batch:
+            (new if straight is not None and straight.has(ending[0].id) else known).append(ending)
+        if known:
+            releases = [release for _, release, _ in known]
+            report = await self._until_it_works(
+                lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now())
+            )
+            if straight is not None:
+                straight.released(known)
+            self._note(known, report.stale)
+        if straight is not None and new:
+            await self._record_straight(straight, new)
+
+    async def _record_straight(self, straight: StraightWay, batch: Sequence[Ending]) -> None:
+        """Jobs that the store need not have: they are added with their end, and the journal's position with them."""
+        jobs = [straight.new_job(job.id) for job, _, _ in batch]
+        releases = [release for _, release, _ in batch]
+        position, now_ms = self._intake.position(), self._now()
+        report = await self._until_it_works(
+            lambda: self._store.add_ended_jobs(self._owner, jobs, releases, now_ms=now_ms, position=position)
+        )
+        straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), now_ms)
+        await self._intake.arrived([job.id for job in jobs], position)
+        self._note(batch, report.stale)
+
+    def _note(self, batch: Sequence[Ending], stale: Sequence[str]) -> None:
+        if stale:
+            self.stale += len(stale)
+            log.warning("outbox.stale", extra={"jobs": len(stale), "first": stale[0]})
+        if self._job_log is not None:
+            self._job_log.stopped(_log_values(batch, set(stale)), self._now())
+
+    async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        has_failed = False
+        while True:
+            try:
+                with self._progress.step("outbox"):
+                    return await call()
+            except (StoreUnavailable, JournalUnavailable) as error:
+                if not has_failed:
+                    log.warning("outbox.waiting", extra={"reason": str(error)})
+                has_failed = True
+                await asyncio.sleep(_PAUSE_S)
+
+    def _now(self) -> int:
+        return self._clock.now_ms()
+
+
+def _first(lane: list[Ending], count: int) -> list[Ending]:
+    """The first endings of a lane, at most `count`, with no job twice. A daemon that lost a lease and claimed the job
+    again may end both deliveries at the same moment, and the store takes an id only once in a call."""
+    endings = lane[:count]
+    if len({job.id for job, _, _ in endings}) < len(endings):
+        seen: set[str] = set()
+        for number, (job, _, _) in enumerate(endings):
+            if job.id in seen:
+                return endings[:number]
+            seen.add(job.id)
+    return endings
+
+
+def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
+    """The jobs that the batch asked for, by jobtype, in pieces that fit one write. Their tenant is that
+    of the asking job."""
+    lines: defaultdict[str, list[bytes]] = defaultdict(list)
+    for job, _, wanted in batch:
+        for one in wanted:
+            lines[jobtype_of(tenant_of(job.jobtype), one.type)].append(one.payload)
+    for jobtype, payloads in lines.items():
+        piece: list[bytes] = []
+        size_bytes = 0
+        for payload in payloads:
+            if piece and (len(piece) == _PIECE_LINES or size_bytes + len(payload) > _PIECE_BYTES):
+                yield jobtype, piece
+                piece, size_bytes = [], 0
+            piece.append(payload)
+            size_bytes += len(payload)
+        yield jobtype, piece
+
+
+def _log_values(batch: Sequence[Ending], stale: set[str]) -> Iterator[Stopped]:
+    """Values to log, of the jobs that stopped: not of those given back, nor of those that another delivery has."""
+    for job, release, _ in batch:
+        if not isinstance(release, Unclaim) and job.id not in stale:
+            outcome = release.outcome
+            yield job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000

@@ -1,0 +1,209 @@
+"""Decides what becomes of a job that stopped: archived, retried, rearmed for its next round, or abandoned. Pure."""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import repeat
+from typing import Final
+
+from functory.statuses import status_of
+from handlers.model import Handler
+from runner.launch import Level
+from runner.outcome import Stopped
+from scheduler.errors import SchedulerError
+from scheduler.repeat import next_run_ms, parse_repeat
+from scheduler.retry import Abandon, RetryPolicy, decide_retry
+from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
+from store.names import MAX_LOG_BYTES
+from vocabulary.columns import fields, make_all
+from vocabulary.time_text import MAX_TIME_MS
+
+_ABANDONED_EXITCODE: Final = 504
+_MESSAGE_CHARS: Final = 200
+_ERROR_BYTES: Final = 8000
+_ERROR_LINES: Final = 100
+"""Of an error text, at most so much of its end is looked at: it is the tenant's, and everybody waits meanwhile."""
+_TOO_BIG: Final = 413
+_REFUSALS: Final = frozenset({_TOO_BIG, 429})
+_TRACE_BYTES: Final = 16 * 1024
+"""Kept of what a run returned that is tried again: the end of an error says what happened."""
+_CODES: Final = {code.value: code for code in Code}
+_LEVELS: Final = {level: level.name for level in Level}
+"""Tables, because a look into an enumeration costs as much as all the rest, and every job passes here."""
+_OVER: Final = frozenset({Code.OK, Code.FAILED})
+_SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})
+"""Codes of jobs that have no error to report."""
+_ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
+_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
+_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+
+
+def releases_of(
+    jobs: Sequence[Job],
+    stopped: Sequence[Stopped],
+    version: int,
+    retry: RetryPolicy,
+    now_ms: int,
+    roll: Callable[[], float],
+) -> list[Release]:
+    """The release of each job that stopped. The fast path is for batches in which all jobs are over, as nearly always.
+    `roll` returns a number in [0, 1) for the jitter of a retry."""
+    outcomes = outcomes_of(stopped, version, now_ms)
+    if _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):
+        return list(make_all(Archive, map(_ID, jobs), map(_TOKEN, jobs), outcomes))
+    return [
+        release_of(job, outcome, retry, now_ms, roll(), one.retry_after_ms, one.carried)
+        for job, outcome, one in zip(jobs, outcomes, stopped, strict=True)
+    ]
+
+
+def releases_or_refusals(
+    jobs: Sequence[Job],
+    stopped: Sequence[Stopped],
+    version: int,
+    retry: RetryPolicy,
+    now_ms: int,
+    roll: Callable[[], float],
+) -> list[Release]:
+    """As `releases_of`, for stops that a hostile context may have had a hand in: one that makes no sense is refused,
+    and costs only its own job."""
+    try:
+        return releases_of(jobs, stopped, version, retry, now_ms, roll)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if len(jobs) == 1:
+            return [refusal(jobs[0], None, error, now_ms)]
+    return [
+        release
+        for job, one in zip(jobs, stopped, strict=True)
+        for release in releases_or_refusals([job], [one], version, retry, now_ms, roll)
+    ]
+
+
+def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[Outcome]:
+    """The outcomes, made in columns, because every job passes here."""
+    _, words, exitcodes, results, logs, durations_ms, _, levels, _, _ = zip(*stopped, strict=True)
+    durations_us = [int(duration_ms * 1000) for duration_ms in durations_ms]
+    messages = ["" if word in _SILENT else last_line(result) for word, result in zip(words, results, strict=True)]
+    return make_all(
+        Outcome,
+        [_CODES[word] for word in words],
+        exitcodes,
+        [now_ms - duration_us // 1000 for duration_us in durations_us],
+        durations_us,
+        results,
+        [log and log[-MAX_LOG_BYTES:] for log in logs],
+        repeat(version),
+        [_LEVELS[level] for level in levels],
+        [message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)],
+        messages,
+    )
+
+
+def release_of(
+    job: Job,
+    outcome: Outcome,
+    retry: RetryPolicy,
+    now_ms: int,
+    roll: float,
+    asked_ms: int | None,
+    carried: bytes | None = None,
+) -> Release:
+    """The rule for one job. asked_ms is how long the handler wants to wait before the next attempt, and carried is the
+    payload that it wants to have then, or in the next round."""
+    if outcome.code is Code.CANCELLED:  # its repetition too
+        return Archive(job.id, job.token, outcome)
+    if outcome.code in _OVER:
+        return end_of_round(job, outcome, now_ms, carried)
+    verdict = decide_retry(
+        retry,
+        attempts=job.attempts,
+        begun_ms=job.window_ms,
+        now_ms=now_ms,
+        roll=roll,
+        asked_s=None if asked_ms is None else asked_ms / 1000,
+    )
+    if isinstance(verdict, Abandon):
+        return end_of_round(job, outcome._replace(code=Code.ABANDONED), now_ms, carried)
+    trace = outcome.result and outcome.result[-_TRACE_BYTES:]
+    return Retry(job.id, job.token, verdict.at_ms, outcome._replace(result=trace), carried)
+
+
+def end_of_round(job: Job, outcome: Outcome, now_ms: int, carried: bytes | None = None) -> Release:
+    """A job that repeats goes on, whatever became of this round."""
+    next_ms = next_round_ms(job, outcome.started_ms, now_ms)
+    if next_ms is None:
+        return Archive(job.id, job.token, outcome)
+    return Rearm(job.id, job.token, next_ms, outcome, carried)
+
+
+def retry_policy(handler: Handler, default: RetryPolicy) -> RetryPolicy:
+    """The service's retry rules, with those of the handler in their place where it has some."""
+    options = handler.options
+    if not options:
+        return default
+    return replace(
+        default,
+        base_s=options.get("retry_base_ms", default.base_s * 1000) / 1000,
+        max_s=options.get("retry_max_ms", default.max_s * 1000) / 1000,
+        max_attempts=options.get("max_attempts", default.max_attempts),
+        window_s=options.get("retry_window_s", default.window_s),
+    )
+
+
+def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:
+    """When a repeating job is due again; None when it does not repeat, or has no next round."""
+    if not job.repeat:
+        return None
+    try:
+        repeat = parse_repeat(job.repeat)
+        return next_run_ms(repeat, scheduled_ms=job.scheduled_ms, started_ms=started_ms, finished_ms=now_ms)
+    except SchedulerError:
+        return None
+
+
+def give_up(job: Job, now_ms: int) -> Release:
+    """The release of a job whose attempts were used up by daemons that vanished while it ran."""
+    message = f"given up before attempt {job.attempts}: the runner was lost each time it ran"
+    outcome = Outcome(
+        Code.ABANDONED,
+        _ABANDONED_EXITCODE,
+        now_ms,
+        result=message.encode(),
+        fingerprint=fingerprint(_ABANDONED_EXITCODE, "lost"),
+        message=message,
+    )
+    return end_of_round(job, outcome, now_ms)
+
+
+def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
+    """The ending of a job whose own could not be written: failed, with the status of the error and its text."""
+    text = "".join(char if char.isprintable() else " " for char in str(error)[:_MESSAGE_CHARS])
+    status = status_of(error)
+    exitcode = status if status in _REFUSALS else _TOO_BIG
+    outcome = Outcome(
+        Code.FAILED,
+        exitcode,
+        now_ms,
+        result=text.encode("utf-8", "replace"),
+        fingerprint=fingerprint(exitcode, text),
+        message=text.encode("utf-8", "replace").decode(),
+    )
+    if isinstance(release, Rearm) and 0 <= release.dt_ms <= MAX_TIME_MS:
+        return Rearm(job.id, job.token, release.dt_ms, outcome)
+    return Archive(job.id, job.token, outcome)
+
+
+def last_line(result: bytes) -> str:
+    """The last line of an error text, which names the cause. Stack frames that follow it in
+    some languages are skipped."""
+    lines = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip().splitlines()[-_ERROR_LINES:]
+    while len(lines) > 1 and _FRAME.match(lines[-1][:_MESSAGE_CHARS]):
+        lines.pop()
+    return "".join(char if char.isprintable() else " " for char in lines[-1][:_MESSAGE_CHARS]) if lines else ""
+
+
+def fingerprint(exitcode: int, message: str) -> str:
+    """A hash that is the same for errors that differ only in numbers, addresses and quoted values."""
+    kind = _VARYING.sub("?", message)
+    return hashlib.blake2s(f"{exitcode} {kind}".encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -1,0 +1,117 @@
+"""What waits in the store, as the last look saw it, and what is known to have changed since.
+
+Ensures: a type counts as clear only if a look that is not old saw nothing of it, and nothing of it was added since that
+look began. So a job that starts without the store overtakes nothing that this daemon could know of.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from store.base import Store, WaitingType
+from vocabulary.clock import Clock
+from vocabulary.names import tenant_of
+
+REST_S: Final = 0.1
+"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token, or another
+daemon was quicker."""
+
+
+class Outlook:
+    def __init__(self, store: Store, clock: Clock, life_s: float) -> None:
+        """life_s: how old a look may be that says that nothing waits."""
+        self._store = store
+        self._clock = clock
+        self._life_s = life_s
+        self.unable: dict[str, int] = {}
+        """Types whose handler is in a language that does not run here, with the version of that handler."""
+        self.versions: dict[str, int] = {}
+        """The handler versions in force, of the types that could run."""
+        self.waiting: dict[str, int] = {}
+        """Jobs of all types with a handler that waited, without those that claims under way were taking."""
+        self.untried: dict[str, float] = {}
+        """Runnable types for which no claim was tried, and since when."""
+        self._resting: dict[str, float] = {}
+        """Types whose last claim found nothing, and until when they rest."""
+        self._counted_out: dict[str, int] = {}
+        """What claims that were under way at the last look were taking: it is not among what waited."""
+        self._added: set[str] = set()
+        """Types that were added to since the last look began."""
+        self._changed: set[str] = set()
+        """Tenants whose handlers or pauses were changed since the last look began; "" for all."""
+        self.looked_s = -math.inf
+        self.looks = 0
+
+    async def look(self, claiming: Mapping[str, int]) -> list[WaitingType]:
+        """Ask the store. Returns the types that could run here. `claiming`: what claims under way are taking."""
+        now_s = self._clock.monotonic_s()
+        self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
+        self.looks += 1
+        taken = dict(claiming)
+        added, self._added = self._added, set()
+        changed, self._changed = self._changed, set()
+        try:
+            waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms(), runnable=True)
+        except BaseException:
+            self._added |= added
+            self._changed |= changed
+            raise
+        self.looked_s = now_s
+        self._counted_out = dict(taken)
+        self.waiting = {each.jobtype: max(0, each.waiting - taken.get(each.jobtype, 0)) for each in waiting}
+        self.unable = {
+            each.jobtype: each.handler_version
+            for each in waiting
+            if self.unable.get(each.jobtype) == each.handler_version
+        }
+        runnable = [
+            each
+            for each in waiting
+            if each.handler_version and each.jobtype not in self._resting and each.jobtype not in self.unable
+        ]
+        self.versions = {each.jobtype: each.handler_version for each in runnable}
+        self.untried = {jobtype: self.untried.get(jobtype, now_s) for jobtype in self.versions}
+        return runnable
+
+    def forget(self, tenant: str) -> None:
+        """A handler of the tenant ("": of any) was set, or a pause ended: more may wait than the last look saw."""
+        self._changed.add(tenant)
+
+    def added(self, jobtype: str) -> None:
+        self._resting.pop(jobtype, None)
+        self._added.add(jobtype)
+
+    def taken(self, jobtype: str, count: int) -> None:
+        """A claim took these: they do not wait any more. Without this, who posts one job after the other would find the
+        one before in the last look, and never go the straight way again."""
+        before = min(count, self._counted_out.get(jobtype, 0))
+        if before:
+            self._counted_out[jobtype] -= before
+        left = self.waiting.get(jobtype, 0) - (count - before)
+        if left > 0:
+            self.waiting[jobtype] = left
+        else:
+            self.waiting.pop(jobtype, None)
+
+    def rest(self, jobtype: str) -> None:
+        """A claim of it found nothing."""
+        self._resting[jobtype] = self._clock.monotonic_s() + REST_S
+
+    def is_clear(self, jobtype: str) -> bool:
+        """Whether nothing of the type is known to wait in the store."""
+        return (
+            jobtype not in self.waiting
+            and jobtype not in self._added
+            and jobtype not in self.unable
+            and (not self._changed or self._changed.isdisjoint(("", tenant_of(jobtype))))
+            and self.age_s <= self._life_s
+        )
+
+    @property
+    def age_s(self) -> float:
+        return self._clock.monotonic_s() - self.looked_s
+
+    def untried_for(self, for_s: float) -> list[str]:
+        """Types with runnable jobs for which no claim was tried for this long."""
+        now_s = self._clock.monotonic_s()
+        return sorted(jobtype for jobtype, since_s in self.untried.items() if now_s - since_s >= for_s)

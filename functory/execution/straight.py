@@ -1,0 +1,326 @@
+"""The straight way: from the journal's line to a slot, and to the store once, when the job is over.
+
+Most jobs never wait. A line that is durable in this daemon's journal is safe, and nobody else can know of its job. So
+it need not be added, looked for, claimed and released in four synced steps: it waits here for the scheduler's pick,
+runs, and is added to the store together with its end (docs/decisions/0020-the-straight-way.md).
+
+Ensures, for each job that was taken, that it leaves once: with its end, or shown as running because it takes long, or
+back to the line of the long way because it was not started in time. Until then the journal keeps its line. After a
+crash the line is read again and takes the long way, which counts its attempts: a job that ends daemons comes here once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from functory.config import StraightMode
+from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.recent_ends import RecentEnds
+from functory.execution.type_gates import TypeGates
+from functory.intake.intake import Intake
+from functory.loops.shared import Shared
+from store.base import Archive, Job, JobRecord, JobState, NewJob, Release
+from store.errors import StoreUnavailable
+from store.names import DONE_LOCK, DONE_OFFSET_MS
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.straight")
+
+_SHOW_AFTER_S: Final = 0.05
+"""A job that runs for longer is shown as running."""
+_RETURN_AFTER_S: Final = 0.03
+"""A job that was not started within this time takes the long way."""
+_MOST_WAITING: Final = 4000
+_MOST_OF_ONE: Final = 1000
+_MOST_BYTES: Final = 16 << 20
+_LARGEST_BYTES: Final = 64 << 10
+_LOOK_AGAIN_S: Final = 0.2
+
+
+class StraightWay:
+    """Implements `intake.backlog.StraightWay`; the executor is the other half."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        intake: Intake,
+        gates: TypeGates,
+        leases: HeldLeases,
+        *,
+        lease_ms: int,
+        is_clear: Callable[[str], bool],
+        offer: Callable[[str], None],
+        mode: StraightMode,
+    ) -> None:
+        """is_clear: whether nothing of a type waits in the store, as far as known. offer: jobs of a type can start."""
+        self._store = shared.store
+        self._clock = shared.clock
+        self._owner = shared.owner
+        self._job_log = shared.job_log
+        self._courtesy = shared.courtesy
+        self._intake = intake
+        self._gates = gates
+        self._leases = leases
+        self._lease_ms = lease_ms
+        self._is_clear = is_clear
+        self._offer = offer
+        self._mode = mode
+        self._turn = 0
+        self._waiting: dict[str, deque[NewJob]] = {}
+        self._waiting_lines = 0
+        self._waiting_bytes = 0
+        self._oldest_s: dict[str, float] = {}
+        """Since when the first of a type waits."""
+        self._running: dict[str, NewJob] = {}
+        """Started here, and not in the store with its end."""
+        self._shown: dict[str, MayStart] = {}
+        """Those that the store has as running, with the question whether their lease still holds."""
+        self._returning: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._left = asyncio.Event()
+        self._ended_now: set[str] = set()
+        self.recent = RecentEnds(shared.clock)
+        gates.when_known(self._on_gates)
+
+    # Lines come in
+
+    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
+        count = len(lines)
+        if (
+            self._mode == "off"
+            or count + len(self._waiting.get(jobtype, ())) > _MOST_OF_ONE
+            or count + self._waiting_lines > _MOST_WAITING
+            or sum(map(len, lines)) + self._waiting_bytes > _MOST_BYTES
+            or max(map(len, lines)) > _LARGEST_BYTES
+            or not self._is_clear(jobtype)
+        ):
+            return False
+        self._turn += 1
+        if self._mode == "mixed" and self._turn % 2:
+            return False
+        gate = self._gates.get(jobtype)
+        if gate is None:
+            self._gates.want(jobtype)  # the answer is here by the time the line is on disk
+            return True
+        return gate.is_open and gate.handler_version > 0
+
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        jobtype = jobs[0].jobtype
+        waiting = self._waiting.get(jobtype)
+        if waiting is None:
+            waiting = self._waiting[jobtype] = deque()
+            self._oldest_s[jobtype] = self._clock.monotonic_s()
+        waiting.extend(jobs)
+        self._waiting_lines += len(jobs)
+        self._waiting_bytes += sum(len(job.data) for job in jobs)
+        self._offer_or_return(jobtype)
+        if self._waiting and self._returning is None:
+            self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
+
+    async def flush(self, tenant: str) -> None:
+        loop = asyncio.get_running_loop()
+        for jobtype in [jobtype for jobtype in self._waiting if not tenant or tenant_of(jobtype) == tenant]:
+            self._return(jobtype)
+        ids = {job.id for job in self._running.values() if not tenant or tenant_of(job.jobtype) == tenant}
+        trouble = await self._show([job_id for job_id in ids if job_id in self._running])
+        while any(map(self._intake.is_held, ids)):
+            if trouble:
+                raise StoreUnavailable(trouble)
+            left = self._left
+            loop.call_later(_LOOK_AGAIN_S, left.set)
+            await left.wait()
+            trouble = await self._show([job_id for job_id in ids if self._intake.is_held(job_id)])
+
+    # The executor's half
+
+    def waiting(self) -> Iterator[tuple[str, int]]:
+        """Jobs that could start now, by type."""
+        for jobtype, jobs in self._waiting.items():
+            if self._gates.get(jobtype) is not None:
+                yield jobtype, len(jobs)
+
+    def count(self, jobtype: str) -> int:
+        return len(self._waiting.get(jobtype, ())) if self._gates.get(jobtype) is not None else 0
+
+    def start(self, jobtype: str, most: int) -> tuple[list[Job], int]:
+        """Take up to so many jobs to be run now, with the version of their handler; none if none wait here."""
+        waiting, gate = self._waiting.get(jobtype), self._gates.get(jobtype)
+        if not waiting or gate is None:
+            return [], 0
+        new = [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        self._waiting_lines -= len(new)
+        self._waiting_bytes -= sum(len(job.data) for job in new)
+        if waiting:
+            self._oldest_s[jobtype] = self._clock.monotonic_s()
+        else:
+            del self._waiting[jobtype], self._oldest_s[jobtype]
+        self._running.update({job.id: job for job in new})
+        self._courtesy.seen(tenant_of(jobtype), len(new) + len(waiting))  # jobs that run, and no others: it is no lever
+        now_ms = self._clock.now_ms()
+        if self._job_log is not None:
+            self._job_log.entered([(job.id, jobtype, len(job.data)) for job in new], now_ms)
+        until_ms = now_ms + self._lease_ms
+        return [_delivered(job, self._owner, until_ms) for job in new], gate.handler_version
+
+    def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
+        """Show them as running if they are not over in a while. To be cancelled when they are."""
+        return asyncio.get_running_loop().call_later(_SHOW_AFTER_S, self._show_later, [job.id for job in jobs])
+
+    def may_start(self, jobs: Iterable[Job]) -> bool:
+        """Nobody else can have a job that the store does not have; the others must still hold their lease."""
+        return all(self._shown[job.id]([job]) for job in jobs if job.id in self._shown) if self._shown else True
+
+    # The outbox's half
+
+    def has(self, job_id: str) -> bool:
+        """Whether a job that stopped must be added with its end. One that the store has is released as any other: if it
+        is not there any more, its tenant was deleted."""
+        return job_id in self._running and job_id not in self._shown
+
+    def new_job(self, job_id: str) -> NewJob:
+        return self._running[job_id]
+
+    def recorded(self, endings: Sequence[tuple[Job, Release]], stale: Container[str], now_ms: int) -> None:
+        """The store has them with their end. Who waits for one of them may have it from here."""
+        for job, release in endings:
+            self._running.pop(job.id, None)
+            self._shown.pop(job.id, None)
+            if isinstance(release, Archive) and job.id not in stale:
+                self._ended_now.add(job.id)
+                self.recent.add(_record(job, release, now_ms))
+        self._leave()
+
+    def released(self, endings: Sequence[tuple[Job, Release, Any]]) -> None:
+        """The store had them, those that were shown among them."""
+        for job, _, _ in endings if self._shown else ():
+            if self._shown.pop(job.id, None) is not None:
+                self._running.pop(job.id, None)
+
+    def refused(self, job: Job) -> None:
+        """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
+        new = self._running.pop(job.id, None)
+        if self._shown.pop(job.id, None) is None and new is not None:
+            self._intake.return_to_line([new])
+        self._leave()
+
+    def leaves_nothing_to_do(self, endings: Sequence[tuple[Job, Release, Any]]) -> bool:
+        """Whether all of these were only here, and are over: then nothing can have become runnable by them."""
+        ids = {job.id for job, _, _ in endings}
+        straight = ids & self._ended_now
+        self._ended_now -= straight
+        return len(straight) == len(ids)
+
+    # What others ask
+
+    def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:
+        """A job that runs here and that the store does not have."""
+        job = self._running.get(job_id)
+        if job is None or tenant_of(job.jobtype) != tenant or not self._intake.is_held(job_id):
+            return None
+        delivered = _delivered(job, self._owner, now_ms + self._lease_ms)
+        return JobRecord(delivered, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
+
+    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
+        return self.recent.find(tenant, job_id)
+
+    def is_here(self, job_id: str) -> bool:
+        """Whether a job waits or runs here, and the store does not have it."""
+        return self._intake.is_held(job_id)
+
+    # Steps
+
+    def forget_gates(self, tenant: str = "") -> None:
+        """Something of a tenant, or of any, was changed here: nothing starts by what was known before."""
+        self._gates.forget(tenant)
+        for jobtype in list(self._waiting):
+            if self._gates.get(jobtype) is None:
+                self._gates.want(jobtype)
+                self._offer(jobtype)
+
+    def _on_gates(self, jobtypes: Iterable[str]) -> None:
+        for jobtype in jobtypes:
+            if jobtype in self._waiting:
+                self._offer_or_return(jobtype)
+
+    def _offer_or_return(self, jobtype: str) -> None:
+        gate = self._gates.get(jobtype)
+        if gate is None:
+            self._gates.want(jobtype)
+        elif gate.is_open and gate.handler_version:
+            self._offer(jobtype)
+        else:
+            self._return(jobtype)
+
+    def _return_old(self) -> None:
+        self._returning = None
+        now_s = self._clock.monotonic_s()
+        for jobtype in [name for name, since_s in self._oldest_s.items() if now_s - since_s >= _RETURN_AFTER_S]:
+            self._return(jobtype)
+        if self._waiting:
+            self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
+
+    def _return(self, jobtype: str) -> None:
+        jobs = self._waiting.pop(jobtype)
+        del self._oldest_s[jobtype]
+        self._waiting_lines -= len(jobs)
+        self._waiting_bytes -= sum(len(job.data) for job in jobs)
+        self._intake.return_to_line(jobs)
+        self._offer(jobtype)
+        self._leave()
+
+    def _show_later(self, ids: Sequence[str]) -> None:
+        task = asyncio.create_task(self._show_all(ids), name="show running jobs")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _show_all(self, ids: Sequence[str]) -> None:
+        while await self._show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _show(self, ids: Sequence[str]) -> str:
+        """Returns why it could not be done."""
+        jobs = [self._running[job_id] for job_id in ids if job_id in self._running and job_id not in self._shown]
+        if not jobs:
+            return ""
+        now_ms = self._clock.now_ms()
+        try:
+            await self._store.add_running_jobs(self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
+        except StoreUnavailable as error:
+            log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
+            return str(error)
+        shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
+        delivered = [_delivered(job, self._owner, now_ms + self._lease_ms) for job in shown]
+        may_start = self._leases.claimed(delivered, now_ms)
+        self._shown.update(dict.fromkeys([job.id for job in shown], may_start))
+        await self._intake.arrived([job.id for job in jobs])
+        self._leave()
+        return ""
+
+    def _leave(self) -> None:
+        left, self._left = self._left, asyncio.Event()
+        left.set()
+
+    async def close(self) -> None:
+        if self._returning is not None:
+            self._returning.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._gates.close()
+
+
+def _delivered(job: NewJob, owner: str, until_ms: int) -> Job:
+    """The first delivery."""
+    return Job(job.id, job.jobtype, job.data, until_ms, owner, 1, 1, job.priority, job.dt_ms, job.create_ms)
+
+
+def _record(job: Job, release: Archive, now_ms: int) -> JobRecord:
+    """As the store would show it: it has never had relatives."""
+    outcome = release.outcome
+    archived = job._replace(dt_ms=now_ms + DONE_OFFSET_MS, lock=DONE_LOCK)
+    result_bytes = len(outcome.result or b"")
+    return JobRecord(
+        archived, JobState.ARCHIVED, outcome, outcome.started_ms, now_ms, len(job.data), result_bytes, 0, 0
+    )

@@ -1,0 +1,88 @@
+"""What the daemon must know about tenants while it runs jobs: weights, caps, permissions. Upkeep refreshes it, so it is
+never older than upkeep's interval."""
+
+import logging
+from dataclasses import replace
+from typing import NamedTuple
+
+from functory.wire.admin import TenantLimits
+from functory.wire.tenant_limits import limits_of
+from handlers.model import Handler
+from scheduler import TenantTerms
+from store.base import Store, Tenant
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.tenants")
+
+_UNKNOWN_WEIGHT = 1
+_STRICT = TenantLimits(max_running=1)
+"""For a tenant whose limits cannot be read: its jobs run, one at a time."""
+
+
+class Allowance(NamedTuple):
+    weight: int = _UNKNOWN_WEIGHT
+    max_running: int | None = None
+    """How many batches of the tenant may run at once on this daemon."""
+    max_per_type: int | None = None
+    """The same, for each of its types."""
+    network: bool = False
+    incarnation: int = 0
+    """Tells it from others that had its name: when it was created."""
+    is_closed: bool = False
+    """Suspended, or being deleted: nothing of it runs."""
+    limits: TenantLimits = TenantLimits()
+    """Its quotas, for what its jobs leave behind."""
+
+
+_DEFAULT = Allowance()
+
+
+class TenantBook:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._allowances: dict[str, Allowance] = {}
+        self._ended: set[str] = set()
+
+    async def refresh(self) -> dict[str, TenantTerms]:
+        """Read all tenants. Returns what the scheduler needs to know about them."""
+        before = self._allowances
+        self._allowances = {tenant.name: _allowance(tenant) for tenant in await self._store.list_tenants()}
+        self._ended |= {name for name, one in before.items() if not one.is_closed and self._has_ended(name, one)}
+        return {name: TenantTerms(one.weight, one.max_running) for name, one in self._allowances.items()}
+
+    def take_ended(self) -> set[str]:
+        """Tenants that were suspended or deleted since the last call, even if there is one of that name again."""
+        ended, self._ended = self._ended, set()
+        return ended
+
+    def _has_ended(self, name: str, before: Allowance) -> bool:
+        now = self._allowances.get(name)
+        return now is None or now.is_closed or now.incarnation != before.incarnation
+
+    def limits_of(self, tenant: str) -> TenantLimits:
+        return self._allowances.get(tenant, _DEFAULT).limits
+
+    def of(self, jobtype: str) -> Allowance:
+        return self._allowances.get(tenant_of(jobtype), _DEFAULT)
+
+
+def permitted(handler: Handler, allowance: Allowance) -> Handler:
+    """The handler, without the permissions that its tenant does not have."""
+    return replace(handler, network=False) if handler.network and not allowance.network else handler
+
+
+def _allowance(tenant: Tenant) -> Allowance:
+    try:
+        limits = limits_of(tenant)
+    except ValueError as error:  # of msgspec, too: written by a newer version, or by hand
+        log.warning("tenant.limits_unreadable", extra={"tenant": tenant.name, "reason": str(error)})
+        limits = _STRICT
+    return Allowance(
+        weight=tenant.weight,
+        max_running=limits.max_running,
+        max_per_type=limits.max_running_per_type,
+        network=bool(limits.network),
+        incarnation=tenant.created_ms,
+        is_closed=tenant.suspended or tenant.deleting,
+        limits=limits,
+    )

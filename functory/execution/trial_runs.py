@@ -1,0 +1,120 @@
+"""Runs a handler outside the queue: to check its text, or to try it once.
+
+Such runs take no slot and leave the slots their contexts. They count as running of their tenant, have a bound of their
+own for each tenant and in all, and end with their tenant.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from functory.errors import QuotaExceeded
+from functory.execution.tenant_book import Allowance, permitted
+from handlers.model import Handler
+from runner.errors import ContextEndedError, IsolationError
+from runner.outcome import Stopped
+from runner.runner import Runner
+from scheduler import Policy
+from vocabulary.names import tenant_of
+
+_TRIES: Final = 3
+_MOST_OF_ONE: Final = 2
+
+
+class _Trial(NamedTuple):
+    id: str
+    data: bytes
+    attempts: int = 1
+
+
+class _Turns:
+    """Of one tenant's checks."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(_MOST_OF_ONE)
+        self.users = 0
+
+
+class TrialRuns:
+    """Implements `operations.protocols.TrialRuns`. `refusal` says why no tenant code may run on this daemon;
+    empty if it may. `seats` is how many contexts such runs may have at once."""
+
+    def __init__(
+        self, runner: Runner, allowance_of: Callable[[str], Allowance], policy: Policy, *, refusal: str, seats: int = 1
+    ) -> None:
+        self._runner = runner
+        self._allowance_of = allowance_of
+        self._policy = policy
+        self._refusal = refusal
+        self._seats = asyncio.Semaphore(max(seats, 1))
+        self._invokes: Counter[str] = Counter()
+        self._checks: dict[str, _Turns] = {}
+
+    async def check(self, jobtype: str, handler: Handler) -> None:
+        """Those of a tenant wait for each other: a check is short."""
+        self._require_isolation()
+        tenant = tenant_of(jobtype)
+        turns = self._checks.setdefault(tenant, _Turns())
+        turns.users += 1
+        try:
+            async with turns.free, self._seats:
+                await self._runner.check(jobtype, permitted(handler, self._allowance_of(jobtype)))
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._checks[tenant]
+
+    async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
+        """Raises QuotaExceeded when as much of the tenant runs as may; with `check` what `check` raises, first.
+        Cancelling it ends the context.
+        """
+        self._require_isolation()
+        allowance = self._allowance_of(jobtype)
+        stopped: list[Stopped] = []
+        trial = [_Trial("invoke", payload)]
+        with self._running(tenant_of(jobtype), allowance.max_running):
+            if check:
+                await self.check(jobtype, handler)
+            async with self._seats:
+                for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
+                    await self._runner.run_jobs(
+                        jobtype,
+                        trial,
+                        permitted(handler, allowance),
+                        stopped.extend,
+                        incarnation=allowance.incarnation,
+                    )
+                    if stopped:
+                        return stopped[0]
+        raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
+
+    async def retire(self, jobtype: str, handler: Handler) -> None:
+        await self._runner.retire(jobtype, permitted(handler, self._allowance_of(jobtype)))
+
+    @contextmanager
+    def _running(self, tenant: str, max_running: int | None) -> Iterator[None]:
+        if self._invokes[tenant] >= _MOST_OF_ONE:
+            raise QuotaExceeded(
+                f"{_MOST_OF_ONE} invocations of this tenant are under way: wait for one to end",
+                detail={"quota": "invocations", "limit": _MOST_OF_ONE},
+            )
+        if max_running is not None and self._policy.board.running(tenant) >= max_running:
+            raise QuotaExceeded(
+                f"{max_running} handlers of this tenant run, and it may have no more: wait for one to end",
+                detail={"quota": "max_running", "limit": max_running},
+            )
+        self._invokes[tenant] += 1
+        self._policy.run_outside(tenant, 1)
+        try:
+            yield
+        finally:
+            self._policy.run_outside(tenant, -1)
+            self._invokes[tenant] -= 1
+            if not self._invokes[tenant]:
+                del self._invokes[tenant]
+
+    def _require_isolation(self) -> None:
+        if self._refusal:
+            raise IsolationError(self._refusal)

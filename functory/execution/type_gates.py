@@ -1,0 +1,95 @@
+"""Whether jobs of a type may start, as the store said a moment ago: its handler, its pause, its tenant's suspension.
+
+Asked for many types at once, and only for types of which jobs arrive. What this daemon itself changes is forgotten at
+once; what another daemon changes is seen after `life_s` at the latest.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from store.base import Store, TypeGate
+from store.errors import StoreUnavailable
+from store.names import MAX_BATCH
+from vocabulary.clock import Clock
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.gates")
+
+_MOST_KNOWN: Final = 20_000
+_PAUSE_S: Final = 0.05
+"""After a question that the store could not answer."""
+
+
+class TypeGates:
+    def __init__(self, store: Store, clock: Clock, life_s: float) -> None:
+        self._store = store
+        self._clock = clock
+        self._life_s = life_s
+        self._known: dict[str, tuple[TypeGate, float]] = {}
+        """With the time until which it holds."""
+        self._wanted: dict[str, None] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._changed: set[str] = set()
+        """Tenants of which something has changed since the question that is under way; "" for all. What is said of them
+        may be old."""
+        self._listener: Callable[[Iterable[str]], None] = lambda _: None
+
+    def when_known(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """The listener is told the types that were asked for, whether or not the store has answered."""
+        self._listener = listener
+
+    def get(self, jobtype: str) -> TypeGate | None:
+        """None: it must be asked for."""
+        known = self._known.get(jobtype)
+        return known[0] if known is not None and known[1] > self._clock.monotonic_s() else None
+
+    def want(self, jobtype: str) -> None:
+        """Ask for it, together with the others that are wanted."""
+        self._wanted[jobtype] = None
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="gates of types")
+
+    def forget(self, tenant: str = "") -> None:
+        """Something of the tenant, or of any, has changed."""
+        self._changed.add(tenant)
+        if tenant:
+            for jobtype in [name for name in self._known if tenant_of(name) == tenant]:
+                del self._known[jobtype]
+        else:
+            self._known.clear()
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        try:
+            while self._wanted:
+                jobtypes = list(self._wanted)[:MAX_BATCH]
+                for jobtype in jobtypes:
+                    del self._wanted[jobtype]
+                await self._ask_for(jobtypes)
+                self._listener(jobtypes)
+        finally:
+            self._asking = None
+
+    async def _ask_for(self, jobtypes: list[str]) -> None:
+        self._changed.clear()
+        until_s = self._clock.monotonic_s() + self._life_s
+        try:
+            gates = await self._store.get_type_gates(jobtypes)
+        except StoreUnavailable as error:
+            log.warning("gates.store_unavailable", extra={"reason": str(error)})
+            await asyncio.sleep(_PAUSE_S)
+            return
+        for gate in gates:
+            if self._changed and not self._changed.isdisjoint(("", tenant_of(gate.jobtype))):
+                self._wanted[gate.jobtype] = None
+                continue
+            self._known.pop(gate.jobtype, None)
+            self._known[gate.jobtype] = (gate, until_s)
+        while len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]

@@ -1,0 +1,9 @@
+"""From the caller to the store: what happens to jobs until they can be run.
+
+intake.py            the front: write, flush, and the loops of the two below
+job_options.py       what may be said about a job, and its form in the journal
+admission.py         what may come in, whichever way it comes: limits of size, quotas
+backlog.py           writes lines into the journal; the way past a backlog
+accepted_batches.py  answers for jobs that the store does not have yet
+journal_reader.py    from the journal to the store
+"""

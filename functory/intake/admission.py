@@ -1,0 +1,150 @@
+"""Admission: the one place that says whether jobs may come in, whichever way they come.
+
+Lines, jobs in JSON, unique names, idempotency keys, jobs that a job asked for, results and handlers: all are held
+against the same limits of size (the journal's) and the same quotas of what a tenant may have stored.
+
+Quotas are not exact to the job: every daemon counts what it took itself since it last asked the store, so a tenant may
+pass its quota by what other daemons take within `usage_life_s`. When the store is away, the last usage known is used:
+intake goes on into the journal, whose own limit then holds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from functory.errors import QuotaExceeded
+from functory.wire.admin import TenantLimits
+from journal import Journal
+from store.base import Store, Usage
+from store.errors import StoreUnavailable
+
+_NOTHING: Final = Usage(0, 0, 0)
+_RETRY_AFTER_S: Final = 30.0
+MAX_TYPES: Final = 5000
+"""Types of which a tenant may have jobs that are not over, unless its limits say otherwise: each costs every look for
+work a little."""
+_TYPES_LIFE_MS: Final = 10_000
+"""A tenant that is at this limit is looked at again after this time."""
+FREE_RESULT_BYTES: Final = 1024
+"""A result up to this size is always kept: a tenant at its quota still learns how its jobs ended. It counts, though,
+and a tenant that is over its quota gets nothing new in."""
+
+
+class _Seen:
+    """A tenant's usage as the store last said, and what this daemon took since."""
+
+    __slots__ = ("asked_ms", "jobs", "size_bytes")
+
+    def __init__(self, asked_ms: int, usage: Usage) -> None:
+        self.asked_ms = asked_ms
+        self.jobs = usage.jobs
+        self.size_bytes = usage.size_bytes
+
+
+class _Types:
+    """Types of a tenant that have jobs: as the store last said, and those that were added since."""
+
+    __slots__ = ("asked_ms", "names")
+
+    def __init__(self, asked_ms: int, names: set[str]) -> None:
+        self.asked_ms = asked_ms
+        self.names = names
+
+
+class Admission:
+    def __init__(
+        self,
+        store: Store,
+        journal: Journal,
+        now_ms: Callable[[], int],
+        *,
+        usage_life_s: float = 1.0,
+        max_tenants: int = 10_000,
+    ) -> None:
+        """`usage_life_s`: how old the usage may be that quotas are held against."""
+        self._store = store
+        self._journal = journal
+        self._now_ms = now_ms
+        self._usage_life_ms = usage_life_s * 1000
+        self._max_tenants = max_tenants
+        self._seen: dict[str, _Seen] = {}
+        self._types: dict[str, _Types] = {}
+
+    @property
+    def max_jobs_at_once(self) -> int:
+        """In one request, in one job's wishes, in one write."""
+        return self._journal.options.max_batch_lines
+
+    def check(self, jobtype: str, payloads: Sequence[bytes]) -> None:
+        """What the journal would say of them, for those that do not go through it or not alone. Raises InvalidWrite,
+        LimitExceeded."""
+        self._journal.check(jobtype, payloads)
+
+    async def take(self, tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int) -> None:
+        """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
+        if limits.max_jobs is None and limits.max_bytes is None:
+            return
+        seen = await self._look(tenant)
+        _check("jobs", seen.jobs + jobs, limits.max_jobs)
+        _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
+        seen.jobs += jobs
+        seen.size_bytes += size_bytes
+
+    def knows_type(self, tenant: str, jobtype: str) -> bool:
+        """Whether the tenant has jobs of the type, as far as this daemon knows: then another one is no new type."""
+        known = self._types.get(tenant)
+        return known is not None and jobtype in known.names
+
+    async def take_type(self, tenant: str, limits: TenantLimits, jobtype: str) -> None:
+        """Jobs of a type are about to be stored. Raises QuotaExceeded if it is one type too many."""
+        if self.knows_type(tenant, jobtype):
+            return
+        limit = MAX_TYPES if limits.max_types is None else limits.max_types
+        known, now_ms = self._types.get(tenant), self._now_ms()
+        if known is None or (len(known.names) >= limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
+            known = await self._look_at_types(tenant, now_ms)
+        if jobtype not in known.names:
+            _check("types", len(known.names) + 1, limit)
+            known.names.add(jobtype)
+
+    async def _look_at_types(self, tenant: str, now_ms: int) -> _Types:
+        try:
+            rows = await self._store.get_counters(tenant, now_ms=now_ms)
+        except StoreUnavailable:
+            return self._types.get(tenant) or _Types(now_ms, set())
+        live = {row.jobtype for row in rows if row.waiting + row.deferred + row.running + row.blocked}
+        if tenant not in self._types and len(self._types) >= self._max_tenants:
+            del self._types[next(iter(self._types))]
+        known = self._types[tenant] = _Types(now_ms, live)
+        return known
+
+    async def take_result(self, tenant: str, limits: TenantLimits, size_bytes: int) -> None:
+        """A result that is about to be kept. Raises QuotaExceeded."""
+        if size_bytes > FREE_RESULT_BYTES:
+            await self.take_bytes(tenant, limits, size_bytes)
+
+    async def take_bytes(self, tenant: str, limits: TenantLimits, size_bytes: int) -> None:
+        """What is stored beside jobs, such as a version of a handler. Raises QuotaExceeded."""
+        await self.take(tenant, TenantLimits(max_bytes=limits.max_bytes), jobs=0, size_bytes=size_bytes)
+
+    async def _look(self, tenant: str) -> _Seen:
+        seen, now_ms = self._seen.get(tenant), self._now_ms()
+        if seen is not None and abs(now_ms - seen.asked_ms) < self._usage_life_ms:
+            return seen
+        try:
+            usage = await self._store.get_usage(tenant)
+        except StoreUnavailable:
+            return seen or _Seen(now_ms, _NOTHING)
+        if tenant not in self._seen and len(self._seen) >= self._max_tenants:
+            del self._seen[next(iter(self._seen))]
+        self._seen[tenant] = seen = _Seen(now_ms, usage)
+        return seen
+
+
+def _check(what: str, wanted: int, limit: int | None) -> None:
+    if limit is not None and wanted > limit:
+        raise QuotaExceeded(
+            f"the tenant would have {wanted} {what} stored, and may have {limit}: wait until older results are purged,"
+            " or ask the operator for more",
+            detail={"quota": f"max_{what}", "limit": limit, "wanted": wanted},
+            retry_after_s=_RETRY_AFTER_S,
+        )

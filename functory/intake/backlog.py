@@ -1,0 +1,258 @@
+"""What this daemon has accepted and the store does not have yet, by tenant; and the way past it.
+
+A journal is read in the order in which it was written, so everybody would wait behind a tenant that posts a million
+lines. Therefore, while there is a backlog, the lines of a tenant that has nothing in it go to the store at once. They
+are in the journal too, and stay there until the reader reaches them; the reader leaves out what the store has. If this
+daemon dies in between, the reader adds them again, which changes nothing (`add_jobs` is idempotent by id). The lines of
+one tenant never overtake each other.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from functory.intake.job_options import PLAIN, JobOptions, new_job, to_attributes
+from functory.loops.shared import Shared
+from journal import Record
+from store.base import NewJob
+from store.errors import StoreUnavailable
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.backlog")
+
+_WORTH_IT: Final = 100
+"""How many lines of others must wait before a tenant's lines go past. Fewer are read in one step anyway."""
+_MOST_BOARDING: Final = 2000
+_MOST_BOARDING_OF_ONE: Final = 1000
+"""Lines on their way past: of all tenants, and of one. A tenant that sends more has a backlog of its own,
+and waits in it."""
+_MOST_AHEAD: Final = 100_000
+"""Ids that went past and are remembered until the reader reaches them."""
+_STEP: Final = 500
+
+
+class StraightWay(Protocol):
+    """Takes lines that need not wait for the store (execution/straight.py)."""
+
+    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
+        """Whether jobs of these lines could start as soon as they are durable."""
+
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        """They are durable."""
+
+    async def flush(self, tenant: str) -> None:
+        """Wait until nothing that was taken so far is held any more. Raises StoreUnavailable."""
+
+
+class Backlog:
+    def __init__(self, shared: Shared) -> None:
+        self._journal = journal = shared.journal
+        self._store = shared.store
+        self._clock = shared.clock
+        self._progress = shared.progress
+        self._job_log = shared.job_log
+        self._listeners: list[Callable[[Iterable[str]], None]] = []
+        self._floor = journal.take_ids(1)[0]
+        """Lines with smaller ids were written before this daemon started; nobody knows their tenants. Until they are
+        read, nobody goes past."""
+        self._knows_all = journal.read_point >= journal.write_point
+        self._waiting: Counter[str] = Counter()
+        """Lines that wait for the reader, by tenant. Below 0 while the reader was faster than the acknowledgement."""
+        self._total = 0
+        self._boarding: list[NewJob] = []
+        self._boarding_of: Counter[str] = Counter()
+        self._ahead: dict[str, bool] = {}
+        """Ids that went past and that the reader has not reached, and whether the store has them."""
+        self._straight: StraightWay | None = None
+        self._held: set[str] = set()
+        """Ids on the straight way: the reader passes them by, and the journal keeps their lines."""
+        self._news = asyncio.Event()
+        self._landed = asyncio.Event()
+
+    def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
+        self._listeners.append(listener)
+
+    def use(self, straight: StraightWay) -> None:
+        self._straight = straight
+
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        """Write lines into the journal. Raises what `Journal.write` raises; then the lines were not taken.
+
+        What follows from them being durable happens whether or not the caller still waits.
+        """
+        is_straight = self._goes_straight(jobtype, lines, options)
+        ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options))
+        if is_straight:  # before the reader can see them
+            self._held.update(ids)
+            self._ahead.update(dict.fromkeys(ids, False))
+            self._total += len(ids)
+        done.add_done_callback(partial(self._settled, ids, jobtype, lines, options, is_straight=is_straight))
+        await asyncio.shield(done)
+        return ids
+
+    def _settled(
+        self,
+        ids: list[str],
+        jobtype: str,
+        lines: list[bytes],
+        options: JobOptions,
+        done: "asyncio.Future[None]",
+        *,
+        is_straight: bool,
+    ) -> None:
+        tenant, count = tenant_of(jobtype), len(ids)
+        if done.cancelled() or done.exception() is not None:
+            if is_straight:
+                self._held.difference_update(ids)
+                self._total -= count
+                for job_id in ids:
+                    self._ahead.pop(job_id, None)
+            return
+        if is_straight and self._straight is not None:
+            self._straight.take(self._jobs(ids, jobtype, lines, options))
+            return
+        self._total += count
+        if self._may_pass(tenant, count, options):
+            self._boarding += self._jobs(ids, jobtype, lines, options)
+            self._boarding_of[tenant] += count
+            self._ahead.update(dict.fromkeys(ids, False))
+            self._news.set()
+        else:
+            self._wait_in_line(tenant, count)
+
+    def _jobs(self, ids: list[str], jobtype: str, lines: list[bytes], options: JobOptions) -> list[NewJob]:
+        now_ms = self._clock.now_ms()
+        return [new_job(job_id, jobtype, line, options, now_ms) for job_id, line in zip(ids, lines, strict=True)]
+
+    def _goes_straight(self, jobtype: str, lines: list[bytes], options: JobOptions) -> bool:
+        tenant = tenant_of(jobtype)
+        return (
+            self._straight is not None
+            and options == PLAIN
+            and not self.waits(tenant)
+            and not self._boarding_of.get(tenant)
+            and len(self._ahead) + len(lines) <= _MOST_AHEAD
+            and self._straight.admits(jobtype, lines)
+        )
+
+    def waits(self, tenant: str) -> bool:
+        """Whether lines of the tenant may be waiting for the reader."""
+        return not self._knows_all or self._waiting.get(tenant, 0) > 0
+
+    async def landed(self, tenant: str) -> None:
+        """Wait until nothing of the tenant is on its way past."""
+        while self._boarding_of.get(tenant):
+            await self._landed.wait()
+
+    # Of lines on the straight way
+
+    def is_held(self, job_id: str) -> bool:
+        return job_id in self._held
+
+    def arrived(self, ids: Sequence[str]) -> None:
+        """The store has these."""
+        self._held.difference_update(ids)
+        for job_id in ids:
+            if job_id in self._ahead:
+                self._ahead[job_id] = True
+
+    def return_to_line(self, jobs: Sequence[NewJob]) -> None:
+        """These take the long way after all."""
+        for job in jobs:
+            if job.id in self._held:
+                self._held.remove(job.id)
+                if self._ahead.pop(job.id, None) is not None:
+                    self._wait_in_line(tenant_of(job.jobtype), 1)
+
+    async def flush_straight(self, tenant: str) -> None:
+        if self._straight is not None and self._held:
+            await self._straight.flush(tenant)
+
+    # For the reader
+
+    def held(self, records: Sequence[Record]) -> set[str]:
+        """The ids of those that are on the straight way."""
+        return self._held.intersection([record.id for record in records]) if self._held else set()
+
+    def unread(self, lines: Counter[str]) -> None:
+        """So many lines, by tenant, come back to be read again."""
+        for tenant, count in lines.items():
+            self._total += count
+            self._wait_in_line(tenant, count)
+
+    def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The records of a batch that the store does not have yet, and that are not on the straight way."""
+        if not self._ahead and not self._held:
+            return records
+        return [record for record in records if not self._ahead.get(record.id) and record.id not in self._held]
+
+    def read(self, records: Sequence[Record]) -> None:
+        """The store has these records now, one way or the other."""
+        if not records:
+            return
+        if records[0].id < self._floor:
+            self._knows_all = self._knows_all or records[-1].id >= self._floor
+            records = [record for record in records if record.id >= self._floor]
+        self._total -= len(records)
+        if self._ahead:
+            records = [record for record in records if self._ahead.pop(record.id, None) is None]
+        for jobtype, count in Counter([record.jobtype for record in records]).items():
+            self._wait_in_line(tenant_of(jobtype), -count)
+
+    def all_read(self) -> None:
+        """The reader has reached the end of the journal."""
+        self._knows_all = True
+
+    # The way past
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._boarding:
+                jobs = self._boarding[:_STEP]
+                with self._progress.step("backlog"):
+                    await self._carry(jobs)
+                del self._boarding[: len(jobs)]
+                for jobtype, count in Counter([job.jobtype for job in jobs]).items():
+                    self._boarding_of[tenant_of(jobtype)] -= count
+                self._boarding_of = +self._boarding_of
+                landed, self._landed = self._landed, asyncio.Event()
+                landed.set()
+
+    def _may_pass(self, tenant: str, count: int, options: JobOptions) -> bool:
+        return (
+            self._total - count >= _WORTH_IT
+            and not self.waits(tenant)
+            and not options.indexed  # their numbers must follow the order of the journal
+            and len(self._boarding) + count <= _MOST_BOARDING
+            and self._boarding_of.get(tenant, 0) + count <= _MOST_BOARDING_OF_ONE
+            and len(self._ahead) + count <= _MOST_AHEAD
+        )
+
+    async def _carry(self, jobs: Sequence[NewJob]) -> None:
+        now_ms = self._clock.now_ms()
+        try:
+            await self._store.add_jobs(jobs, now_ms=now_ms)
+        except (StoreUnavailable, ValueError) as error:  # the reader meets the same error and handles it
+            log.warning("backlog.not_passed", extra={"jobs": len(jobs), "reason": str(error)})
+            for job in jobs:
+                if self._ahead.pop(job.id, None) is not None:
+                    self._wait_in_line(tenant_of(job.jobtype), 1)
+            return
+        for job in jobs:
+            if job.id in self._ahead:
+                self._ahead[job.id] = True
+        if self._job_log is not None:
+            self._job_log.entered([(job.id, job.jobtype, len(job.data)) for job in jobs], now_ms)
+        for listener in self._listeners:
+            listener({job.jobtype for job in jobs})
+
+    def _wait_in_line(self, tenant: str, count: int) -> None:
+        self._waiting[tenant] += count
+        if not self._waiting[tenant]:
+            del self._waiting[tenant]

@@ -1,0 +1,72 @@
+"""The front of the intake: lines in, ids out, and the two loops that carry the lines to the store.
+
+Lines are durable in the journal when `write` returns. The reader moves them to the store in the order of the journal.
+While it has a backlog, lines of tenants that have nothing in it go past (backlog.py).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from functory.intake.backlog import Backlog, StraightWay
+from functory.intake.job_options import PLAIN, JobOptions
+from functory.intake.journal_reader import JournalReader
+from functory.loops.shared import Shared
+from store.base import JournalPosition, NewJob
+
+
+class Intake:
+    """Implements `operations.protocols.Intake`. `reader` is the name under which the store keeps the position."""
+
+    def __init__(self, shared: Shared, *, reader: str, rejects: Path) -> None:
+        self._backlog = Backlog(shared)
+        self._reader = JournalReader(shared, self._backlog, reader=reader, rejects=rejects)
+
+    def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """The listener is told the types of jobs that were added to the store."""
+        self._backlog.when_added(listener)
+        self._reader.when_added(listener)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._reader.run(), name="journal reader")
+            loops.create_task(self._backlog.run(), name="backlog")
+
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        return await self._backlog.write(jobtype, lines, options)
+
+    async def flush(self, tenant: str = "") -> None:
+        await self._reader.flush(tenant)
+
+    # Lines on the straight way
+
+    def use(self, straight: StraightWay) -> None:
+        """Lines that it admits go to it when they are durable, and not to the store."""
+        self._backlog.use(straight)
+
+    def is_held(self, job_id: str) -> bool:
+        """Whether the line of a job is on the straight way, and the job not in the store yet."""
+        return self._backlog.is_held(job_id)
+
+    async def arrived(self, ids: Sequence[str], position: JournalPosition | None = None) -> None:
+        """The store has these, and that position."""
+        self._reader.kept(position)
+        await self._reader.arrived(ids)
+
+    def return_to_line(self, jobs: Sequence[NewJob]) -> None:
+        """Jobs that were taken and not started go to the store with the other lines."""
+        self._reader.return_to_line(jobs)
+
+    def position(self) -> JournalPosition | None:
+        """The journal's position, if the store should learn it. To be committed with anything that is written."""
+        return self._reader.position()
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest line that is not in the store."""
+        return self._reader.lag_ms(now_ms)
+
+    @property
+    def trouble(self) -> str:
+        """Why the store does not take lines now; empty when it does."""
+        return self._reader.trouble

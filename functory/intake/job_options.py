@@ -1,0 +1,115 @@
+"""A job's options in the journal: as text attributes of a batch, and back into the store's NewJob.
+
+The only codec: submit writes with it, the journal reader reads with it. Only what differs from the default is written,
+so most batches have no attribute. Unknown names are ignored: a newer daemon may have written them. `unique` and
+`parent` have no attribute, because such jobs never pass through the journal.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import groupby, repeat
+from typing import Final, NamedTuple
+
+from journal import Record, parse_id
+from store.base import NewJob
+from vocabulary.columns import fields, make_all
+
+DEFAULT_PRIORITY: Final = 500
+
+
+class JobOptions(NamedTuple):
+    """A job's options beside its payload. dt_ms None: eligible at once. The others are in the order of
+    the fields of NewJob."""
+
+    dt_ms: int | None = None
+    priority: int = DEFAULT_PRIORITY
+    domain: str = ""
+    options: str = ""
+    retry_after_ms: int | None = None
+    indexed: bool = False
+    repeat: str = ""
+
+
+PLAIN: Final = JobOptions()
+_NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
+_STAMP_CHARS: Final = 19
+"""Length of the time at the start of an id."""
+_ATTRIBUTES: Final = fields(Record, "attributes")
+
+
+def to_attributes(options: JobOptions) -> Mapping[str, str]:
+    """The attributes of a batch whose lines all have these options."""
+    if options == PLAIN:
+        return _NO_ATTRIBUTES
+    attributes: dict[str, str] = {}
+    if options.dt_ms is not None:
+        attributes["dt"] = str(options.dt_ms)
+    if options.priority != DEFAULT_PRIORITY:
+        attributes["priority"] = str(options.priority)
+    if options.domain:
+        attributes["domain"] = options.domain
+    if options.options:
+        attributes["options"] = options.options
+    if options.retry_after_ms is not None:
+        attributes["retry_after"] = str(options.retry_after_ms)
+    if options.indexed:
+        attributes["indexed"] = "1"
+    if options.repeat:
+        attributes["repeat"] = options.repeat
+    return attributes
+
+
+def from_attributes(attributes: Mapping[str, str]) -> JobOptions:
+    """The options of a batch. Raises ValueError for a bad number, which no version of this codec wrote."""
+    if not attributes:
+        return PLAIN
+    dt, retry_after = attributes.get("dt"), attributes.get("retry_after")
+    return JobOptions(
+        dt_ms=None if dt is None else int(dt),
+        priority=int(attributes.get("priority", DEFAULT_PRIORITY)),
+        domain=attributes.get("domain", ""),
+        options=attributes.get("options", ""),
+        retry_after_ms=None if retry_after is None else int(retry_after),
+        indexed=attributes.get("indexed") == "1",
+        repeat=attributes.get("repeat", ""),
+    )
+
+
+def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
+    """The jobs of journal lines. Attributes are decoded once for each batch, whose lines share one mapping."""
+    jobs: list[NewJob] = []
+    for attributes, lines in groupby(records, _ATTRIBUTES):
+        ids, jobtypes, payloads, _ = zip(*lines, strict=True)
+        dt_ms, *others = from_attributes(attributes)
+        stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
+        times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
+        created = [times_ms[stamp] for stamp in stamps]
+        dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms) for create_ms in times_ms.values()}
+        due = [dues_ms[create_ms] for create_ms in created]
+        shared = map(repeat, (*others, "", ""))  # neither unique nor parent
+        jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
+    return jobs
+
+
+def to_new_job(record: Record, now_ms: int) -> NewJob:
+    return new_job(record.id, record.jobtype, record.payload, from_attributes(record.attributes), now_ms)
+
+
+def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
+    """A job as the store takes it. It was created at the time in its id."""
+    create_ms = _time_of(job_id[:_STAMP_CHARS])
+    return NewJob(job_id, jobtype, data, _due_ms(create_ms, options.dt_ms, now_ms), create_ms, *options[1:])
+
+
+def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int) -> int:
+    """When a job is due. Without dt_ms that is its creation; but an id may run ahead of a clock that was set back, and
+    that must not defer the job."""
+    if dt_ms is None:
+        return min(now_ms, create_ms)
+    return dt_ms
+
+
+@lru_cache(maxsize=4096)
+def _time_of(stamp: str) -> int:
+    """Milliseconds of `20261114T235959123Z`, which many ids in a row share."""
+    return parse_id(f"{stamp}-0-000000").time_ms

@@ -1,0 +1,313 @@
+"""Moves lines from the journal to the store: every line exactly once, in bulk, as soon as it is written.
+
+Ensures: a line leaves the journal only after the store has it. When the store cannot be reached, lines stay in the
+journal and are tried again; nothing is dropped, and intake goes on until the journal's own limit. A line that the store
+refuses for good is set aside in a file, with the reason, so that it does not hold up the others.
+"""
+
+import asyncio
+import base64
+import heapq
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from functory.intake.backlog import Backlog
+from functory.intake.job_options import to_new_job, to_new_jobs
+from functory.loops.shared import Shared
+from journal import JournalUnavailable, Position, Record, Reservation, parse_id
+from journal.durable import append_durably
+from store.base import JournalPosition, NewJob
+from store.errors import StoreUnavailable
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.ingest")
+
+_BATCH_LINES = 1000
+"""Lines in one step. Longer steps would be faster, but everybody else waits for the store and
+the event loop meanwhile."""
+_SOME_LINES = range(4, 50)
+_GATHER_S = 0.003
+"""After a step with this many lines, which came one by one, wait this long before the next: many lines cost little more
+in a transaction than one. After fewer lines there is no wait, because somebody may be waiting for a single job."""
+_RESERVATION_S = 86_400.0
+"""This is the only reader, and it gives lines back when it fails. Lines on the straight way can take their time."""
+_KEEP_AFTER_S = 1.0
+"""How long the position in the store may lag behind the lines. A crash repeats these, and their ids are known."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+"""Longest pause between two tries of a store that cannot be reached; so this long may pass before anybody notices
+that it is back."""
+
+
+class _Open:
+    """A reservation that waits for lines on the straight way."""
+
+    __slots__ = ("is_added", "is_returned", "lines", "missing", "reservation")
+
+    def __init__(self, reservation: Reservation, missing: set[str]) -> None:
+        self.reservation = reservation
+        self.missing = missing
+        self.is_added = False
+        """Its other lines are in the store."""
+        self.is_returned = False
+        self.lines: Counter[str] = Counter()
+        """All of its lines, by tenant."""
+
+
+class JournalReader:
+    def __init__(self, shared: Shared, backlog: Backlog, *, reader: str, rejects: Path) -> None:
+        """reader: the name under which the store keeps the position. rejects: where refused lines are set aside."""
+        self._backlog = backlog
+        self._journal = shared.journal
+        self._store = shared.store
+        self._clock = shared.clock
+        self._progress = shared.progress
+        self._courtesy = shared.courtesy
+        self._job_log = shared.job_log
+        self._reader = reader
+        self._rejects = rejects
+        self._listeners: list[Callable[[Iterable[str]], None]] = []
+        self._open_of: dict[str, _Open] = {}
+        """By id of a line on the straight way that was read."""
+        self._kept: Position | None = None
+        """The position that the store has for sure."""
+        self._keeping: asyncio.TimerHandle | None = None
+        self._keeping_task: asyncio.Task[None] | None = None
+        self._last_tenant = ""
+        """The tenant of the last line of the last batch: most likely the next lines are of the same tenant."""
+        self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._hurry = asyncio.Event()
+        self.trouble = ""
+        """Why the store does not take lines now; empty when it does."""
+        self._oldest_ms: int | None = None
+        """When the oldest line of the last batch was written; None before the first."""
+
+    def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
+        self._listeners.append(listener)
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest line that is not in the store."""
+        if self._oldest_ms is None or self._journal.read_point >= self._journal.write_point:
+            return 0
+        return max(0, now_ms - self._oldest_ms)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        try:
+            await self._read_on()
+        finally:
+            if self._keeping is not None:
+                self._keeping.cancel()
+            if self._keeping_task is not None:
+                self._keeping_task.cancel()
+
+    async def _read_on(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            await self._journal.readable()
+            lines = self._courtesy.step(self._last_tenant, _BATCH_LINES)
+            reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
+            if reservation is None:
+                self._backlog.all_read()
+                self._settle()
+                continue
+            try:
+                with self._progress.step("ingest"):
+                    await self._move(reservation)
+            except StoreUnavailable as error:
+                await self._journal.read_cancel(reservation)
+                self._fail(error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except BaseException:
+                await self._journal.read_cancel(reservation)
+                raise
+            else:
+                pause_s = _FIRST_PAUSE_S
+                self._recovered()
+                self._settle()
+                if reservation.span.lines in _SOME_LINES:
+                    await self._let_gather()
+
+    async def flush(self, tenant: str = "") -> None:
+        """Wait until the lines acknowledged so far are in the store: all, or those of one tenant.
+
+        Raises StoreUnavailable when the store cannot take them now.
+        """
+        await self._backlog.flush_straight(tenant)
+        if tenant:
+            await self._backlog.landed(tenant)
+            if not self._backlog.waits(tenant):
+                return
+        target = self._journal.write_point
+        if self._journal.read_point < target:
+            if self.trouble:
+                raise StoreUnavailable(self.trouble)
+            done = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (target, next(self._order), done))
+            self._hurry.set()
+            await done
+        if not tenant:
+            await self._keep_position()
+
+    # Lines on the straight way
+
+    async def arrived(self, ids: Sequence[str]) -> None:
+        """The store has these: the journal lets go of what is complete."""
+        self._backlog.arrived(ids)
+        opens = {self._open_of.pop(job_id, None): None for job_id in ids}
+        for open_ in opens:
+            if open_ is not None:
+                open_.missing.difference_update(ids)
+                await self._finish(open_)
+
+    def return_to_line(self, jobs: Sequence[NewJob]) -> None:
+        """These take the long way after all: what was read already is read again."""
+        self._backlog.return_to_line(jobs)
+        for job in jobs:
+            open_ = self._open_of.get(job.id)
+            if open_ is not None and not open_.is_returned:
+                open_.is_returned = True
+                if open_.is_added:
+                    self._give_back(open_)
+
+    def position(self) -> JournalPosition | None:
+        """How far everything is in the store, if the store does not know that yet: to be committed with anything."""
+        point = self._journal.read_point
+        return None if point == self._kept else self._at(point)
+
+    def kept(self, position: JournalPosition | None) -> None:
+        """The store has it."""
+        if position is not None:
+            self._kept = Position(int(position.segment), position.offset, position.line)
+
+    def _give_back(self, open_: _Open) -> None:
+        for job_id in open_.missing:
+            self._open_of.pop(job_id, None)
+        self._backlog.unread(open_.lines)
+        self._journal.give_back(open_.reservation)
+
+    async def _finish(self, open_: _Open) -> None:
+        if open_.missing or not open_.is_added or open_.is_returned:
+            return
+        open_.is_returned = True  # only once
+        try:
+            await self._journal.rsync(open_.reservation)
+        except JournalUnavailable as error:  # its lines may be read again after a restart, which changes nothing
+            log.warning("ingest.position_not_kept", extra={"reason": str(error)})
+        self._settle()
+        if self._keeping is None and self.position() is not None:
+            self._keeping = asyncio.get_running_loop().call_later(_KEEP_AFTER_S, self._keep_later)
+
+    def _keep_later(self) -> None:
+        self._keeping = None
+        self._keeping_task = asyncio.create_task(self._keep_position())
+
+    async def _keep_position(self) -> None:
+        position = self.position()
+        if position is not None:
+            with suppress(StoreUnavailable):  # the next one will do
+                await self._store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
+                self.kept(position)
+
+    def _at(self, point: Position) -> JournalPosition:
+        return JournalPosition(self._reader, str(point.segment), point.offset, point.line)
+
+    async def _move(self, reservation: Reservation) -> None:
+        records = await self._journal.read(reservation)
+        open_ = _Open(reservation, self._backlog.held(records))
+        self._open_of.update(dict.fromkeys(open_.missing, open_))
+        new = self._backlog.still_to_add(records)
+        self._oldest_ms = parse_id(records[0].id).time_ms
+        now_ms = self._clock.now_ms()
+        try:
+            await self._add(new, open_, now_ms)
+        except BaseException:
+            for job_id in open_.missing:
+                self._open_of.pop(job_id, None)
+            raise
+        open_.is_added = True
+        open_.lines = Counter([tenant_of(record.jobtype) for record in records])
+        self._backlog.read(records)
+        if open_.is_returned:
+            self._give_back(open_)
+        else:
+            await self._finish(open_)
+        if self._job_log is not None:
+            self._job_log.entered([(r.id, r.jobtype, len(r.payload)) for r in new], now_ms)
+        self._last_tenant = tenant_of(records[-1].jobtype)
+        if new:
+            for listener in self._listeners:
+                listener({record.jobtype for record in new})
+
+    async def _add(self, new: Sequence[Record], open_: _Open, now_ms: int) -> None:
+        """With the position after the reservation, if nothing before it or in it is on the straight way."""
+        position = self.position()
+        if not open_.missing and self._journal.read_point == open_.reservation.span.start:
+            position = self._at(open_.reservation.span.end)
+        if not new and open_.missing:
+            return  # the position goes with the next that has something to write
+        try:
+            await self._store.add_jobs(to_new_jobs(new, now_ms), now_ms=now_ms, position=position)
+        except ValueError:  # InvalidValue of the store among them
+            await self._add_one_by_one(new, now_ms, position)
+        self.kept(position)
+
+    async def _let_gather(self) -> None:
+        """Wait a moment for more lines, unless somebody waits for those that are there."""
+        self._hurry.clear()
+        if not self._waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GATHER_S):
+                    await self._hurry.wait()
+
+    async def _add_one_by_one(self, records: Sequence[Record], now_ms: int, position: JournalPosition | None) -> None:
+        """The store refuses a line of the batch: find it, set it aside, and add the others."""
+        for record in records:
+            self._progress.beat("ingest")
+            try:
+                await self._store.add_jobs([to_new_job(record, now_ms)], now_ms=now_ms)
+            except ValueError as error:
+                await self._set_aside(record, str(error))
+        await self._store.add_jobs([], now_ms=now_ms, position=position)
+
+    async def _set_aside(self, record: Record, reason: str) -> None:
+        log.error("job.rejected", extra={"id": record.id, "jobtype": record.jobtype, "reason": reason})
+        line = {
+            "id": record.id,
+            "jobtype": record.jobtype,
+            "reason": reason,
+            "attributes": dict(record.attributes),
+            "payload_base64": base64.b64encode(record.payload).decode(),
+        }
+        try:
+            await asyncio.to_thread(append_durably, self._rejects, json.dumps(line).encode() + b"\n")
+        except OSError as error:  # the line stays in the journal, and is tried again as after any trouble of the store
+            raise StoreUnavailable(f"a refused line could not be set aside: {error}") from error
+
+    def _settle(self) -> None:
+        point = self._journal.read_point
+        while self._waiting and self._waiting[0][0] <= point:
+            _, _, done = heapq.heappop(self._waiting)
+            if not done.done():
+                done.set_result(None)
+
+    def _fail(self, error: StoreUnavailable) -> None:
+        if not self.trouble:
+            log.error("ingest.store_unavailable", extra={"reason": str(error)})
+        self.trouble = str(error)
+        waiting, self._waiting = self._waiting, []
+        for _, _, done in waiting:
+            if not done.done():
+                done.set_exception(StoreUnavailable(self.trouble))
+
+    def _recovered(self) -> None:
+        if self.trouble:
+            log.warning("ingest.store_available")
+            self.trouble = ""

@@ -1,0 +1,6 @@
+"""What the loops of a daemon share.
+
+shared.py     the value that every loop works with
+courtesy.py   short steps while somebody with little to do is here
+job_log.py    a line for each job that enters, starts and stops
+"""

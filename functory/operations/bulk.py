@@ -1,0 +1,129 @@
+"""Many jobs at once, chosen by a filter: cancel what is not over, delete what is.
+
+A type may be a pattern (GLOB). It is matched against the names of the tenant's types, and not against its jobs. Each
+call has a limit, and says whether more jobs match: repeat it until none do. Repeating is harmless.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from functory.errors import Missing, NotReadyYet
+from functory.operations.audit import audit
+from functory.operations.jobs import cancel_job
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from store.base import Code, JobFilter, JobState
+from store.errors import Conflict
+from vocabulary.glob import glob_matches
+from vocabulary.names import type_of
+
+UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobState.LAPSED, JobState.RUNNING)
+_PAGE: Final = 1000
+_SLICE: Final = 200
+"""Names that are compared in one go."""
+_AT_ONCE: Final = 20
+"""Runs that are stopped side by side."""
+
+
+class Matching(NamedTuple):
+    """Ids that fit within the limit; more: others fit, too."""
+
+    ids: tuple[str, ...]
+    more: bool
+
+
+class BulkReport(NamedTuple):
+    """changed is 0 in a dry run; jobs that changed by themselves meanwhile are not counted."""
+
+    ids: tuple[str, ...]
+    changed: int
+    more: bool
+
+
+async def cancel_jobs(
+    service: Service, who: Principal, pattern: str, states: Sequence[JobState], *, limit: int, dry_run: bool
+) -> BulkReport:
+    """Cancel jobs of the matching types that are in one of these states, running ones last."""
+    ordered = [state for state in UNFINISHED if state in states]
+    jobtypes = await types(service, who.tenant, pattern)
+    filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]
+    ids, more = await matching(service, who.tenant, filters, limit)
+    if dry_run or not ids:
+        return BulkReport(ids, 0, more)
+    changed = 0
+    for start in range(0, len(ids), _AT_ONCE):
+        some = ids[start : start + _AT_ONCE]
+        changed += sum(await asyncio.gather(*(_is_cancelled(service, who.tenant, job_id) for job_id in some)))
+    await audit(service, who.key_id, "job.cancel", who.tenant, type=pattern, matched=len(ids), changed=changed)
+    return BulkReport(ids, changed, more)
+
+
+async def delete_jobs(
+    service: Service,
+    who: Principal,
+    pattern: str,
+    codes: frozenset[Code] | None,
+    *,
+    since_ms: int | None,
+    until_ms: int | None,
+    limit: int,
+    dry_run: bool,
+) -> BulkReport:
+    """Remove all trace of ended jobs of the matching types."""
+    filters = [
+        JobFilter(JobState.ARCHIVED, jobtype, codes, since_ms, until_ms)
+        for jobtype in await types(service, who.tenant, pattern)
+    ]
+    ids, more = await matching(service, who.tenant, filters, limit)
+    if dry_run or not ids:
+        return BulkReport(ids, 0, more)
+    changed = 0
+    for start in range(0, len(ids), _PAGE):
+        changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE])
+    await audit(service, who.key_id, "job.delete", who.tenant, type=pattern, matched=len(ids), jobs=changed)
+    return BulkReport(ids, changed, more)
+
+
+async def types(service: Service, tenant: str, pattern: str) -> list[str]:
+    """The jobtypes of the tenant that have jobs and whose type the pattern matches."""
+    counters = await service.store.get_counters(tenant, now_ms=service.now_ms())
+    found: list[str] = []
+    for start in range(0, len(counters), _SLICE):
+        some = counters[start : start + _SLICE]
+        found += [row.jobtype for row in some if glob_matches(pattern, type_of(row.jobtype))]
+        await asyncio.sleep(0)
+    return found
+
+
+async def matching(service: Service, tenant: str, filters: Sequence[JobFilter], limit: int) -> Matching:
+    """The jobs that fit one of the filters, in their order."""
+    ids: list[str] = []
+    for number, where in enumerate(filters):
+        cursor: str | None = None
+        while True:
+            size = min(_PAGE, limit - len(ids))
+            page = await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=size)
+            ids += [record.job.id for record in page.records]
+            cursor = page.cursor
+            if len(ids) >= limit:
+                more = cursor is not None or await _any(service, tenant, filters[number + 1 :])
+                return Matching(tuple(ids), more)
+            if cursor is None:
+                break
+    return Matching(tuple(ids), more=False)
+
+
+async def _any(service: Service, tenant: str, filters: Sequence[JobFilter]) -> bool:
+    for where in filters:
+        if (await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), limit=1)).records:
+            return True
+    return False
+
+
+async def _is_cancelled(service: Service, tenant: str, job_id: str) -> bool:
+    try:
+        await cancel_job(service, tenant, job_id)
+    except (Conflict, Missing, NotReadyYet):  # it ended meanwhile, or somebody else deletes it
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""Change a job that is there: its payload, its time; remove all trace of it.
+
+| verb | who | in which state |
+|---|---|---|
+| update | a key with `manage` | waiting, deferred, paused |
+| retry | a key with `manage` | archived: it runs again; deferred: it gets another time |
+| delete | a key with `manage` | any but running; its children that never ran go with it |
+
+All others are refused with Conflict, and nothing has changed then.
+"""
+
+from functory.operations.audit import audit
+from functory.operations.jobs import get_job, when_stored
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from store.base import JobRecord, JobState
+from store.errors import Conflict, NotFound
+
+_PAGE = 1000
+
+
+async def update_job(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
+    """Replace the payload of a job that has not started. Raises Missing, Conflict, LimitExceeded, QuotaExceeded."""
+
+    async def change() -> None:
+        await service.store.update_job(who.tenant, job_id, now_ms=service.now_ms(), data=payload, at_rest=True)
+
+    await _admit(service, who, job_id, payload)
+    await when_stored(service, who.tenant, job_id, change)
+
+
+async def retry_job(
+    service: Service, who: Principal, job_id: str, *, dt_ms: int | None = None, payload: bytes | None = None
+) -> None:
+    """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms says when.
+
+    With payload, that is what it runs with. Raises Missing, Conflict (it is neither, or its unique name is taken),
+    LimitExceeded, QuotaExceeded.
+    """
+    now_ms = service.now_ms()
+    due_ms = now_ms if dt_ms is None else dt_ms
+    if payload is not None:
+        await _admit(service, who, job_id, payload)
+    job = await get_job(service, who.tenant, job_id)
+    state = job.state if isinstance(job, JobRecord) else None
+    if state is JobState.DEFERRED:
+        await service.store.update_job(who.tenant, job_id, now_ms=now_ms, dt_ms=due_ms, data=payload, at_rest=True)
+    elif state is not JobState.ARCHIVED:
+        raise Conflict(f"job {job_id} is {state or 'queued'}: only a job that has ended or is deferred can be retried")
+    elif not await service.store.replay_jobs(who.tenant, [job_id], dt_ms=due_ms, now_ms=now_ms, data=payload):
+        raise Conflict(f"job {job_id} has a unique name that another job holds now")
+    service.control.wake()
+
+
+async def delete_job(service: Service, who: Principal, job_id: str) -> int:
+    """Remove all trace of a job, and of its children that never ran. Returns how many jobs are gone.
+
+    Several steps, each harmless to repeat: a job that was not over is cancelled first, the children go before it, and
+    it goes last. So a call that was interrupted can be made again. Raises Missing, Conflict (it is running).
+    """
+    tenant = who.tenant
+
+    async def stop() -> None:
+        job = await get_job(service, tenant, job_id)
+        if isinstance(job, JobRecord) and job.state is JobState.ARCHIVED:
+            return
+        await service.store.cancel_job(tenant, job_id, now_ms=service.now_ms())
+
+    await when_stored(service, tenant, job_id, stop)
+    removed = await _delete_children(service, tenant, job_id)
+    if not await service.store.delete_jobs(tenant, [job_id]):
+        raise Conflict(f"job {job_id} was changed while it was to be deleted: look at it, and try again")
+    await audit(service, who.key_id, "job.delete", tenant, id=job_id, jobs=removed + 1)
+    return removed + 1
+
+
+async def _delete_children(service: Service, tenant: str, parent_id: str) -> int:
+    """The children that never ran, with theirs. One that has begun to run keeps its record."""
+    removed = 0
+    cursor: str | None = None
+    while True:
+        page = await service.store.list_children(tenant, parent_id, now_ms=service.now_ms(), cursor=cursor, limit=_PAGE)
+        for record in page.records:
+            if record.job.token == 0:
+                removed += await _delete_unstarted(service, tenant, record)
+        cursor = page.cursor
+        if cursor is None:
+            return removed
+
+
+async def _delete_unstarted(service: Service, tenant: str, record: JobRecord) -> int:
+    if record.state is not JobState.ARCHIVED:
+        try:
+            await service.store.cancel_job(tenant, record.job.id, now_ms=service.now_ms())
+        except (Conflict, NotFound):  # it started just now, or somebody else deletes it
+            return 0
+    removed = await _delete_children(service, tenant, record.job.id)
+    return removed + await service.store.delete_jobs(tenant, [record.job.id])
+
+
+async def _admit(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
+    """A payload in place of another: held against the same limits as a new one, for what it is more."""
+    job = await get_job(service, who.tenant, job_id)
+    if isinstance(job, JobRecord):
+        service.admission.check(job.job.jobtype, [payload])
+        more_bytes = max(len(payload) - job.data_bytes, 0)
+        await service.admission.take(who.tenant, who.limits, jobs=0, size_bytes=more_bytes)

@@ -1,0 +1,82 @@
+"""The log of a job, and its progress, also while it runs.
+
+What a running job prints is in the memory of the daemon that runs it. Elsewhere the log is there when it has ended.
+Ensures: who follows a log costs no memory; a follower that is too slow misses lines, and is told how many bytes they
+had.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, Final, NamedTuple
+
+from functory.operations.jobs import get_job, wait_for_job
+from functory.operations.service import Service
+from store.base import JobRecord, JobState
+
+_LOOK_S: Final = 0.25
+_DROPPED: Final = re.compile(rb"\[(\d{1,15}) bytes before this were dropped\]\n")
+
+
+class LogPart(NamedTuple):
+    """text is empty when nothing was printed meanwhile; ended is the job when it is over, and nothing follows."""
+
+    text: bytes
+    ended: JobRecord | None = None
+
+
+async def get_log(service: Service, tenant: str, job_id: str) -> bytes:
+    """What it has printed so far if it runs here, or what is kept of its last run. Raises Missing."""
+    found = await get_job(service, tenant, job_id)
+    return log_of(service, tenant, found) if isinstance(found, JobRecord) else b""
+
+
+def log_of(service: Service, tenant: str, found: JobRecord) -> bytes:
+    """The same of a job that was just read."""
+    glimpse = service.control.glimpse(tenant, found.job.id)
+    if glimpse is not None:
+        return glimpse.text
+    return found.outcome.log if found.outcome is not None else b""
+
+
+def get_progress(service: Service, tenant: str, job_id: str) -> Any:
+    """What a job that runs here last said of its progress; None if it said nothing, or runs elsewhere."""
+    glimpse = service.control.glimpse(tenant, job_id)
+    return json.loads(glimpse.progress) if glimpse is not None and glimpse.progress else None
+
+
+async def follow_log(service: Service, tenant: str, job_id: str) -> AsyncGenerator[LogPart, None]:
+    """The log from its beginning to the end of the job, attempt after attempt, in parts as it is printed. There is a
+    part now and then even if nothing was printed. Raises Missing."""
+    offset = 0
+    while True:
+        glimpse = service.control.glimpse(tenant, job_id, offset)
+        if glimpse is not None and glimpse.offset >= offset:
+            offset = glimpse.offset
+            yield LogPart(glimpse.text)
+            await asyncio.sleep(_LOOK_S)
+            continue
+        if glimpse is not None:  # another attempt, which began between two looks
+            offset = 0
+            continue
+        found = await wait_for_job(service, tenant, job_id, _LOOK_S)
+        if not isinstance(found, JobRecord) or found.outcome is None or found.state is JobState.RUNNING:
+            yield LogPart(b"")
+        elif found.state is JobState.ARCHIVED:
+            yield LogPart(rest_of(found.outcome.log, offset), found)
+            return
+        else:  # it is to be tried again; what was shown of the last attempt is its log up to there
+            yield LogPart(rest_of(found.outcome.log, offset) if offset else b"")
+            offset = 0
+
+
+def rest_of(log: bytes, offset: int) -> bytes:
+    """What a kept log has after the first `offset` bytes of all that was printed. It may lack its beginning."""
+    dropped = _DROPPED.match(log)
+    begins, kept = (0, log) if dropped is None else (int(dropped[1]), log[dropped.end() :])
+    if not offset:
+        return log
+    if begins > offset:
+        return b"[%d bytes were dropped]\n" % (begins - offset) + kept
+    return kept[offset - begins :]

@@ -1,0 +1,136 @@
+"""What operations ask of the daemon that they run in.
+
+Protocols and values only. The daemon implements them; tests bring small implementations of their own.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from functory.intake.job_options import PLAIN, JobOptions
+from handlers.model import Handler
+from runner.glimpse import Glimpse
+from runner.outcome import Stopped
+from store.base import JobRecord
+
+
+class Intake(Protocol):
+    """The way into the journal, and on to the store."""
+
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        """Write jobs of one type. They are durable in the journal when it returns their ids.
+        Raises what `Journal.write` raises."""
+
+    async def flush(self, tenant: str = "") -> None:
+        """Wait until all lines acknowledged so far by this daemon are in the store: all, or those of one tenant.
+
+        Raises StoreUnavailable when the store cannot take them now.
+        """
+
+
+class Waiters(Protocol):
+    """Waiting for a job to end."""
+
+    async def wait(self, job_id: str, timeout_s: float) -> bool:
+        """True as soon as the job may have ended: look at it then. False when the time is up.
+
+        It returns at once for jobs that end on this daemon; for those of other daemons it returns True now and then.
+        """
+
+
+class Straight(Protocol):
+    """Jobs that start before the store has them."""
+
+    def is_here(self, job_id: str) -> bool:
+        """Whether a job waits or runs on this daemon, and the store does not have it."""
+
+    def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:
+        """Such a job of the tenant that runs."""
+
+    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
+        """A job of the tenant that ended here a moment ago, for those who wait for its end."""
+
+
+class NoStraight:
+    """Every job takes the long way."""
+
+    def is_here(self, job_id: str) -> bool:  # noqa: ARG002 (the protocol's)
+        return False
+
+    def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:  # noqa: ARG002
+        return None
+
+    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:  # noqa: ARG002
+        return None
+
+
+class TrialRuns(Protocol):
+    """Runs a handler outside the queue."""
+
+    async def check(self, jobtype: str, handler: Handler) -> None:
+        """Parse the handler's texts in the sandbox. Raises HandlerSyntaxError, or RunnerError if it cannot be done."""
+
+    async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
+        """Run it once, now. What the handler does never raises."""
+
+    async def retire(self, jobtype: str, handler: Handler) -> None:
+        """The handler was replaced or deleted: end its idle contexts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What `/healthz` and `/readyz` say."""
+
+    is_live: bool
+    is_ready: bool
+    isolation: str
+    problems: dict[str, str] = field(default_factory=dict)
+    """What is wrong, by a short name; empty when all is well."""
+
+
+class Control(Protocol):
+    """The daemon itself."""
+
+    @property
+    def sysid(self) -> str: ...
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def pause(self) -> None:
+        """Start no more jobs on this daemon. Intake goes on."""
+
+    def resume(self) -> None: ...
+
+    def quit(self) -> None:
+        """Stop gracefully, as SIGTERM does."""
+
+    def health(self) -> Health: ...
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for `/metrics` and the page of daemons. Names are in snake case and end with their unit."""
+
+    def hold(self, jobtype: str) -> str:
+        """Why this daemon starts nothing of the type now: a word of `scheduler.Hold`."""
+
+    def languages(self) -> frozenset[str]:
+        """Languages that this daemon runs."""
+
+    def language_trouble(self, lang: str) -> str:
+        """Why no context of a language starts here although it is installed; "" otherwise."""
+
+    def cancel_run(self, tenant: str, job_id: str) -> bool:
+        """Have a run of the tenant's job end on this daemon, if there is one. True if it was asked to stop, and ends as
+        cancelled in a moment; False if it is not running here, or its turn in a batch has not come."""
+
+    def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:
+        """What a job of the tenant that runs on this daemon has printed after `offset`, and its progress; None if it
+        does not run here."""
+
+    async def tenants_changed(self) -> None:
+        """A tenant was made, changed or removed: its weight and caps hold here from the next start of a job on."""
+
+    def types_changed(self, tenant: str) -> None:
+        """A handler or a pause of the tenant was changed: no job starts here by what was known before. Also wakes."""
+
+    def wake(self) -> None:
+        """Jobs may have become runnable (a handler was set, a pause ended): look again now."""

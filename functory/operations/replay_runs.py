@@ -1,0 +1,106 @@
+"""Replays that can be watched. Each is kept as a note in the store, so that any daemon can show its progress."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from functory.errors import Missing
+from functory.operations.jobs import list_jobs
+from functory.operations.replay import ReplayReport, replay
+from functory.operations.service import Service
+from store.base import Code, JobFilter, JobRecord, JobState
+from store.values.scoreboard import DAY_MS, HOUR_MS
+from vocabulary.names import jobtype_of
+
+AGES: Final = {"1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "any": 0}
+_RUN_KEPT_MS: Final = 7 * DAY_MS
+_LOOKED_AT: Final = 500
+"""Failures since the run began that are looked through for jobs of the run."""
+
+
+class ReplayChoice(msgspec.Struct, frozen=True):
+    """Which ended jobs to queue again, and how fast. type may be empty: all types. age is a key of AGES."""
+
+    type: str
+    codes: list[str]
+    age: str
+    limit: int
+    rate_per_s: float | None
+
+    def where(self, tenant: str, now_ms: int) -> JobFilter:
+        since_ms = max(now_ms - AGES[self.age], 0) if AGES[self.age] else None
+        jobtype = jobtype_of(tenant, self.type) if self.type else None
+        return JobFilter(JobState.ARCHIVED, jobtype, frozenset(map(Code, self.codes)), since_ms)
+
+
+class ReplayRun(msgspec.Struct, frozen=True):
+    """A replay that was begun, as it stands in its note."""
+
+    tenant: str
+    began_ms: int
+    last_due_ms: int
+    ids: list[str]
+    choice: ReplayChoice
+
+
+class ReplayProgress(NamedTuple):
+    run: ReplayRun
+    counts: Mapping[JobState, int]
+    purged: int
+    """Jobs of the run that are no longer in the store."""
+    failed_again: list[JobRecord]
+    has_more: bool
+    """More failures than were looked through."""
+
+
+async def preview_run(service: Service, actor: str, tenant: str, choice: ReplayChoice) -> ReplayReport:
+    """What the choice matches now. Nothing is changed."""
+    return await _replay(service, actor, tenant, choice, dry_run=True)
+
+
+async def begin_run(service: Service, actor: str, tenant: str, choice: ReplayChoice) -> str:
+    """The name of the run; empty when nothing matched."""
+    now_ms = service.now_ms()
+    report = await _replay(service, actor, tenant, choice, dry_run=False)
+    if not report.replayed:
+        return ""
+    run = ReplayRun(tenant, now_ms, report.last_due_ms or now_ms, list(report.ids), choice)
+    name = secrets.token_hex(8)
+    await service.store.put_note(_key(name), msgspec.json.encode(run), expires_ms=now_ms + _RUN_KEPT_MS)
+    return name
+
+
+async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
+    """How far a run of the tenant has come. Raises Missing."""
+    run = await _find(service, tenant, name)
+    states = await service.store.get_states(tenant, run.ids, now_ms=service.now_ms())
+    counts = dict.fromkeys(JobState, 0)
+    for state in states.values():
+        counts[state] += 1
+    where = run.choice.where(tenant, service.now_ms())
+    again = where._replace(codes=frozenset({Code.FAILED, Code.ABANDONED}), since_ms=run.began_ms)
+    bad = await list_jobs(service, tenant, again, cursor=None, limit=_LOOKED_AT)
+    mine = frozenset(run.ids)
+    failed_again = [record for record in bad.records if record.job.id in mine]
+    return ReplayProgress(run, counts, len(run.ids) - len(states), failed_again, bad.cursor is not None)
+
+
+async def _find(service: Service, tenant: str, name: str) -> ReplayRun:
+    stored = await service.store.get_note(_key(name), now_ms=service.now_ms()) if name.isalnum() else None
+    run = msgspec.json.decode(stored, type=ReplayRun) if stored is not None else None
+    if run is None or run.tenant != tenant:
+        raise Missing("there is no such replay, or it was begun more than a week ago")
+    return run
+
+
+async def _replay(service: Service, actor: str, tenant: str, choice: ReplayChoice, *, dry_run: bool) -> ReplayReport:
+    where = choice.where(tenant, service.now_ms())
+    return await replay(
+        service, actor, tenant, where, limit=choice.limit, rate_per_s=choice.rate_per_s, dry_run=dry_run
+    )
+
+
+def _key(name: str) -> str:
+    return f"replay:{name[:32]}"

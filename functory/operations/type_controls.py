@@ -1,0 +1,35 @@
+"""What a tenant controls in its own queue: the pause of a type and its rate domains. Running jobs go on."""
+
+from functory.operations.audit import audit
+from functory.operations.service import Service
+from store.base import IndexState, RateDomain, RateState
+from store.errors import NotFound
+from vocabulary.names import jobtype_of
+
+
+async def pause_type(service: Service, actor: str, tenant: str, type_name: str, *, paused: bool) -> None:
+    await service.store.set_type_paused(tenant, jobtype_of(tenant, type_name), paused=paused)
+    service.control.types_changed(tenant)
+    await audit(service, actor, "type.pause" if paused else "type.resume", tenant, type=type_name)
+
+
+async def list_rates(service: Service, tenant: str) -> list[RateState]:
+    return await service.store.list_rate_domains(tenant, now_ms=service.now_ms())
+
+
+async def set_rate(service: Service, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
+    limit = RateDomain(tenant, domain, rate_per_s, burst)
+    await service.store.set_rate_domain(limit, now_ms=service.now_ms())
+    service.control.wake()
+
+
+async def delete_rate(service: Service, tenant: str, domain: str) -> None:
+    """Raises NotFound."""
+    if not await service.store.delete_rate_domain(tenant, domain):
+        raise NotFound("there is no limit on that rate domain")
+    service.control.wake()
+
+
+async def get_index_state(service: Service, tenant: str, type_name: str) -> IndexState:
+    """How far an indexed queue has come."""
+    return await service.store.get_index_state(tenant, jobtype_of(tenant, type_name))

@@ -1,0 +1,34 @@
+"""The keys that this daemon verified a moment ago. Operations that change keys or tenants clear the cache."""
+
+from typing import Final, NamedTuple, TypeVar
+
+from functory.operations.principal import Principal
+
+_MAX_KEYS: Final = 10_000
+_K = TypeVar("_K")
+
+
+class VerifiedKey(NamedTuple):
+    principal: Principal
+    checked_ms: int
+    expires_ms: int | None
+
+
+class VerifiedKeys:
+    def __init__(self) -> None:
+        self.by_digest: dict[bytes, VerifiedKey] = {}
+        """By a hash of the whole key: neither the memory nor the time of a look-up gives a secret away."""
+        self.by_id: dict[str, VerifiedKey] = {}
+        """By public id: the keys of sessions."""
+
+    def keep(self, where: dict[_K, VerifiedKey], name: _K, key: VerifiedKey) -> None:
+        """Keep a key in one of the two. The oldest is dropped when there are too many."""
+        where.pop(name, None)
+        if len(where) >= _MAX_KEYS:
+            del where[next(iter(where))]
+        where[name] = key
+
+    def forget(self) -> None:
+        """Ask the store again, for every key."""
+        self.by_digest.clear()
+        self.by_id.clear()

@@ -1,0 +1,176 @@
+"""Restores a backup. Everything is verified before anything is changed; the data directory is whole, or it is marked.
+
+The content is copied into `.restoring` inside the data directory (which may be a mounted volume that cannot be
+renamed), checked there, and moved into place. While `.restoring` exists, no daemon starts. What was in the directory
+before is never deleted: with `replace` it is moved to `replaced-<time>`.
+
+A restored store starts a life of its own. It skips a random number of sysids, so that no daemon gets one that the
+original gave out after the backup: ids of jobs contain the sysid, and so stay unique. Its leases lapse like any other,
+and jobs that ran or ended after the backup run again.
+"""
+
+import asyncio
+import secrets
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from functory.config import Settings
+from functory.errors import InvalidBackup, InvalidConfig, NotEmpty, StillRunning
+from functory.transfer.backup import Say
+from functory.transfer.backup_layout import DATA, JOURNALS, RESTORING, STORE, journals_in
+from functory.transfer.durable_files import copy_durably, sole_use, sync_tree
+from functory.transfer.manifest import Manifest, StoreEntry, check_files, describe_file, read_manifest
+from journal import JournalLocked, OsDisk
+from journal.durable import make_folder, sync_folder
+from journal.inspect import reports
+from store.base import Store
+from store.names import MAX_SYSIDS_SKIPPED
+from store.url import open_store
+from vocabulary.time_text import compact_time
+
+_SIDE_FILES: Final = ("", "-wal", "-shm")
+"""Suffixes of the files that make up an embedded store."""
+_REPLACED: Final = "replaced-"
+
+
+async def restore_backup(
+    folder: Path, settings: Settings, *, now_ms: int, replace: bool = False, say: Say = lambda _: None
+) -> Manifest:
+    """Fill the data directory of the settings, and the file of the store that they name, from a backup.
+
+    Raises InvalidBackup (naming the bad files), NotEmpty (unless replace), StillRunning (a daemon uses the
+    directory), InvalidConfig (the backup has an embedded store and the settings name a server), SchemaTooNew. After
+    any of these, nothing has changed.
+    """
+    manifest = await asyncio.to_thread(read_manifest, folder)
+    say(f"verifying {len(manifest.files)} files")
+    await asyncio.to_thread(check_files, folder, manifest)
+    store_file = await asyncio.to_thread(_store_file, settings, manifest)
+    await asyncio.to_thread(make_folder, settings.data_dir)
+    stage = settings.data_dir / RESTORING
+    with sole_use(settings.data_dir), await asyncio.to_thread(_hold_journals, settings.data_dir):
+        was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
+        try:
+            say("copying")
+            await asyncio.to_thread(_copy_all, folder, stage, manifest)
+            say("checking what was copied")
+            await asyncio.to_thread(_check_journals, stage, manifest)
+            if manifest.store is not None:
+                await _check_store(open_store(settings.store_url).at(stage / STORE), manifest.store)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, stage, ignore_errors=True)
+            if was_interrupted:  # the files beside it are of the earlier attempt, and incomplete
+                await asyncio.to_thread(make_folder, stage)
+            raise
+        await asyncio.to_thread(_put_in_place, stage, store_file, compact_time(now_ms))
+    return manifest
+
+
+def _store_file(settings: Settings, manifest: Manifest) -> Path | None:
+    """Where the store of the backup goes; None if the backup has no store."""
+    if manifest.store is None:
+        return None
+    file = open_store(settings.store_url).file
+    if file is None:
+        raise InvalidConfig(
+            "the backup holds an embedded store and the settings name a server: restore it with an empty --store,"
+            " then move it with `functory migrate`"
+        )
+    return file
+
+
+def _hold_journals(data_dir: Path) -> ExitStack:
+    """Hold the locks of all journals in the directory: until the stack is closed, no daemon runs on them or starts."""
+    with ExitStack() as held:
+        for path in journals_in(data_dir):
+            disk = OsDisk(path)
+            try:
+                disk.lock()
+            except JournalLocked as error:
+                raise StillRunning(f"{error}: stop the daemon first") from None
+            held.callback(disk.unlock)
+        return held.pop_all()
+
+
+def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> bool:
+    """Make an empty `.restoring`. Returns whether an interrupted restore had left one; its files are
+    copies from a backup."""
+    data_dir = stage.parent
+    was_interrupted = stage.exists()
+    if not replace:
+        if was_interrupted:
+            raise NotEmpty(f"{data_dir} holds a restore that was interrupted: restore again with --replace")
+        found = sorted(path.name for path in data_dir.iterdir())
+        if found:
+            raise NotEmpty(
+                f"{data_dir} is not empty (it has {', '.join(found[:3])}): name another --data-dir, or use --replace,"
+                " which moves what is there aside"
+            )
+        if store_file is not None and store_file.exists():
+            raise NotEmpty(f"{store_file} already exists: choose another --store, or use --replace")
+    shutil.rmtree(stage, ignore_errors=True)
+    make_folder(stage)
+    sync_folder(data_dir)
+    return was_interrupted
+
+
+def _copy_all(folder: Path, stage: Path, manifest: Manifest) -> None:
+    for file in manifest.files:
+        make_folder((stage / file.path).parent)
+        copy_durably(folder / file.path, stage / file.path)
+        if describe_file(stage, file.path) != file:
+            raise InvalidBackup(f"{file.path} arrived in {stage} with other content: check both disks")
+
+
+def _check_journals(stage: Path, manifest: Manifest) -> None:
+    for journal in manifest.journals:
+        found = list(reports(OsDisk(stage / JOURNALS / journal.name)))
+        lines = sum(report.lines for report in found)
+        if lines != journal.lines:
+            raise InvalidBackup(f"journal {journal.name} has {lines} lines and should have {journal.lines}")
+
+
+async def _check_store(store: Store, expected: StoreEntry) -> None:
+    """Compare its content with the manifest, then separate it from the original."""
+    records = await store.verify(quick=True)
+    if records != expected.records:
+        raise InvalidBackup(f"the store holds {records} and should hold {expected.records}")
+    async with store:
+        await part_from_past(store)
+
+
+async def part_from_past(store: Store) -> int:
+    """Let a copy start a life of its own. Returns how many daemons of the original it forgot."""
+    return await store.forget_daemons(skip=1 + secrets.randbelow(MAX_SYSIDS_SKIPPED))
+
+
+def _put_in_place(stage: Path, store_file: Path | None, time: str) -> None:
+    """Move everything into place. Each step is a rename; until the last is done, `.restoring` keeps daemons away."""
+    data_dir = stage.parent
+    old = [path for path in data_dir.iterdir() if path != stage and not path.name.startswith(_REPLACED)]
+    if old:
+        aside = make_folder(data_dir / f"{_REPLACED}{time}")
+        for path in old:
+            path.rename(aside / path.name)
+    if store_file is not None:
+        _place_store(stage / STORE, store_file, time)
+    for path in [*stage.glob(f"{JOURNALS}/*"), *stage.glob(f"{DATA}/*")]:
+        path.rename(data_dir / path.name)
+    sync_tree(data_dir)
+    shutil.rmtree(stage)
+    sync_folder(data_dir)
+
+
+def _place_store(staged: Path, store_file: Path, time: str) -> None:
+    """Put the store into place, which may be outside the data directory and on another file system."""
+    for suffix in _SIDE_FILES:
+        old = store_file.with_name(store_file.name + suffix)
+        if old.exists():
+            old.rename(old.with_name(f"{store_file.name}.{_REPLACED}{time}{suffix}"))
+    near = store_file.with_name(f"{store_file.name}{RESTORING}")
+    near.unlink(missing_ok=True)
+    copy_durably(staged, near)
+    near.rename(store_file)
+    sync_folder(store_file.parent)

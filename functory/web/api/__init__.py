@@ -1,0 +1,12 @@
+"""The routes of the JSON interface, one file per area, in the order in which they are matched.
+
+add.py        add jobs; submission.py from a body to jobs
+jobs.py       look at jobs and act on one; rendering.py from jobs to answers, large_job.py in pieces
+logs.py       the log of a job, as it is or followed
+legacy.py     paths of the systems that came before
+handlers.py   register and try handlers
+results.py    lists, scoreboard, failures
+control.py    pauses and rates of a tenant's own types
+admin.py      the operator's
+meta.py       health, metrics, openapi.py and docs_page.py
+"""

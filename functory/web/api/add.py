@@ -1,0 +1,153 @@
+"""The route that adds jobs. Its path and its plain case are defined here, once.
+
+`add_lines` is the plain case: lines in, ids out. The route below calls it, so does `/add` of the older systems
+(legacy.py), and so does the fast path (express.py), which skips everything around it.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import InvalidInput
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
+from functory.operations.jobs import Queued, wait_for_job
+from functory.operations.principal import Principal
+from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
+from functory.web.api.large_job import kept_bytes
+from functory.web.api.rendering import show_job
+from functory.web.api.submission import (
+    added_json,
+    is_lines,
+    parse_jobs,
+    split_lines,
+    to_options,
+    unsaid,
+)
+from functory.web.http.answers import json_bytes
+from functory.web.http.endpoint import Call, Web
+from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
+from functory.web.http.routes import Routes
+from functory.web.http.turns import LARGE_BYTES
+from functory.wire.jobs import Added, AddQuery, Job, JobSettings
+from vocabulary.names import TENANT, TYPE
+
+routes = Routes()
+
+_MOST_WAITED_FOR: Final = 100
+ADD_ROUTE: Final = "/{tenant}/job/{type}/add"
+ADD_PATH: Final = re.compile(rf"/({TENANT})/job/({TYPE})/add(\?.*)?", re.ASCII)
+"""The same path for those who match it themselves: tenant, type, query."""
+_LINE_BYTES: Final = 120
+_JOB_BYTES: Final = 500
+"""Of memory that a job takes beside its body: one of a plain line, and one with options of its own."""
+_FEW_BYTES: Final = 2048
+
+
+async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
+    """One job for each line of the body, all with the same options."""
+    most = max_jobs(web_.service)
+    if len(body) <= _FEW_BYTES:
+        return await submit_lines(web_.service, who, type_name, split_lines(body, most), options)
+    async with _room(web_, who.tenant, body, _LINE_BYTES):
+        return await submit_lines(web_.service, who, type_name, split_lines(body, most), options)
+
+
+@asynccontextmanager
+async def _room(web_: Web, tenant: str, body: bytes, job_bytes: int) -> AsyncIterator[None]:
+    """Room for the jobs that a body becomes, and for their ids: two bytes can be a job. Raises NotReadyYet."""
+    jobs = max(body.count(b"\n"), body.count(b"{") if job_bytes == _JOB_BYTES else 0)
+    size_bytes = min(jobs, max_jobs(web_.service)) * job_bytes
+    if size_bytes > web_.job_room.free_bytes:
+        web_.edge.outflow.check(tenant)
+    async with web_.job_room.of(tenant, size_bytes):
+        yield
+
+
+@routes.add(
+    "POST",
+    ADD_ROUTE,
+    scope="submit",
+    summary="Add jobs: one payload a line, or JSON or NDJSON with options for each job",
+    answer=Added,
+    raw=("text/plain", "application/json", "application/x-ndjson"),
+)
+async def add_jobs(call: Call, query: AddQuery) -> web.Response:
+    """Add jobs; the answer is sent when they are durable. The plain case comes first and does as little as it can."""
+    if query.wait_s:
+        call.principal.require("read")
+    type_name, body = call.type_name, await call.read_body()
+    await call.web.turns.take(len(body))
+    is_plain = is_lines(call.request.headers.get("Content-Type", ""))
+    if is_plain and query.idempotency_key is None and not query.unique and not query.parent:
+        options = to_options(query, call.service.now_ms())
+        ids = await add_lines(call.web, call.principal, type_name, body, options)
+    else:
+        async with _room(call.web, call.tenant, body, _JOB_BYTES):
+            ids = await _add_one_by_one(call, query, type_name, body, is_plain=is_plain)
+    if query.ack == "store":
+        await until_stored(call.service, call.tenant, ids)
+    if query.wait_s and len(ids) <= _MOST_WAITED_FOR:
+        return await _wait_for(call, ids, query)
+    return json_bytes(added_json(ids, with_ids=query.ids == "yes"))
+
+
+async def _wait_for(call: Call, ids: list[str], query: AddQuery) -> web.Response:
+    """The jobs as they are when all have ended, or when the time is up. They are durable either way. One after the
+    other, and with what they left only as long as that is little: a hundred large results are nobody's answer."""
+    now_s = asyncio.get_running_loop().time
+    deadline_s, left_bytes = now_s() + query.wait_s, LARGE_ANSWER_BYTES
+    jobs: list[Job] = []
+    for job_id in ids:
+        left_s = max(deadline_s - now_s(), 0.0)
+        job = await wait_for_job(call.service, call.tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES)
+        left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
+        jobs.append(show_job(job, whole=left_bytes >= 0))
+    shown = Added(len(ids), ids if query.ids == "yes" else msgspec.UNSET, jobs)
+    return json_bytes(msgspec.json.encode(shown))
+
+
+async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:
+    """Add jobs that differ from each other: with options of their own, in JSON, or under an idempotency key."""
+    if is_plain:
+        options, keeps = to_options(query, call.service.now_ms()), unsaid(query)
+        lines = split_lines(body, max_jobs(call.service))
+        jobs = []
+        async for _, line in call.web.turns.slices(lines):
+            jobs.append(Submission(line, options, query.unique, query.parent, keeps))
+    else:
+        _refuse_settings(query)
+        is_array = call.request.content_type == "application/json"
+        jobs = await parse_jobs(body, call.service, call.web.turns, is_array=is_array)
+    if query.idempotency_key is None:
+        return await submit_jobs(call.service, call.principal, type_name, jobs)
+    fingerprint = await _fingerprint(type_name, query, body)
+    return await submit_once(
+        call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
+    )
+
+
+def _refuse_settings(query: AddQuery) -> None:
+    """Refuse options in the query of a JSON body: there, every option is a field of its job, and the
+    query's would be lost."""
+    for field in msgspec.structs.fields(JobSettings):
+        value = getattr(query, field.name)
+        if value != field.default and (field.name, value) != ("priority", DEFAULT_PRIORITY):  # clients send defaults
+            raise InvalidInput(
+                f"{field.name} is a query option of lines: with JSON, give it as a field of each job",
+                detail={"in": "query", "field": field.name},
+            )
+
+
+async def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
+    digest = hashlib.sha256(msgspec.json.encode([type_name, query]))
+    if len(body) > LARGE_BYTES:
+        await asyncio.to_thread(digest.update, body)
+    else:
+        digest.update(body)
+    return digest.hexdigest()

@@ -1,0 +1,42 @@
+"""Routes by which a tenant controls its own queue: pause of a type, rate domains."""
+
+from functory.operations import type_controls
+from functory.web.http.endpoint import Call
+from functory.web.http.routes import Routes
+from functory.wire.admin import RateBody, RateList, RateRow
+from functory.wire.base import Done
+
+routes = Routes()
+
+
+@routes.add("POST", "/{tenant}/type/{type}/pause", scope="manage", summary="Start no more jobs of a type")
+async def pause_type(call: Call) -> Done:
+    await type_controls.pause_type(call.service, call.principal.key_id, call.tenant, call.type_name, paused=True)
+    return Done()
+
+
+@routes.add("POST", "/{tenant}/type/{type}/resume", scope="manage", summary="Start jobs of a type again")
+async def resume_type(call: Call) -> Done:
+    await type_controls.pause_type(call.service, call.principal.key_id, call.tenant, call.type_name, paused=False)
+    return Done()
+
+
+@routes.add("GET", "/{tenant}/rate", scope="read", summary="The rate domains")
+async def list_rates(call: Call) -> RateList:
+    rates = await type_controls.list_rates(call.service, call.tenant)
+    return RateList(
+        [RateRow(it.domain.domain, it.domain.rate_per_s, it.domain.burst, it.tokens, it.next_ms) for it in rates]
+    )
+
+
+@routes.add("PUT", "/{tenant}/rate/{domain}", scope="manage", summary="Limit the rate of a domain")
+async def set_rate(call: Call, body: RateBody) -> Done:
+    domain = call.param("domain")
+    await type_controls.set_rate(call.service, call.tenant, domain, rate_per_s=body.rate_per_s, burst=body.burst)
+    return Done()
+
+
+@routes.add("DELETE", "/{tenant}/rate/{domain}", scope="manage", summary="Lift the limit of a domain")
+async def delete_rate(call: Call) -> Done:
+    await type_controls.delete_rate(call.service, call.tenant, call.param("domain"))
+    return Done()

@@ -1,0 +1,150 @@
+"""Routes of handlers, in the old spelling (`/handler/add/{type}/add?method=`) and in the plain one."""
+
+import msgspec
+
+from functory.errors import BadRequest, InvalidInput
+from functory.execution.handler_document import decode_handler
+from functory.operations import handlers as operations
+from functory.web.api.large_job import in_memory, json_in_pieces
+from functory.web.api.submission import payload_of
+from functory.web.http.answers import JSON_HEADERS
+from functory.web.http.endpoint import Call, decode_json
+from functory.web.http.outflow import LARGE_BYTES, LargeAnswer
+from functory.web.http.presence import while_present
+from functory.web.http.routes import Routes
+from functory.wire.base import Done, to_wire
+from functory.wire.handlers import (
+    Handler,
+    HandlerList,
+    HandlerRow,
+    InvokeBody,
+    Invoked,
+    MethodQuery,
+    NewJobLine,
+    RollbackBody,
+    VersionQuery,
+)
+from runner.outcome import Stopped
+from store.base import Handler as StoredHandler
+from store.base import HandlerSummary
+from vocabulary.names import type_of
+
+routes = Routes()
+
+_ANY = msgspec.json.Decoder(dict)
+_NO_PAYLOAD = msgspec.Raw(b'""')
+_BODY = ("text/plain", "application/json")
+
+
+@routes.add("PUT", "/{tenant}/handler/{type}", scope="handlers", summary="Register the handler of a type", raw=_BODY)
+@routes.add(
+    "POST",
+    "/{tenant}/handler/add/{type}/add",
+    scope="handlers",
+    summary="Register the handler of a type; method is its language",
+    raw=_BODY,
+)
+async def put_handler(call: Call, query: MethodQuery) -> Handler:
+    """The body is the handler's text, or JSON with all fields."""
+    type_name, body = call.type_name, await call.read_body()
+    lang = query.method or query.lang
+    if call.request.headers.get("Content-Type", "").startswith("application/json"):
+        fields = decode_json(_ANY, body)
+        if lang is not None and fields.setdefault("lang", lang) != lang:
+            raise InvalidInput("the query and the body name different languages", detail={"field": "lang"})
+    else:
+        try:
+            fields = {"lang": lang, "body": body.decode()}
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"the handler's text is not UTF-8: {error}") from None
+    return _show(await operations.put_handler(call.service, call.principal, type_name, fields))
+
+
+@routes.add("GET", "/{tenant}/handler/get/{type}", scope="read", summary="The handler of a type")
+@routes.add("GET", "/{tenant}/handler/{type}", scope="read", summary="The handler of a type, or one of its versions")
+async def get_handler(call: Call, query: VersionQuery) -> Handler:
+    return _show(await operations.get_handler(call.service, call.tenant, call.type_name, query.version))
+
+
+@routes.add("POST", "/{tenant}/handler/del/{type}/delete", scope="handlers", summary="Delete the handler of a type")
+@routes.add("DELETE", "/{tenant}/handler/del/{type}/delete", scope="handlers", summary="Delete the handler of a type")
+@routes.add("DELETE", "/{tenant}/handler/{type}", scope="handlers", summary="Delete the handler of a type")
+async def delete_handler(call: Call) -> Done:
+    await operations.delete_handler(call.service, call.principal, call.type_name)
+    return Done()
+
+
+@routes.add("GET", "/{tenant}/handler", scope="read", summary="The active handlers")
+async def list_handlers(call: Call) -> HandlerList:
+    return HandlerList([_show_row(row) for row in await operations.list_handlers(call.service, call.tenant)])
+
+
+@routes.add("GET", "/{tenant}/handler/{type}/versions", scope="read", summary="The versions of a handler, newest first")
+async def list_versions(call: Call) -> HandlerList:
+    rows = await operations.list_versions(call.service, call.tenant, call.type_name)
+    return HandlerList([_show_row(row) for row in rows])
+
+
+@routes.add("POST", "/{tenant}/handler/{type}/rollback", scope="handlers", summary="Activate an older version")
+async def roll_back(call: Call, body: RollbackBody) -> Handler:
+    return _show(await operations.roll_back(call.service, call.principal, call.type_name, body.version))
+
+
+@routes.add(
+    "POST",
+    "/{tenant}/handler/{type}/invoke",
+    scope="handlers",
+    summary="Run a handler once, without a job",
+    answer=Invoked,
+)
+async def invoke(call: Call, body: InvokeBody) -> Invoked | LargeAnswer:
+    call.web.edge.outflow.check(call.tenant)
+    payload = payload_of(_NO_PAYLOAD if body.payload is msgspec.UNSET else body.payload, body.payload_base64)
+    invocation = operations.invoke(call.service, call.principal, call.type_name, payload, body.handler)
+    stopped = await while_present(call.request, invocation)
+    if len(stopped.result) <= LARGE_BYTES:
+        return _show_run(stopped)
+    shown, source = _show_run(stopped._replace(result=b"")), {"result": in_memory(stopped.result)}
+    return LargeAnswer(
+        lambda: json_in_pieces(shown, source), len(stopped.result), headers=dict(JSON_HEADERS), may_refuse=True
+    )
+
+
+def _show_run(stopped: Stopped) -> Invoked:
+    result, result_encoding = to_wire(stopped.result)
+    log, log_encoding = to_wire(stopped.log)
+    return Invoked(
+        code=stopped.code,
+        exitcode=stopped.exitcode,
+        result=result,
+        result_encoding=result_encoding,
+        log=log,
+        log_encoding=log_encoding,
+        duration_ms=stopped.duration_ms,
+        isolation=stopped.level.name,
+        new_jobs=[NewJobLine(job.type, *to_wire(job.payload)) for job in stopped.new_jobs],
+    )
+
+
+def _show(stored: StoredHandler) -> Handler:
+    return Handler(
+        type=type_of(stored.jobtype),
+        version=stored.version,
+        created_ms=stored.created_ms,
+        author=stored.author,
+        restored_from=stored.restored_from or None,
+        handler=decode_handler(stored.data).to_json(),
+    )
+
+
+def _show_row(row: HandlerSummary) -> HandlerRow:
+    return HandlerRow(
+        type=type_of(row.jobtype),
+        version=row.version,
+        created_ms=row.created_ms,
+        lang=row.lang,
+        author=row.author,
+        restored_from=row.restored_from or None,
+        size_bytes=row.size_bytes,
+        current=row.current,
+    )

@@ -1,0 +1,103 @@
+"""From the store's values to wire types: jobs, pages, quantiles. Pure."""
+
+import json
+from typing import Any
+
+from functory.operations.jobs import Queued
+from functory.wire.base import to_wire
+from functory.wire.jobs import AttemptRow, Job, Page
+from functory.wire.scoreboard import Quantiles
+from store.base import Attempt, Histogram, JobPage, JobRecord, JobState
+from vocabulary.names import type_of
+
+_LEASED = frozenset({JobState.RUNNING, JobState.LAPSED})
+
+
+def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
+    """`whole` False leaves out payload, result and log, as in listings."""
+    if isinstance(found, Queued):
+        return _queued(found)
+    job, outcome = found.job, found.outcome
+    shown = Job(
+        id=job.id,
+        type=type_of(job.jobtype),
+        state=found.state.value,
+        priority=job.priority,
+        attempts=job.attempts,
+        due_ms=job.due_ms,
+        created_ms=job.create_ms,
+        lease_until_ms=job.dt_ms if found.state in _LEASED else None,
+        payload_bytes=found.data_bytes,
+        result_bytes=found.result_bytes,
+        domain=job.domain,
+        repeat=job.repeat,
+        retry_after_s=None if job.retry_after_ms is None else job.retry_after_ms / 1000,
+        unique=job.unique,
+        parent=job.parent,
+        options=_options(job.options),
+        seq=job.seq,
+        children=found.children,
+        pending_children=found.pending_children,
+    )
+    if whole:
+        shown.history = [_attempt(attempt) for attempt in found.history]
+        shown.payload, shown.payload_encoding = to_wire(job.data)
+    if outcome is not None:
+        shown.code = outcome.code.value
+        shown.exitcode = outcome.exitcode
+        shown.message = outcome.message
+        shown.started_ms = outcome.started_ms
+        shown.done_ms = found.done_ms
+        shown.duration_us = outcome.duration_us
+        shown.handler_version = outcome.handler_version or None
+        shown.isolation = outcome.isolation
+        if whole and outcome.result is not None:
+            shown.result, shown.result_encoding = to_wire(outcome.result)
+        if whole:
+            shown.log, shown.log_encoding = to_wire(outcome.log)
+    return shown
+
+
+def _queued(found: Queued) -> Job:
+    return Job(
+        id=found.id,
+        type=type_of(found.jobtype),
+        state="queued",
+        priority=found.priority,
+        attempts=0,
+        due_ms=found.due_ms,
+        created_ms=found.created_ms,
+    )
+
+
+def _attempt(attempt: Attempt) -> AttemptRow:
+    return AttemptRow(
+        attempt.number,
+        attempt.started_ms,
+        attempt.duration_us,
+        attempt.code.value,
+        attempt.exitcode,
+        attempt.message,
+        attempt.handler_version or None,
+        attempt.daemon,
+    )
+
+
+def show_page(page: JobPage) -> Page:
+    return Page([show_job(record, whole=False) for record in page.records], page.cursor)
+
+
+def show_quantiles(histogram: Histogram) -> Quantiles | None:
+    """In milliseconds, from a histogram of microseconds."""
+    cuts = [histogram.quantile(share) for share in (0.5, 0.95, 0.99)]
+    p50, p95, p99 = (None if cut is None else cut / 1000 for cut in cuts)
+    return None if p50 is None or p95 is None or p99 is None else Quantiles(p50, p95, p99)
+
+
+def _options(text: str) -> Any:
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,135 @@
+"""Routes of results: listings, raw results, children, the scoreboard, failures."""
+
+from aiohttp import web
+
+from functory.errors import Missing
+from functory.operations import jobs, scoreboard, type_controls
+from functory.operations.jobs import Queued
+from functory.web.api.large_job import result_answer
+from functory.web.api.rendering import show_page, show_quantiles
+from functory.web.http.endpoint import Call, check_type_name
+from functory.web.http.outflow import LARGE_BYTES
+from functory.web.http.routes import Routes
+from functory.wire.base import Request
+from functory.wire.jobs import IndexAnswer, Page, ResultsQuery
+from functory.wire.scoreboard import (
+    BucketList,
+    BucketRow,
+    BucketsQuery,
+    FailureList,
+    FailureRow,
+    FailuresQuery,
+    Scoreboard,
+    ScoreboardQuery,
+    TypeRow,
+    UsageRow,
+)
+from store.base import Code, JobFilter, JobRecord, JobState
+from vocabulary.names import jobtype_of, type_of
+
+routes = Routes()
+
+
+class ChildrenQuery(Request):
+    cursor: str | None = None
+
+
+@routes.add("GET", "/{tenant}/results", scope="read", summary="Jobs by state, type, code and time, page by page")
+async def list_results(call: Call, query: ResultsQuery) -> Page:
+    codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
+    where = JobFilter(JobState(query.state), _jobtype(call, query.type), codes, query.since_ms, query.until_ms)
+    return show_page(await jobs.list_jobs(call.service, call.tenant, where, cursor=query.cursor, limit=query.limit))
+
+
+@routes.add("GET", "/{tenant}/job/{id}/children", scope="read", summary="The children of a job")
+async def list_children(call: Call, query: ChildrenQuery) -> Page:
+    page = await jobs.list_children(call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100)
+    return show_page(page)
+
+
+@routes.add("GET", "/{tenant}/job/{id}/result", scope="read", summary="The result of a job, as its bytes", answer=bytes)
+async def get_result(call: Call) -> web.StreamResponse:
+    """The raw bytes, in a form that no browser runs, whatever a handler returned."""
+    found = await jobs.get_job(call.service, call.tenant, call.param("id"), max_bytes=LARGE_BYTES)
+    has_ended = isinstance(found, JobRecord) and found.state is JobState.ARCHIVED
+    if isinstance(found, Queued) or not has_ended or found.outcome is None or found.outcome.result is None:
+        raise Missing("the job has no result, or none yet")
+    return result_answer(call.service, call.tenant, found, "application/octet-stream", "attachment")
+
+
+@routes.add("GET", "/{tenant}/scoreboard", scope="read", summary="What waits, runs and ended, per type")
+async def get_scoreboard(call: Call, query: ScoreboardQuery) -> Scoreboard:
+    board = await scoreboard.scoreboard(call.service, call.tenant, query.window_s)
+    rows = [_row(row, query.window_s) for row in board.rows]
+    return Scoreboard(call.tenant, board.now_ms, query.window_s, UsageRow(*board.usage), rows)
+
+
+@routes.add("GET", "/{tenant}/timeline", scope="read", summary="What ended in each minute, hour or day")
+async def get_time_line(call: Call, query: BucketsQuery) -> BucketList:
+    buckets = await scoreboard.time_line(
+        call.service, call.tenant, width=query.width, count=query.count, jobtype=_jobtype(call, query.type)
+    )
+    return BucketList(
+        [
+            BucketRow(
+                type_of(it.jobtype),
+                it.start_ms,
+                it.width_ms,
+                it.ok,
+                it.failed,
+                it.retry,
+                it.error,
+                it.abandoned,
+                it.cancelled,
+                it.runner_us / 1e6,
+                show_quantiles(it.duration),
+                show_quantiles(it.wait),
+            )
+            for it in buckets
+        ]
+    )
+
+
+@routes.add("GET", "/{tenant}/failures", scope="read", summary="Runs that failed, grouped by their kind")
+async def list_failures(call: Call, query: FailuresQuery) -> FailureList:
+    groups = await scoreboard.failures(
+        call.service,
+        call.tenant,
+        jobtype=_jobtype(call, query.type),
+        since_ms=query.since_ms,
+        limit=query.limit,
+    )
+    return FailureList([FailureRow(type_of(it.jobtype), *it[1:]) for it in groups])
+
+
+@routes.add("GET", "/{tenant}/index/{type}", scope="read", summary="How far an indexed queue has come")
+async def get_index(call: Call) -> IndexAnswer:
+    return IndexAnswer(*await type_controls.get_index_state(call.service, call.tenant, call.type_name))
+
+
+def _jobtype(call: Call, type_name: str | None) -> str | None:
+    return None if type_name is None else jobtype_of(call.tenant, check_type_name(type_name))
+
+
+def _row(row: scoreboard.Row, window_s: int) -> TypeRow:
+    now, window = row.counters, row.window
+    return TypeRow(
+        type=type_of(now.jobtype),
+        paused=now.paused,
+        has_handler=row.has_handler,
+        waiting=now.waiting,
+        deferred=now.deferred,
+        running=now.running,
+        blocked=now.blocked,
+        ok=now.ok,
+        failed=now.failed,
+        retry=now.retry,
+        error=now.error,
+        abandoned=now.abandoned,
+        cancelled=now.cancelled,
+        ended_per_s=window.ended / window_s,
+        failed_share=window.failed / window.ended if window.ended else 0.0,
+        runner_s=window.runner_us / 1e6,
+        duration=show_quantiles(window.duration),
+        wait=show_quantiles(window.wait),
+    )

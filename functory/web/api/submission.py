@@ -1,0 +1,215 @@
+"""From a body to jobs: lines, JSON or NDJSON, with their options. And from ids to the answer."""
+
+import binascii
+import json
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from functory.errors import FunctoryError, InvalidInput
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
+from functory.operations.service import Service
+from functory.operations.submit import Submission, check_option_sets, max_jobs
+from functory.web.http.endpoint import decode_json
+from functory.web.http.turns import Turns
+from functory.wire.jobs import JobSettings, NewJob, UpdateBody
+from journal import LimitExceeded
+from scheduler.errors import SchedulerError
+from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
+from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
+
+_JOB: Final = msgspec.json.Decoder(NewJob)
+_ONE_OR_MORE: Final = msgspec.json.Decoder(NewJob | list[NewJob])
+"""For a body that is one job, and for what a body that is neither is told."""
+_TEXT: Final = msgspec.json.Decoder(str)
+_TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
+_COMMENT: Final = b"#"[0]
+_LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
+
+
+def is_lines(content_type: str) -> bool:
+    """Whether the body holds one payload per line: always, unless the header says that it is JSON."""
+    return not content_type.startswith(_JSON_TYPES)
+
+
+def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
+    """`Added` as JSON, for at least one id. Ids need no quoting: joining them is much cheaper than encoding them."""
+    if with_ids:
+        joined = '","'.join(ids)
+        return f'{{"count":{len(ids)},"ids":["{joined}"]}}'.encode()
+    return f'{{"count":{len(ids)}}}'.encode()
+
+
+def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
+    """The payloads of a body of lines. Blank lines and lines that start with `#` are left out, but count.
+
+    Raises LimitExceeded, before a list of them is made.
+    """
+    if len(body) > max_jobs:
+        _check_count(body.count(b"\n"), max_jobs)
+    return [line for line in body.split(b"\n") if line and line[0] != _COMMENT]
+
+
+async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: bool) -> list[Submission]:
+    """The jobs of a body in JSON (one, or an array of them) or in NDJSON (one on each line).
+
+    They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and InvalidInput
+    or BadRequest with the number of the job or line.
+    """
+    limit = max_jobs(service)
+    if is_array and body.lstrip()[:1] != b"[":
+        return [to_submission(decode_json(_ONE_OR_MORE, body), service.now_ms(), {})]
+    texts: Sequence[bytes | msgspec.Raw] = _elements(body, limit) if is_array else _lines(body, limit)
+    jobs: list[Submission] = []
+    known: dict[JobOptions, JobOptions] = {}
+    now_ms = service.now_ms()
+    async for number, text in turns.slices(texts):
+        if is_array or text.strip():
+            try:
+                jobs.append(to_submission(decode_json(_JOB, text), now_ms, known))
+                check_option_sets(service, len(known))
+            except FunctoryError as error:
+                error.args = (f"{'job' if is_array else 'line'} {number}: {error}",)
+                if is_array and "field" in error.detail:
+                    error.detail["field"] = f"[{number - 1}].{error.detail['field']}"
+                raise
+    return jobs
+
+
+def _elements(body: bytes, limit: int) -> list[msgspec.Raw]:
+    """The texts of the elements of an array."""
+    texts: list[msgspec.Raw] = decode_json(_TEXTS, body)
+    _check_count(len(texts), limit)
+    return texts
+
+
+def _lines(body: bytes, limit: int) -> list[bytes]:
+    _check_count(body.count(b"\n"), limit)
+    return body.split(b"\n")
+
+
+def _check_count(count: int, limit: int) -> None:
+    if count > limit:
+        raise LimitExceeded("the number of jobs in one body", count, "max_batch_lines", limit)
+
+
+def to_submission(job: NewJob, now_ms: int, known: dict[JobOptions, JobOptions]) -> Submission:
+    """`known` holds the options of the jobs before: equal ones are shared."""
+    options = to_options(job, now_ms, job.options)
+    return Submission(_payload(job), known.setdefault(options, options), job.unique, job.parent, unsaid(job))
+
+
+def unsaid(settings: JobSettings) -> frozenset[str]:
+    """What a live job with the same unique name keeps, because the caller did not say it."""
+    return frozenset(name for name in ("priority", "repeat") if getattr(settings, name) is msgspec.UNSET)
+
+
+def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | None = None) -> JobOptions:
+    """What the caller said, in the words of the queue; `PLAIN` itself if that is nothing."""
+    repeat = settings.repeat or ""
+    if repeat:
+        _check_repeat(repeat, now_ms)
+    found = JobOptions(
+        due_ms(settings.delay_s, settings.dt, now_ms),
+        DEFAULT_PRIORITY if settings.priority is msgspec.UNSET else settings.priority,
+        settings.domain,
+        json.dumps(options, separators=(",", ":")) if options else "",
+        _retry_after_ms(settings, repeat, now_ms),
+        settings.indexed,
+        repeat,
+    )
+    return PLAIN if found == PLAIN else found
+
+
+def _check_repeat(text: str, now_ms: int) -> None:
+    """Refuse a pattern that cannot be read, or that never leads forward, before the job is taken."""
+    try:
+        next_run_ms(parse_repeat(text), scheduled_ms=now_ms, started_ms=now_ms, finished_ms=now_ms)
+    except SchedulerError as error:
+        raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
+
+
+def payload_of(value: msgspec.Raw, in_base64: str | None) -> bytes:
+    """A payload as it stands in JSON: a string is its text, any other value its JSON without blanks. Never built."""
+    if in_base64 is not None:
+        try:
+            return b64decode(in_base64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidInput(f"payload_base64 is not base64: {error}", detail={"field": "payload_base64"}) from None
+    text = bytes(value)
+    if text[:1] == b'"':
+        decoded: str = decode_json(_TEXT, text)
+        return decoded.encode()
+    return msgspec.json.format(text, indent=-1)
+
+
+def _payload(job: NewJob) -> bytes:
+    payload = new_payload(job)
+    if payload is None:
+        raise InvalidInput("a job needs one of payload and payload_base64", detail={"field": "payload"})
+    return payload
+
+
+def new_payload(body: NewJob | UpdateBody) -> bytes | None:
+    """The payload of a body that may have one, in one form. Raises InvalidInput if it has both."""
+    in_base64 = None if body.payload_base64 is msgspec.UNSET else body.payload_base64
+    if body.payload is msgspec.UNSET:
+        return None if in_base64 is None else payload_of(msgspec.Raw(), in_base64)
+    if in_base64 is not None:
+        raise InvalidInput("use either payload or payload_base64, not both", detail={"field": "payload"})
+    return payload_of(body.payload, None)
+
+
+def due_ms(delay_s: float | None, at: str | None, now_ms: int, field: str = "dt") -> int | None:
+    """When a job is to run, of two ways to say it; `field` is the name of the second. None: nothing was said."""
+    if at is None:
+        return None if delay_s is None else now_ms + round(delay_s * 1000)
+    if delay_s is not None:
+        raise InvalidInput(f"use either delay_s or {field}, not both", detail={"field": field})
+    return parse_time_ms(at, field)
+
+
+def parse_time_ms(text: str, field: str = "dt") -> int:
+    """Milliseconds, RFC 3339 with its offset (`2026-11-14T23:59:59Z`), or `2026-11-14 23:59:59` in UTC."""
+    if text.isascii() and text.isdigit():
+        time_ms = int(text)
+    else:
+        try:
+            time_ms = parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)
+        except ValueError:
+            raise InvalidInput(
+                f"{field} {text!r} is neither milliseconds nor a time such as 2026-11-14T23:59:59Z or 2026-11-14 (UTC)",
+                detail={"field": field},
+            ) from None
+    if not 0 <= time_ms <= MAX_TIME_MS:
+        raise InvalidInput(f"{field} {text!r} is not between the years 1970 and 9999", detail={"field": field})
+    return time_ms
+
+
+def _retry_after_ms(settings: JobSettings, repeat: str, now_ms: int) -> int | None:
+    """How long a delivery may take before the job counts as lost: in seconds, or as modifiers, whose length is measured
+    once, from now. Such a job neither repeats nor has a unique name: two of it may run at once."""
+    if settings.retry_after_s is None and not settings.retry_after:
+        return None
+    field = "retry_after" if settings.retry_after else "retry_after_s"
+    if settings.retry_after_s is not None and settings.retry_after:
+        raise InvalidInput("use either retry_after or retry_after_s, not both", detail={"field": field})
+    if repeat or settings.unique:
+        other = "repeat" if repeat else "unique"
+        raise InvalidInput(f"use either {field} or {other}, not both", detail={"field": field})
+    if settings.retry_after_s is not None:
+        return round(settings.retry_after_s * 1000)
+    whole_ms = now_ms // 1000 * 1000
+    try:
+        length_ms = apply_modifiers(parse_modifiers(settings.retry_after), whole_ms) - whole_ms
+    except SchedulerError as error:
+        raise InvalidInput(f"retry_after: {error}", detail={"field": field}) from None
+    if not 0 < length_ms <= _LONGEST_RETRY_AFTER_MS:
+        raise InvalidInput(
+            f"retry_after {settings.retry_after!r} is {length_ms / 1000:g} s: it must be more than 0 s, at most a year",
+            detail={"field": field},
+        )
+    return length_ms

@@ -1,0 +1,15 @@
+"""What every request passes, whatever it asks for.
+
+routes.py         a route is declared by a decorated function
+edge.py           request id, errors as JSON, counting; forwarded.py whose address it is
+endpoint.py       from a route to what aiohttp calls: key, rate, query and body, then the function, then JSON
+presence.py       whether the client is still there
+request_rates.py  how many requests a key may make
+validation_words.py  what is wrong with a query or a body, in the words of the interface
+body.py           reads a body; turns.py large bodies take turns; body_room.py how many are in memory
+answers.py        values and errors as JSON; outflow.py large answers in pieces, not many at once
+event_streams.py  streams of events to programs, not many at once
+metrics.py        counts of requests, and the text of /metrics
+unknown_paths.py  paths that no route has
+settings.py       what the operator may set
+"""

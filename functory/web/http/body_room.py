@@ -1,0 +1,62 @@
+"""Room for large bodies: how many bytes of them are in memory, of one tenant and in all.
+
+A body of 16 MiB can come in 16 KiB of gzip, on any number of connections. Before a large one is read, room is taken for
+as much as it can become; who finds none waits, with the body still on its way. A tenant waits for its own bodies, and
+for those of others only when all tenants together have many.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiohttp import web
+
+MIB: Final = 1 << 20
+_MOST_PACKED: Final = 1032
+"""Bytes that one byte of deflate can become."""
+
+
+class BodyRoom:
+    """A body up to `free_bytes` needs no room."""
+
+    def __init__(self, in_all_bytes: int = 64 * MIB, of_one_bytes: int = 32 * MIB, free_bytes: int = MIB // 4) -> None:
+        self._in_all_bytes = in_all_bytes
+        self._of_one_bytes = of_one_bytes
+        self.free_bytes = free_bytes
+        self._taken: Counter[str] = Counter()
+        self._left = asyncio.Condition()
+
+    @asynccontextmanager
+    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[None]:
+        """Room for a body of the tenant's, for as long as the block lasts."""
+        if size_bytes <= self.free_bytes:
+            yield
+            return
+        async with self._left:
+            await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
+            self._taken[tenant] += size_bytes
+        try:
+            yield
+        finally:
+            self._taken[tenant] -= size_bytes
+            self._taken = +self._taken
+            async with self._left:
+                self._left.notify_all()
+
+    def _fits(self, tenant: str, size_bytes: int) -> bool:
+        """What is larger than all room fits when nothing else is there."""
+        mine, all_bytes = self._taken[tenant], self._taken.total()
+        return (not mine or mine + size_bytes <= self._of_one_bytes) and (
+            not all_bytes or all_bytes + size_bytes <= self._in_all_bytes
+        )
+
+
+def most_bytes(request: web.BaseRequest, limit_bytes: int) -> int:
+    """How large the body of a request can become, at most."""
+    sent_bytes = request.content_length
+    if sent_bytes is None:
+        return limit_bytes if request.can_read_body else 0
+    packed = "Content-Encoding" in request.headers
+    return min(limit_bytes, sent_bytes * (_MOST_PACKED if packed else 1))

@@ -1,0 +1,219 @@
+"""From a route to what aiohttp calls. Checks key, rate, query and body, calls the route's function, and renders JSON.
+
+Ensures: a route's function is only called with a principal that has the route's scope and, on a tenant's path, is of
+that tenant; and only with a query and body of the declared types.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from functory.errors import BadRequest, InvalidInput, RequestTooLarge, Unauthorized
+from functory.operations.audit import CLIENT
+from functory.operations.keyring import KeyRing
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.web.http.answers import json_answer
+from functory.web.http.body import read_body
+from functory.web.http.body_room import MIB, BodyRoom, most_bytes
+from functory.web.http.edge import TENANT, Edge, Params
+from functory.web.http.event_streams import EventStreams
+from functory.web.http.forwarded import client_of
+from functory.web.http.metrics import RequestCounts
+from functory.web.http.request_rates import RequestRates
+from functory.web.http.routes import Route
+from functory.web.http.settings import WebSettings
+from functory.web.http.turns import Turns
+from functory.web.http.validation_words import refusal
+from functory.wire.admin import TenantLimits
+from vocabulary.names import is_type
+
+MAX_JSON_VALUES: Final = 500_000
+"""In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
+NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
+"""The principal of requests to open routes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """What the routes share."""
+
+    service: Service
+    settings: WebSettings
+    keys: KeyRing
+    buckets: RequestRates
+    counts: RequestCounts
+    edge: Edge
+    openapi: bytes
+    docs: bytes
+    turns: Turns = field(default_factory=Turns)
+    bodies: BodyRoom = field(default_factory=BodyRoom)
+    streams: EventStreams = field(default_factory=EventStreams)
+    job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, MIB // 8))
+    """For the jobs that bodies become: they can be many times as large."""
+
+    def charge(self, principal: Principal) -> None:
+        """Charge the key for one request. Raises RateLimited."""
+        limits, settings = principal.limits, self.settings
+        self.buckets.take(
+            principal.key_id,
+            time.monotonic(),
+            rate_per_s=limits.requests_per_s or settings.requests_per_s,
+            burst=limits.requests_burst or settings.requests_burst,
+        )
+
+
+class Call:
+    """One request, with who makes it."""
+
+    __slots__ = ("params", "principal", "request", "web")
+
+    def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
+        self.web = web_
+        self.request = request
+        self.params = params
+        self.principal = principal
+
+    @property
+    def service(self) -> Service:
+        return self.web.service
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of the key. On a tenant's path it is the tenant in the path."""
+        return self.principal.tenant
+
+    @property
+    def type_name(self) -> str:
+        """The type in the path. Raises InvalidInput."""
+        return check_type_name(self.params["type"])
+
+    def param(self, name: str) -> str:
+        """A part of the path."""
+        return self.params[name]
+
+    async def read_body(self) -> bytes:
+        return await read_body(self.request, self.web.settings)
+
+
+class Endpoint:
+    """What aiohttp calls for one route."""
+
+    def __init__(self, web_: Web, route: Route) -> None:
+        self._web = web_
+        self._route = route
+        self._is_of_tenant = route.is_of_tenant
+        self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
+        self._no_query = route.query() if route.query is not None and not _required(route.query) else None
+        self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+        self._is_without_body = route.body is None and not route.raw
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        """Called by aiohttp's router."""
+        return await self.handle(request, request.match_info)
+
+    async def handle(self, request: web.Request, params: Params) -> web.StreamResponse:
+        """Called when the path has been matched already."""
+        return await self._web.edge.pass_through(request, params, self._answer, self._route.path)
+
+    async def _answer(self, request: web.Request, params: Params) -> web.StreamResponse:
+        route = self._route
+        call = Call(self._web, request, params, await self._admit(request, params))
+        if self._may_be_audited:
+            CLIENT.set(client_of(request, self._web.settings.trusted_proxies).address)
+        given: dict[str, Any] = {}
+        if route.query is not None:
+            given["query"] = self._query(request)
+        elif request.query_string:
+            raise InvalidInput("this path takes no query options: leave them out")
+        if self._is_without_body:
+            return await self._call(call, given)
+        async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
+            if self._decoder is not None:
+                given["body"] = decode_json(self._decoder, await call.read_body() or b"{}")
+            return await self._call(call, given)
+
+    async def _call(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
+        answer = await self._route.call(call, **given)
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        return json_answer(answer, self._route.status)
+
+    async def _admit(self, request: web.Request, params: Params) -> Principal:
+        route, state = self._route, self._web
+        if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
+            return NOBODY
+        text = bearer(request.headers.get("Authorization"))
+        principal = state.keys.recall(text) or await state.keys.authenticate(text)
+        state.charge(principal)
+        if self._is_of_tenant:
+            principal.require_tenant(params["tenant"])
+        else:
+            request[TENANT] = principal.tenant
+        if route.scope != "any":
+            principal.require(route.scope)
+        return principal
+
+    def _query(self, request: web.Request) -> Any:
+        if not request.query_string and self._no_query is not None:
+            return self._no_query
+        given: dict[str, str] = {}
+        for name, value in request.query.items():
+            if name in given:
+                raise InvalidInput(f"the query option {name[:40]!r} is given twice", detail={"field": name[:40]})
+            given[name] = value
+        try:
+            return msgspec.convert(given, self._route.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise refusal(error, self._route.query, "query") from None
+
+
+def bearer(header: str | None) -> str:
+    """The key in an Authorization header."""
+    if header is None:
+        raise Unauthorized("a key is needed: send the header Authorization: Bearer fk_...")
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise Unauthorized("the Authorization header must read: Bearer fk_...")
+    return text.strip()
+
+
+def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> Any:
+    """Decode a body. Raises BadRequest if it is not JSON, InvalidInput if it does not fit."""
+    check_json_size(body)
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise refusal(error, decoder.type, "body") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}", detail={"in": "body"}) from None
+
+
+def check_json_size(body: bytes) -> None:
+    """Count before anything is built: a few bytes of JSON can be a value, and a value costs fifty bytes and more.
+
+    Text that looks like JSON is counted as well, which is why the limit is high. Raises RequestTooLarge.
+    """
+    if len(body) > MAX_JSON_VALUES:
+        values = body.count(b",") + body.count(b"[") + body.count(b"{")
+        if values > MAX_JSON_VALUES:
+            raise RequestTooLarge(
+                f"the body holds about {values} JSON values, at most {MAX_JSON_VALUES}: split it, or send lines",
+                detail={"limit": "json_values"},
+            )
+
+
+def check_type_name(name: str) -> str:
+    if not is_type(name):
+        raise InvalidInput(
+            f"{name[:80]!r} is not a type: a letter or digit, then up to 126 of letters, digits and _ . : -",
+            detail={"in": "path", "field": "type"},
+        )
+    return name
+
+
+def _required(struct: Any) -> bool:
+    return any(field.required for field in msgspec.structs.fields(struct))

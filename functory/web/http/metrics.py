@@ -1,0 +1,89 @@
+"""Counts of requests, and the text of `/metrics` in the format of Prometheus."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from journal import JournalStats
+from store.base import TypeCounters, WaitingType
+from vocabulary.names import tenant_of, type_of
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
+_NOW: Final = ("waiting", "deferred", "running", "blocked")
+_ENDINGS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
+
+
+class RequestCounts:
+    """Requests and seconds by method, route and status. Bounded: only paths of routes and known methods are counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, int], list[float]] = {}
+
+    def count(self, method: str, path: str, status: int, seconds: float) -> None:
+        key = (method if method in _METHODS else "other", path, status)
+        found = self._counts.get(key)
+        if found is None:
+            self._counts[key] = [1, seconds]
+        else:
+            found[0] += 1
+            found[1] += seconds
+
+    def lines(self) -> Iterator[str]:
+        rows = [
+            ({"method": method, "path": path, "status": status}, counts)
+            for (method, path, status), counts in sorted(self._counts.items())
+        ]
+        yield from _metric("http_requests_total", "counter", [(labels, counts[0]) for labels, counts in rows])
+        yield from _metric("http_request_seconds_total", "counter", [(labels, counts[1]) for labels, counts in rows])
+
+
+def render(
+    requests: RequestCounts,
+    gauges: Mapping[str, float],
+    journal: JournalStats,
+    counters: Iterable[TypeCounters],
+    waiting: Iterable[WaitingType],
+    now_ms: int,
+) -> str:
+    """Render the text. `counters` and `waiting` are of the whole store and the same on every daemon: take their
+    maximum, not their sum."""
+    lines = [*requests.lines()]
+    for name, value in sorted(gauges.items()):
+        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", [({}, value)])
+    for name in ("segments", "backlog_bytes", "reservations"):
+        lines += _metric(f"journal_{name}", "gauge", [({}, getattr(journal, name))])
+    for name in ("lines_written", "lines_read", "damages"):
+        lines += _metric(f"journal_{name}_total", "counter", [({}, getattr(journal, name))])
+    now, ended = [], []
+    for row in counters:
+        labels = _labels(row.jobtype)
+        now += [({**labels, "state": state}, getattr(row, state)) for state in _NOW]
+        ended += [({**labels, "code": code}, getattr(row, code)) for code in _ENDINGS]
+    lines += _metric("jobs", "gauge", now)
+    lines += _metric("job_endings_total", "counter", ended)
+    runnable = [(_labels(each.jobtype), each) for each in waiting if each.handler_version]
+    lines += _metric("runnable_jobs", "gauge", [(labels, each.waiting) for labels, each in runnable])
+    ages = [(labels, max(0, now_ms - each.oldest_due_ms) / 1000) for labels, each in runnable]
+    lines += _metric("runnable_oldest_seconds", "gauge", ages)
+    return "\n".join(lines) + "\n"
+
+
+def _labels(jobtype: str) -> dict[str, str]:
+    return {"tenant": tenant_of(jobtype), "type": type_of(jobtype)}
+
+
+def _metric(name: str, kind: str, samples: Iterable[tuple[Mapping[str, object], float]]) -> Iterator[str]:
+    yield f"# TYPE functory_{name} {kind}"
+    for labels, value in samples:
+        inner = ",".join(f'{label}="{_escape(str(text))}"' for label, text in labels.items())
+        yield f"functory_{name}{{{inner}}} {_number(value)}" if inner else f"functory_{name} {_number(value)}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    """Whole numbers keep all their digits: counters grow past what a short float can tell apart."""
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,150 @@
+"""What is wrong with a query or a body, in the words of the interface: the field first, then what it must be.
+
+The library that validates names its own types and paths (`Expected int, got str - at $.limit`). Callers read about the
+field that they sent, and `detail.field` has its name. A message that is not known here is passed on as it is.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+from functory.errors import InvalidInput
+from vocabulary.names import TENANT, TYPE
+
+_AT: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
+_KINDS: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_FORMS: Final = {
+    f"^{TYPE}$": "a letter or digit, then up to 126 letters, digits or _ . : -",
+    f"^{TENANT}$": "a lower-case letter or digit, then up to 31 lower-case letters, digits or _",
+    r"^(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}$": (
+        "one or more of ok, failed, abandoned, cancelled, separated by commas"
+    ),
+    r"^[^\x00-\x1f\x7f]+$": "text without control characters",
+}
+"""Patterns of the wire types, in words."""
+
+
+def refusal(error: msgspec.ValidationError, kind: Any, where: str) -> InvalidInput:
+    """The error to raise. kind is the type that was expected of the whole, where is `query` or `body`."""
+    found = _AT.fullmatch(str(error))
+    text, path = (found[1], found[2] or "") if found else (str(error), "")
+    field, words = _say(text, path, kind, where)
+    message = f"{field} {words}" if field else f"the {where} {words}"
+    return InvalidInput(message, detail={"in": where, **({"field": field} if field else {})})
+
+
+def _say(text: str, path: str, kind: Any, where: str) -> tuple[str, str]:
+    """(field, what is wrong with it)."""
+    field = path.removeprefix(".").replace("[...]", "")
+    for pattern, make in _RULES:
+        found = pattern.fullmatch(text)
+        if found is not None:
+            name, words = make(found, _Place(kind, path, where))
+            return ".".join(part for part in (field, name) if part), words
+    return field, f"is not valid: {text}"
+
+
+class _Place:
+    """Where in the expected type the trouble is."""
+
+    def __init__(self, kind: Any, path: str, where: str) -> None:
+        self.where = where
+        self._kind = kind
+        self._path = path
+
+    def types(self) -> Iterator[inspect.Type]:
+        """The types that are expected at the place: more than one if any of several will do."""
+        found = list(_choices(inspect.type_info(self._kind)))
+        for name in re.findall(r"\w+", re.sub(r"\[[^]]*\]", "", self._path)):
+            found = [inner for it in found for inner in _inside(it, name)]
+        yield from found
+
+    def fields(self) -> list[str]:
+        structs = [it for it in self.types() if isinstance(it, inspect.StructType)]
+        return [field.encode_name for it in structs for field in it.fields]
+
+    def values(self) -> list[object]:
+        found = [value for it in self.types() if isinstance(it, inspect.LiteralType) for value in it.values]
+        return list(dict.fromkeys(found))
+
+
+def _choices(kind: inspect.Type) -> Iterator[inspect.Type]:
+    if isinstance(kind, inspect.Metadata):
+        yield from _choices(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for choice in kind.types:
+            yield from _choices(choice)
+    elif isinstance(kind, inspect.ListType):
+        yield from _choices(kind.item_type)
+    else:
+        yield kind
+
+
+def _inside(kind: inspect.Type, name: str) -> Iterator[inspect.Type]:
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            if field.encode_name == name:
+                yield from _choices(field.type)
+
+
+def _unknown(found: "re.Match[str]", place: _Place) -> tuple[str, str]:
+    what = "a query option" if place.where == "query" else "a field"
+    close = difflib.get_close_matches(found[1], place.fields(), n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(place.fields()) or 'none'}"
+    return found[1][:64], f"is not {what} of this request{hint}"
+
+
+def _kind_words(text: str) -> str:
+    names = [name for name in text.split(" | ") if name != "null"]
+    return " or ".join(_KINDS.get(name, name) for name in names)
+
+
+def _length(found: "re.Match[str]", _: _Place) -> tuple[str, str]:
+    one, many = ("character", "characters") if found[1] == "str" else ("entry", "entries")
+    bound, count = "at least" if found[2] == ">=" else "at most", int(found[3])
+    return "", f"must have {bound} {count:,} {one if count == 1 else many}"
+
+
+_BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+_Rule = tuple["re.Pattern[str]", Callable[["re.Match[str]", _Place], tuple[str, str]]]
+_RULES: Final[tuple[_Rule, ...]] = (
+    (re.compile(r"Object missing required field `(\w+)`"), lambda found, _: (found[1], "is required")),
+    (re.compile(r"Object contains unknown field `(.*)`", re.DOTALL), _unknown),
+    (re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)"), _length),
+    (
+        re.compile(r"Expected `\w+` (>=|<=|>|<) (\S+)"),
+        lambda found, _: ("", f"must be {_BOUNDS[found[1]]} {float(found[2]):,g}"),
+    ),
+    (
+        re.compile(r"Expected `str` matching regex (.*)", re.DOTALL),
+        lambda found, _: ("", f"must be {_form(found[1])}"),
+    ),
+    (
+        re.compile(r"Invalid enum value (.*)", re.DOTALL),
+        lambda found, place: ("", f"must be one of {', '.join(map(str, place.values()))}, not {found[1][:64]}"),
+    ),
+    (
+        re.compile(r"Expected `([^`]*)`, got `([^`]*)`"),
+        lambda found, _: ("", f"must be {_kind_words(found[1])}, not {_kind_words(found[2]) or 'null'}"),
+    ),
+)
+
+
+def _form(shown: str) -> str:
+    """The words for a pattern, which the library shows as a Python literal."""
+    for pattern, words in _FORMS.items():
+        if repr(pattern) == shown:
+            return words
+    return f"text that matches {shown}"

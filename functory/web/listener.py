@@ -1,0 +1,104 @@
+"""Listens: opens sockets, and passes what arrives on them to connections.
+
+aiohttp closes idle connections that have made a request. What it leaves open is closed here (more than
+`max_connections`) or by the connection itself (connection.py).
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from aiohttp import web
+
+from functory.web.addresses import Addresses
+from functory.web.api.add import ADD_PATH
+from functory.web.app import ADD_JOBS, WEB
+from functory.web.connection import BUSY, Connection
+from functory.web.express import Express
+from functory.web.http.endpoint import Endpoint
+
+
+class Listener:
+    """Serves an application from `start` to `stop`. `stop` is idempotent, and legal before start."""
+
+    def __init__(self, app: web.Application, *, sockets: list[socket.socket] | None = None) -> None:
+        """`sockets` are listening sockets of the caller, for several processes on one port; None: host and
+        port of the settings."""
+        self._app = app
+        self._settings = app[WEB].settings
+        self._sockets = sockets
+        self._runner: web.AppRunner | None = None
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def port(self) -> int:
+        """The port in use, also when the setting is 0."""
+        port: int = self._servers[0].sockets[0].getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Start listening. Raises OSError when the address is not available."""
+        settings = self._settings
+        self._runner = runner = web.AppRunner(
+            self._app, access_log=None, handle_signals=False, shutdown_timeout=settings.shutdown_s
+        )
+        await runner.setup()
+        loop = asyncio.get_running_loop()
+        manager = runner.server
+        assert manager is not None
+        state = self._app[WEB]
+        express = Express(state) if ADD_JOBS in self._app else None
+        if express is not None:
+            manager.request_handler = _AddFirst(self._app[ADD_JOBS], manager.request_handler)
+
+        addresses = Addresses(settings.max_connections_of_one, settings.trusted_proxies)
+
+        def make_protocol() -> asyncio.Protocol:
+            if len(manager.connections) >= settings.max_connections:
+                return _Refusal()
+            return Connection(manager, settings, state.edge, express, addresses, loop)
+
+        try:
+            if self._sockets is None:
+                server = await loop.create_server(make_protocol, settings.host, settings.port, backlog=1024)
+                self._servers.append(server)
+            else:
+                for listening in self._sockets:
+                    self._servers.append(await loop.create_server(make_protocol, sock=listening, backlog=1024))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Take no more connections, let requests under way finish for `shutdown_s`, then close all."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+
+class _AddFirst:
+    """Passes requests that add jobs, which most do, straight to their endpoint, past the application's router."""
+
+    def __init__(self, add_jobs: Endpoint, app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
+        self._add_jobs = add_jobs
+        self._app = app
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        match = ADD_PATH.fullmatch(request.raw_path) if request.method == "POST" else None
+        if match is None or "Expect" in request.headers or not isinstance(request, web.Request):
+            return await self._app(request)  # it also handles "100 Continue"
+        return await self._add_jobs.handle(request, {"tenant": match[1], "type": match[2]})
+
+
+class _Refusal(asyncio.Protocol):
+    """One connection too many: it is told so and closed, unread."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        with suppress(OSError):
+            transport.write(BUSY)
+        transport.close()

@@ -1,0 +1,66 @@
+"""Pages by declaration: a function with a path and a scope, which returns a template with its values, or where to go.
+
+    @pages.get("/ui/t/{tenant}/job/{id}", scope="read", live="live/job.html")
+    async def show_job(call: PageCall) -> Page: ...
+
+With `live` the page has a second address, `…/live`, at which that part of it is sent again whenever it changes. Such a
+part depends on the address alone: it holds no forms, and is shared by all who look.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from aiohttp import web
+
+from functory.wire.admin import Scope
+
+Access = Scope | Literal["signed_in"] | None
+"""The scope that the signed-in key needs; `signed_in` for any session; None for nobody in particular."""
+
+
+class Page(NamedTuple):
+    template: str
+    values: Mapping[str, Any]
+    status: int = 200
+
+
+class Go(NamedTuple):
+    """A redirect: what every form that changed something returns. `note` is a key of `notices.py`."""
+
+    path: str
+    note: str = ""
+
+
+PageCallable = Callable[..., Awaitable[Page | Go | web.StreamResponse]]
+_F = TypeVar("_F", bound=PageCallable)
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    method: str
+    path: str
+    call: PageCallable
+    scope: Access
+    live: str
+
+
+class Pages:
+    """The pages of one module."""
+
+    def __init__(self) -> None:
+        self.all: list[PageRoute] = []
+
+    def get(self, path: str, *, scope: Access, live: str = "") -> Callable[[_F], _F]:
+        return self._add("GET", path, scope, live)
+
+    def post(self, path: str, *, scope: Access) -> Callable[[_F], _F]:
+        """Declare a form's target. It is called only with a form that carries the session's token."""
+        return self._add("POST", path, scope, "")
+
+    def _add(self, method: str, path: str, scope: Access, live: str) -> Callable[[_F], _F]:
+        def declare(call: _F) -> _F:
+            self.all.append(PageRoute(method, path, call, scope, live))
+            return call
+
+        return declare

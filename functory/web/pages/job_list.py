@@ -1,0 +1,94 @@
+"""Jobs of a tenant by state, type and outcome, page by page: a cursor, never a scan."""
+
+from typing import Final, NamedTuple
+
+from functory.operations import jobs
+from functory.web.http.endpoint import check_type_name
+from functory.web.pages import inert_text
+from functory.web.pages.call import PageCall
+from functory.web.pages.declaration import Page, Pages
+from store.base import Code, JobFilter, JobRecord, JobState
+from vocabulary.names import jobtype_of, type_of
+
+pages = Pages()
+
+PAGE_JOBS: Final = 50
+STATES: Final = {
+    "archived": "Ended",
+    "waiting": "Waiting",
+    "running": "Running",
+    "deferred": "Deferred",
+    "paused": "Held by relatives",
+    "lapsed": "Lost by their daemon",
+}
+CODES: Final = {
+    "": "Any outcome",
+    "ok": "ok",
+    "failed,abandoned": "failed or abandoned",
+    "failed": "failed",
+    "abandoned": "abandoned",
+    "cancelled": "cancelled",
+}
+
+
+class JobLine(NamedTuple):
+    """A job in a list."""
+
+    id: str
+    type: str
+    state: str
+    code: str
+    attempts: int
+    time_ms: int
+    """When it ended; for others, when it is due or its lease ends."""
+    duration_us: int | None
+    message: str
+    size_bytes: int
+
+
+@pages.get("/ui/t/{tenant}/jobs", scope="read", live="live/jobs.html")
+async def list_jobs(call: PageCall) -> Page:
+    state = call.query("state", "archived")
+    state = state if state in STATES else "archived"
+    code = call.query("code") if call.query("code") in CODES else ""
+    type_name = check_type_name(call.query("type")) if call.query("type") else ""
+    where = JobFilter(
+        JobState(state),
+        jobtype_of(call.tenant, type_name) if type_name else None,
+        codes_of(code) if code and state == "archived" else None,
+        call.number("since_ms", 0, 0, 1 << 52) or None,
+        call.number("until_ms", 0, 0, 1 << 52) or None,
+    )
+    cursor = call.query("cursor") or None
+    page = await jobs.list_jobs(call.service, call.tenant, where, cursor=cursor, limit=PAGE_JOBS)
+    values = {
+        "lines": [line_of(record) for record in page.records],
+        "next": page.cursor,
+        "is_first": cursor is None,
+        "state": state,
+        "states": STATES,
+        "code": code,
+        "codes": CODES,
+        "type": type_name,
+        "now_ms": call.now_ms,
+    }
+    return Page("jobs.html", values)
+
+
+def codes_of(text: str) -> frozenset[Code]:
+    return frozenset(Code(name) for name in text.split(",") if name)
+
+
+def line_of(record: JobRecord) -> JobLine:
+    job, outcome = record.job, record.outcome
+    return JobLine(
+        job.id,
+        type_of(job.jobtype),
+        record.state.value,
+        outcome.code.value if outcome else "",
+        job.attempts,
+        record.done_ms if record.state is JobState.ARCHIVED else job.dt_ms,
+        outcome.duration_us if outcome else None,
+        inert_text.line(outcome.message, 160) if outcome else "",
+        record.data_bytes,
+    )

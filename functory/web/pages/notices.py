@@ -1,0 +1,20 @@
+"""What a page says after a form was sent: a key in the address, and our own sentence for it. Never a caller's text."""
+
+from typing import Final
+
+NOTES: Final = {
+    "signed_out": "You are signed out.",
+    "saved": "Saved and activated. Jobs that start from now on use it.",
+    "unchanged": "No changes: this version is already active.",
+    "rolled_back": "The older version is active again, as a new version.",
+    "cancelled": "Job cancelled.",
+    "posted": "Job posted.",
+    "retried": "Job queued.",
+    "paused": "Paused. Running jobs finish; no new ones start.",
+    "resumed": "Resumed.",
+    "replaying": "Jobs queued again.",
+    "nothing_to_replay": "No job matches; nothing was queued.",
+    "changed": "Saved.",
+    "tenant_created": "Tenant created. Now create a key for it.",
+    "key_revoked": "Key revoked. All sessions that used it have ended.",
+}

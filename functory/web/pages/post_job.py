@@ -1,0 +1,59 @@
+"""A form that posts a job of a type: its payload, and the options that people use by hand."""
+
+from typing import Final
+
+from functory.errors import FunctoryError, InvalidInput
+from functory.intake.job_options import DEFAULT_PRIORITY, JobOptions
+from functory.operations import handlers
+from functory.operations.submit import Submission, submit_jobs
+from functory.statuses import status_of
+from functory.web.pages.call import PageCall
+from functory.web.pages.declaration import Go, Page, Pages
+from journal import JournalError
+from store.errors import StoreError
+
+pages = Pages()
+
+_FIELDS: Final = ("payload", "delay_s", "priority", "unique")
+_PRIORITIES: Final = {"1000": "high", "500": "normal", "0": "low"}
+
+
+@pages.get("/ui/t/{tenant}/type/{type}/post", scope="submit")
+async def show_form(call: PageCall) -> Page:
+    return await _page(call)
+
+
+@pages.post("/ui/t/{tenant}/type/{type}/post", scope="submit")
+async def post_job(call: PageCall) -> Page | Go:
+    """What is refused is told above the form, and nothing that was typed is lost."""
+    try:
+        (job_id,) = await submit_jobs(call.service, call.who, call.type_name, [_submission(call)])
+    except (FunctoryError, JournalError, StoreError) as error:
+        return await _page(call, str(error), status_of(error))
+    return Go(f"{call.home}/job/{job_id}", "posted")
+
+
+def _submission(call: PageCall) -> Submission:
+    form = call.form
+    delay, priority = form.get("delay_s", "").strip(), form.get("priority", "")
+    try:
+        delay_s = float(delay) if delay else 0.0
+    except ValueError:
+        raise InvalidInput("The delay must be a number of seconds.", detail={"field": "delay_s"}) from None
+    if not 0 <= delay_s <= 366 * 86_400:
+        raise InvalidInput("The delay must be between 0 seconds and a year.", detail={"field": "delay_s"})
+    dt_ms = call.now_ms + round(delay_s * 1000) if delay_s else None
+    options = JobOptions(dt_ms, int(priority) if priority in _PRIORITIES else DEFAULT_PRIORITY)
+    payload = form.get("payload", "").replace("\r\n", "\n")  # browsers send their own line ends
+    return Submission(payload.encode("utf-8", "surrogatepass"), options, unique=form.get("unique", "").strip())
+
+
+async def _page(call: PageCall, problem: str = "", status: int = 200) -> Page:
+    values = {
+        "type": call.type_name,
+        "has_handler": await handlers.find_handler(call.service, call.tenant, call.type_name) is not None,
+        "draft": {name: call.form.get(name, "") for name in _FIELDS},
+        "priorities": _PRIORITIES,
+        "problem": problem,
+    }
+    return Page("post_job.html", values, status)

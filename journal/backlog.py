@@ -1,0 +1,64 @@
+"""The segments on disk: how much of them waits to be read, which are done with, and the read position that is kept.
+
+Never reads or writes a line. A segment is removed once every line in it was rsynced and it will not grow; a damaged one
+is set aside under another name. Ensures: the position is kept before anything is removed, so a crash never leaves a
+position in a segment that is gone.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from journal.cursor import Cursor, Position
+from journal.disk import Disk
+from journal.segment import FIRST_FRAME, Segment
+
+
+class Backlog:
+    def __init__(self, disk: Disk, cursor: Cursor, segments: Mapping[int, Segment]) -> None:
+        self._disk = disk
+        self._cursor = cursor
+        self._damaged: set[int] = set()
+        self.segments = dict(segments)
+        """By number."""
+        self.size_bytes = 0
+        """Durable and not yet rsynced, as of the last `weigh`."""
+
+    @property
+    def end(self) -> Position | None:
+        """Where the next line goes; None when there is no segment."""
+        newest = max(self.segments.values(), default=None)
+        return Position(newest.number, newest.end, 0) if newest else None
+
+    def weigh(self, point: Position) -> None:
+        """Count the bytes from the read point on. It may lie past the end of what is there: in a copy that was taken
+        before the store's, or where a crash left segments that the store had read up."""
+        self.size_bytes = sum(
+            max(segment.end - max(FIRST_FRAME, point.offset if number == point.segment else 0), 0)
+            for number, segment in self.segments.items()
+            if number >= point.segment
+        )
+
+    def read_up(self, point: Position) -> list[int]:
+        """The segments whose every line is done with and that will not grow."""
+        newest = max(self.segments, default=0)
+        return [
+            number
+            for number, segment in self.segments.items()
+            if number < point.segment or (number == point.segment and number < newest and point.offset >= segment.end)
+        ]
+
+    def forget(self, done: Sequence[int]) -> None:
+        for number in done:
+            del self.segments[number]
+
+    def mark_damaged(self, number: int) -> None:
+        self._damaged.add(number)
+
+    def keep(self, position: Position, done: Sequence[int], *, sync: bool) -> None:
+        """Keep the position, then remove what is done with. Blocks; raises OSError."""
+        self._cursor.save(position, sync=sync)
+        for number in done:
+            name = Segment(number, 0, 0).name
+            if number in self._damaged:
+                self._disk.rename(name, name.replace(".journal", ".damaged"))
+            else:
+                self._disk.remove(name)

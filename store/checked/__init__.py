@@ -1,0 +1,47 @@
+"""The front of every store: each verb checks its arguments, once for all back ends, and hands them on.
+
+`open_store` puts it before the back end that the URL names. So back ends refuse the same arguments with the same words,
+never see a hostile name, and have no checks of their own. A verb that raises InvalidValue has reached no database.
+
+  core.py          the back end behind; open, close, ping, version, copy and check
+  queue.py         add, claim, renew, release, expire
+  straight.py      jobs that start before the store has them
+  jobs.py          single jobs, listings, indexed queues, rate domains
+  handlers.py, scoreboard.py, daemons.py, tenants.py, transfer.py   the other roles
+The checks themselves are in store/names.py and store/checks.py.
+"""
+
+from pathlib import Path
+
+from store.base import Store
+from store.checked.core import CheckedMaintenance
+from store.checked.daemons import CheckedDaemons
+from store.checked.handlers import CheckedHandlers
+from store.checked.jobs import CheckedJobs
+from store.checked.queue import CheckedQueue
+from store.checked.scoreboard import CheckedActivity, CheckedScoreboard
+from store.checked.straight import CheckedStraight
+from store.checked.tenants import CheckedNotes, CheckedTenants
+from store.checked.transfer import CheckedTransfer
+
+__all__ = ["CheckedStore"]
+
+
+class CheckedStore(
+    CheckedQueue,
+    CheckedStraight,
+    CheckedJobs,
+    CheckedHandlers,
+    CheckedScoreboard,
+    CheckedActivity,
+    CheckedDaemons,
+    CheckedTenants,
+    CheckedNotes,
+    CheckedMaintenance,
+    CheckedTransfer,
+    Store,
+):
+    """All roles before one back end."""
+
+    def at(self, path: Path) -> Store:
+        return CheckedStore(self._back.at(path))

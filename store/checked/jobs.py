@@ -1,0 +1,169 @@
+"""The verbs on single jobs, checked."""
+
+from collections.abc import Sequence
+
+from store.checked.core import CheckedCore
+from store.checks import (
+    check_change,
+    check_data,
+    check_names,
+    check_new_job,
+    check_page_limit,
+    check_range,
+    check_rate_domain,
+    check_time,
+)
+from store.names import MAX_BATCH, check_batch, check_job_id, check_jobtype, check_label, check_tenant
+from store.protocol.jobs import JobVerbs
+from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
+from store.values.records import RateDomain, RateState
+from vocabulary.names import is_job_id
+from vocabulary.states import JobState
+
+MAX_POSITION = 100_000
+_MAX_BYTES = (1 << 31) - 1
+
+
+class CheckedJobs(CheckedCore, JobVerbs):
+    async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        check_batch("create_jobs", len(creations))
+        for creation in creations:
+            check_new_job(creation.job)
+        check_names([creation.job for creation in creations])
+        check_time("now_ms", now_ms)
+        return await self._back.create_jobs(creations, now_ms=now_ms)
+
+    async def get_job(self, tenant: str, job_id: str, *, now_ms: int, max_bytes: int | None = None) -> JobRecord | None:
+        check_tenant(tenant)
+        check_job_id(job_id)
+        check_time("now_ms", now_ms)
+        if max_bytes is not None:
+            check_range("max_bytes", max_bytes, 0, _MAX_BYTES)
+        return await self._back.get_job(tenant, job_id, now_ms=now_ms, max_bytes=max_bytes)
+
+    async def read_result(self, tenant: str, job_id: str, *, done_ms: int, start: int, length: int) -> bytes | None:
+        check_tenant(tenant)
+        check_job_id(job_id)
+        check_time("done_ms", done_ms)
+        check_range("start", start, 0, _MAX_BYTES)
+        check_range("length", length, 1, _MAX_BYTES)
+        return await self._back.read_result(tenant, job_id, done_ms=done_ms, start=start, length=length)
+
+    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
+        check_jobtype(tenant, jobtype)
+        check_time("now_ms", now_ms)
+        return await self._back.get_job_at(tenant, jobtype, seq, now_ms=now_ms)
+
+    async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
+        check_tenant(tenant)
+        check_batch("get_states", len(job_ids))
+        check_time("now_ms", now_ms)
+        return await self._back.get_states(tenant, _possible(job_ids), now_ms=now_ms)
+
+    async def list_jobs(
+        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        check_tenant(tenant)
+        check_page_limit(limit)
+        check_time("now_ms", now_ms)
+        if where.jobtype is not None:
+            check_jobtype(tenant, where.jobtype)
+        return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit)
+
+    async def list_children(
+        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+    ) -> JobPage:
+        check_tenant(tenant)
+        check_job_id(parent_id)
+        check_page_limit(limit)
+        check_time("now_ms", now_ms)
+        if cursor is not None:
+            check_job_id(cursor)
+        return await self._back.list_children(tenant, parent_id, now_ms=now_ms, cursor=cursor, limit=limit)
+
+    async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
+        check_tenant(tenant)
+        check_job_id(job_id)
+        check_time("now_ms", now_ms)
+        check_range("cap", cap, 1, MAX_POSITION)
+        return await self._back.get_position(tenant, job_id, now_ms=now_ms, cap=cap)
+
+    async def update_job(
+        self,
+        tenant: str,
+        job_id: str,
+        *,
+        now_ms: int,
+        token: int | None = None,
+        data: bytes | None = None,
+        repeat: str | None = None,
+        priority: int | None = None,
+        dt_ms: int | None = None,
+        at_rest: bool = False,
+    ) -> JobState:
+        check_tenant(tenant)
+        check_job_id(job_id)
+        check_time("now_ms", now_ms)
+        check_change(data, repeat, priority, dt_ms)
+        return await self._back.update_job(
+            tenant,
+            job_id,
+            now_ms=now_ms,
+            token=token,
+            data=data,
+            repeat=repeat,
+            priority=priority,
+            dt_ms=dt_ms,
+            at_rest=at_rest,
+        )
+
+    async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
+        check_tenant(tenant)
+        check_job_id(job_id)
+        check_time("now_ms", now_ms)
+        await self._back.cancel_job(tenant, job_id, now_ms=now_ms, running=running)
+
+    async def replay_jobs(
+        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> tuple[str, ...]:
+        check_tenant(tenant)
+        check_batch("replay_jobs", len(job_ids))
+        check_time("dt_ms", dt_ms)
+        check_time("now_ms", now_ms)
+        if data is not None:
+            check_data(data)
+        return await self._back.replay_jobs(tenant, _possible(job_ids), dt_ms=dt_ms, now_ms=now_ms, data=data)
+
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+        check_tenant(tenant)
+        check_batch("delete_jobs", len(job_ids))
+        return await self._back.delete_jobs(tenant, _possible(job_ids))
+
+    async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
+        check_jobtype(tenant, jobtype)
+        return await self._back.get_index_state(tenant, jobtype)
+
+    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
+        check_jobtype(tenant, jobtype)
+        check_range("limit", limit, 1, MAX_BATCH)
+        return await self._back.advance_index(tenant, jobtype, skip_failed=skip_failed, limit=limit)
+
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
+        check_rate_domain(domain)
+        check_time("now_ms", now_ms)
+        await self._back.set_rate_domain(domain, now_ms=now_ms)
+
+    async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
+        check_tenant(tenant)
+        check_label("rate domain", domain)
+        return await self._back.delete_rate_domain(tenant, domain)
+
+    async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
+        check_tenant(tenant)
+        check_time("now_ms", now_ms)
+        return await self._back.list_rate_domains(tenant, now_ms=now_ms)
+
+
+def _possible(job_ids: Sequence[str]) -> list[str]:
+    """Those that can be ids: no job has another one, and a database may choke on it."""
+    return [job_id for job_id in job_ids if is_job_id(job_id)]

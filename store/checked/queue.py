@@ -1,0 +1,108 @@
+"""The queue's verbs, checked. Batches of thousands pass here: their checks look at columns, not at each job."""
+
+from collections.abc import Sequence
+
+from store.checked.core import CheckedCore
+from store.checks import check_claim, check_lease, check_new_jobs, check_range, check_releases, check_time
+from store.names import (
+    MAX_BATCH,
+    MAX_DATA_BYTES,
+    check_batch,
+    check_label,
+    check_owner,
+    check_tenant,
+    checked_tenant_of,
+)
+from store.protocol.queue import JobQueue
+from store.values.jobs import (
+    AddReport,
+    ExpireReport,
+    Job,
+    JournalPosition,
+    Lease,
+    NewJob,
+    Release,
+    ReleaseReport,
+    RenewReport,
+    WaitingType,
+)
+
+
+class CheckedQueue(CheckedCore, JobQueue):
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
+    ) -> AddReport:
+        check_new_jobs(jobs)
+        check_time("now_ms", now_ms)
+        if position is not None:
+            check_label("journal reader", position.reader)
+        return await self._back.add_jobs(jobs, now_ms=now_ms, position=position)
+
+    async def get_journal_position(self, reader: str) -> JournalPosition | None:
+        check_label("journal reader", reader)
+        return await self._back.get_journal_position(reader)
+
+    async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool = False) -> list[WaitingType]:
+        check_time("now_ms", now_ms)
+        return await self._back.get_waiting_jobtypes(now_ms=now_ms, runnable=runnable)
+
+    async def claim_jobs(
+        self,
+        jobtype: str,
+        limit: int,
+        *,
+        owner: str,
+        lease_ms: int,
+        now_ms: int,
+        max_bytes: int = MAX_DATA_BYTES,
+        ahead: int | None = None,
+    ) -> list[Job]:
+        checked_tenant_of(jobtype)
+        check_owner(owner)
+        check_claim(limit, max_bytes, ahead)
+        check_lease(lease_ms, now_ms)
+        return await self._back.claim_jobs(
+            jobtype, limit, owner=owner, lease_ms=lease_ms, now_ms=now_ms, max_bytes=max_bytes, ahead=ahead
+        )
+
+    async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
+        check_owner(owner)
+        check_batch("renew_locks", len(leases))
+        check_lease(lease_ms, now_ms)
+        return await self._back.renew_locks(owner, leases, lease_ms=lease_ms, now_ms=now_ms)
+
+    async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
+        check_owner(owner)
+        check_releases(releases)
+        check_time("now_ms", now_ms)
+        return await self._back.release_jobs(owner, releases, now_ms=now_ms)
+
+    async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
+        check_time("now_ms", now_ms)
+        if owner is not None:
+            check_owner(owner)
+        check_range("limit", limit, 1, MAX_BATCH)
+        return await self._back.expire_locks(now_ms=now_ms, limit=limit, owner=owner)
+
+    async def expire_jobs(
+        self,
+        *,
+        now_ms: int,
+        done_before_ms: int,
+        waiting_before_ms: int,
+        failed_before_ms: int | None = None,
+        tenant: str | None = None,
+        limit: int = 1000,
+    ) -> ExpireReport:
+        check_time("now_ms", now_ms)
+        check_range("limit", limit, 1, MAX_BATCH)
+        if tenant is not None:
+            check_tenant(tenant)
+        return await self._back.expire_jobs(
+            now_ms=now_ms,
+            done_before_ms=done_before_ms,
+            waiting_before_ms=waiting_before_ms,
+            failed_before_ms=failed_before_ms,
+            tenant=tenant,
+            limit=limit,
+        )

@@ -1,0 +1,13 @@
+"""Jobs: the way of a job through the queue, and reading jobs.
+
+add.py           jobs enter in bulk; create.py one with a unique name or a parent
+claim.py         the next jobs of a type are handed out
+straight.py      jobs that started elsewhere first
+rates.py         the token buckets that a claim draws from
+release.py       a delivery is renewed or ends
+endings.py       the update of one job that ends; relatives.py what follows for its parent and children
+changes.py       conditional updates in one bulk write, and their counting
+expire.py        lapsed leases, old jobs, traces of crashes
+job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+listing.py       reads jobs, one by one and in pages; documents.py makes values of documents and back
+"""

@@ -1,0 +1,160 @@
+"""Adding jobs in bulk, and the numbers of indexed queues."""
+
+from collections.abc import Sequence
+
+from pymongo import UpdateOne
+from pymongo.errors import BulkWriteError
+
+from store.errors import StoreUnavailable
+from store.mongo.queue.documents import job_document
+from store.mongo.server.core import Core, once, repeatable
+from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
+from store.mongo.server.schema import QUEUED
+from store.mongo.server.tally import Effect
+from store.values.jobs import AddReport, JournalPosition, NewJob
+
+
+class MongoAdd(Core):
+    @once
+    async def add_jobs(
+        self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
+    ) -> AddReport:
+        distinct = {job.id: job for job in reversed(jobs)}  # of two with one id the first stands
+        first = [job for job in jobs if distinct.pop(job.id, None) is not None]
+        added = await insert_jobs(self, first, now_ms) if first else 0
+        if position is not None:
+            await keep_position(self, position)
+        return AddReport(added, len(jobs) - added)
+
+    @repeatable
+    async def get_journal_position(self, reader: str) -> JournalPosition | None:
+        found = await self.collections.positions.find_one({"_id": reader})
+        if found is None:
+            return None
+        return JournalPosition(reader, found["segment"], found["offset"], found["line"])
+
+
+async def keep_position(db: Core, position: JournalPosition) -> None:
+    place = {"segment": position.segment, "offset": position.offset, "line": position.line}
+    positions = db.collections.positions
+    await retried(lambda: upserted(lambda: positions.replace_one({"_id": position.reader}, place, upsert=True)))
+
+
+async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
+    """Insert jobs with distinct ids into the queue, and count them. Returns how many were new."""
+    if any(job.indexed for job in jobs):
+        jobs = await _new_ones(db, jobs)  # a number given to a duplicate would be a gap
+        if not jobs:
+            return 0
+    await note_domains(db, jobs)
+    seqs = await give_seqs(db, jobs, now_ms)
+    documents = [
+        job_document(
+            job,
+            await db.blobs.put(job.id, job.data),
+            state=QUEUED,
+            deferred=job.dt_ms > now_ms,
+            seq=seqs.get(job.id),
+        )
+        for job in jobs
+    ]
+    effects = [add_effect(job, now_ms) for job in jobs]
+    async with db.ledger.change(effects, now_ms) as change:
+        for document in documents:
+            document["ops"] = [change.mark]
+        refused = await insert_new(db, documents, change.mark)
+        change.applied = [effect for i, effect in enumerate(effects) if i not in refused]
+    await db.blobs.remove(documents[i]["blob"] for i in refused)
+    await close_seqs(db, jobs, seqs)
+    return len(jobs) - len(refused)
+
+
+async def insert_new(db: Core, documents: list[Document], mark: int) -> set[int]:
+    """The places of those that were there already."""
+    tries = 0
+
+    async def insert() -> None:
+        nonlocal tries
+        tries += 1
+        await db.collections.jobs.insert_many(documents, ordered=False)
+
+    try:
+        await retried(insert)
+    except BulkWriteError as error:
+        problems = error.details["writeErrors"]
+        if any(problem["code"] != DUPLICATE_KEY for problem in problems):
+            raise
+        if error.details.get("writeConcernErrors"):
+            raise StoreUnavailable("add_jobs: the write was not confirmed by a majority in time") from error
+        refused = {problem["index"] for problem in problems}
+        if tries > 1:  # some may be there because the first try put them there
+            ours = await db.ledger.marked([documents[place]["_id"] for place in refused], mark)
+            refused = {place for place in refused if documents[place]["_id"] not in ours}
+        return refused
+    return set()
+
+
+async def _new_ones(db: Core, jobs: Sequence[NewJob]) -> list[NewJob]:
+    ids = [job.id for job in jobs]
+    rows = await db.collections.jobs.find({"_id": {"$in": ids}}, {"_id": 1}).to_list(None)
+    old = {row["_id"] for row in rows}
+    return [job for job in jobs if job.id not in old]
+
+
+async def note_domains(db: Core, jobs: Sequence[NewJob]) -> None:
+    """A type that has had a job of a rate domain is claimed from with an eye on domains from then on."""
+    marks = [
+        UpdateOne({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
+        for jobtype in {job.jobtype for job in jobs if job.domain}
+    ]
+    if marks:
+        types = db.collections.types
+        await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
+
+
+async def give_seqs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> dict[str, int]:
+    """The next numbers of their types for the indexed ones, by id, in the order of the batch.
+
+    A range is noted as open until `close_seqs`, so that nobody takes jobs that are not in yet for purged.
+    """
+    queues: dict[str, list[str]] = {}
+    for job in jobs:
+        if job.indexed:
+            queues.setdefault(job.jobtype, []).append(job.id)
+    seqs: dict[str, int] = {}
+    for jobtype, ids in queues.items():
+        head = await _open_range(db, jobtype, len(ids), now_ms)
+        seqs |= {job_id: head + place for place, job_id in enumerate(ids, 1)}
+    return seqs
+
+
+async def _open_range(db: Core, jobtype: str, count: int, now_ms: int) -> int:
+    """Moves the head of the queue by count. Returns where it was."""
+    types = db.collections.types
+    made = {"$setOnInsert": {"head": 0}}
+    while True:
+        found = await types.find_one({"_id": jobtype}, {"head": 1})
+        head: int = (found or {}).get("head", 0)
+        moved: Document = {
+            "$set": {"head": head + count},
+            "$push": {"open": {"first": head + 1, "at": now_ms}},
+        }
+        if found is None:
+            await upserted(lambda: types.update_one({"_id": jobtype}, made, upsert=True))
+        same = {"_id": jobtype, "head": head} if head else {"_id": jobtype, "head": {"$in": [0, None]}}
+        if (await types.update_one(same, moved)).modified_count == 1:
+            return head
+
+
+async def close_seqs(db: Core, jobs: Sequence[NewJob], seqs: dict[str, int]) -> None:
+    """The jobs with these numbers are in, or never will be."""
+    firsts: dict[str, int] = {}
+    for job in jobs:
+        if job.id in seqs:
+            firsts.setdefault(job.jobtype, seqs[job.id])
+    for jobtype, first in firsts.items():
+        await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
+
+
+def add_effect(job: NewJob, now_ms: int) -> Effect:
+    return Effect(job.jobtype, job.id, live=1, deferred=int(job.dt_ms > now_ms), jobs=1, size_bytes=len(job.data))

@@ -1,0 +1,268 @@
+"""Creating one job that may have a unique name or a parent, and changing one in place.
+
+The job is inserted hidden, takes its name and its place with its parent, and then appears, in one write of
+its own: until then it is nobody's, and a crash leaves a hidden document that expire_locks removes.
+
+A unique name is one document that says which job has it. The name is taken while that job is live. Whoever
+wants it takes it over by compare and swap, so of two creators one gets it and the other finds that job.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pymongo.errors import DuplicateKeyError
+
+from store.errors import Conflict, NotFound, StoreUnavailable
+from store.mongo.queue.add import add_effect, close_seqs, give_seqs, insert_jobs, note_domains
+from store.mongo.queue.changes import apply
+from store.mongo.queue.documents import data_fields, job_document, job_state
+from store.mongo.queue.endings import NEEDED, Step, as_read
+from store.mongo.queue.relatives import HOLD, follow, wake_parent
+from store.mongo.server import schema
+from store.mongo.server.blobs import kept_by
+from store.mongo.server.core import Core, once
+from store.mongo.server.driver import Document, find_and_update
+from store.mongo.server.tally import Effect
+from store.refusals import check_holder
+from store.values.jobs import CreateReport, Creation, NewJob
+from vocabulary.names import tenant_of
+
+ATTEMPTS: Final = 20
+
+
+class MongoCreate(Core):
+    @once
+    async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        if len(creations) > 1:  # one is checked as it is created
+            for job, _ in creations:
+                await _check(self, job, now_ms)
+        return [await _create_one(self, job, keeps, now_ms) for job, keeps in creations]
+
+
+async def _create_one(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> CreateReport:
+    for _ in range(ATTEMPTS):
+        report = await _create(db, job, keeps, now_ms)
+        if report is not None:
+            return report
+    raise StoreUnavailable(f"create_jobs {job.id}: others keep changing the same name or parent; try again")
+
+
+async def _check(db: Core, job: NewJob, now_ms: int) -> None:
+    """Raise what `_create` would."""
+    if await db.collections.jobs.find_one({"_id": job.id, "s": {"$in": list(schema.VISIBLE_STATES)}}, {"_id": 1}):
+        return
+    if job.unique:
+        holder = await _holder(db, await _name(db, job.jobtype, job.unique), now_ms)
+        if holder is not None:
+            _check_holder(holder, job)
+            return
+    if job.parent:
+        await _check_parent(db, job)
+
+
+def _check_holder(holder: Document, job: NewJob) -> None:
+    check_holder(job, holder["_id"], holder.get("parent", ""), is_running=holder["s"] == schema.RUNNING)
+
+
+async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> CreateReport | None:
+    """None: somebody else was quicker somewhere, look again."""
+    older = await db.collections.jobs.find_one({"_id": job.id}, NEEDED)
+    if older is not None:
+        if older["s"] in schema.VISIBLE_STATES:
+            return CreateReport(job.id, created=False, state=job_state(older, now_ms))
+        await drop_hidden(db, older, now_ms)
+    if not job.unique and not job.parent:
+        return await _insert_plain(db, job, now_ms)
+    name = await _name(db, job.jobtype, job.unique) if job.unique else None
+    if name is not None:
+        holder = await _holder(db, name, now_ms)
+        if holder is not None:
+            return await _change_holder(db, holder, job, keeps, now_ms)
+    if job.parent:
+        await _check_parent(db, job)
+    if not await _insert_hidden(db, job, now_ms):
+        return None
+    if job.unique and not await take_name(db, job.jobtype, job.unique, name, job.id):
+        await _give_up(db, job.id, now_ms)
+        return None
+    return await _appear(db, job, now_ms)
+
+
+async def _insert_plain(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
+    if not await insert_jobs(db, [job], now_ms):
+        return None
+    state = job_state({"s": schema.QUEUED, "at": job.dt_ms}, now_ms)
+    return CreateReport(job.id, created=True, state=state)
+
+
+async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
+    await note_domains(db, [job])
+    seqs = await give_seqs(db, [job], now_ms)
+    data = await db.blobs.put(job.id, job.data)
+    document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.get(job.id))
+    document["at"] = now_ms
+    try:
+        await db.collections.jobs.insert_one(document)
+    except DuplicateKeyError:
+        await db.blobs.remove([data])
+        return False
+    finally:
+        await close_seqs(db, [job], seqs)
+    return True
+
+
+async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
+    """Join the parent, if there is one, and become visible in the state that follows from it."""
+    held = False
+    if job.parent:
+        parent = await find_and_update(
+            db.collections.jobs,
+            {"_id": job.parent, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}},
+            {"$inc": {"kids": 1}, "$set": {"kin": True}},
+            fields={"s": 1},
+        )
+        if parent is None:
+            await _give_up(db, job.id, now_ms)
+            return None  # the next look says what is wrong with it
+        held = parent["s"] == schema.RUNNING
+    deferred = not held and job.dt_ms > now_ms
+    shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
+    shown |= ({"todo": [HOLD]} if held else {}) | ({"d": True} if deferred else {})
+    effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
+    step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)
+    if not await apply(db, [step], now_ms):
+        return None
+    if held:
+        await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
+    return CreateReport(job.id, created=True, state=job_state(shown, now_ms))
+
+
+async def _check_parent(db: Core, job: NewJob) -> None:
+    tenant = tenant_of(job.jobtype)
+    parent = await db.collections.jobs.find_one(
+        {"_id": job.parent, "s": {"$in": list(schema.VISIBLE_STATES)}, "type": schema.types_of(tenant)},
+        {"s": 1},
+    )
+    if parent is None:
+        raise NotFound(f"job {job.parent}, named as the parent of {job.id}, does not exist")
+    if parent["s"] not in {schema.RUNNING, schema.PAUSED, schema.HELD}:
+        raise Conflict(f"job {job.parent} is neither running nor paused: it cannot get a child now")
+
+
+async def _name(db: Core, jobtype: str, unique: str) -> Document:
+    found = await db.collections.names.find_one({"_id": _name_key(jobtype, unique)})
+    return found or {"job": None, "version": 0}
+
+
+async def _holder(db: Core, name: Document, now_ms: int) -> Document | None:
+    """The live job that has the name."""
+    if name["job"] is None:
+        return None
+    holder = await db.collections.jobs.find_one({"_id": name["job"]}, NEEDED)
+    if holder is None or holder["s"] in schema.LIVE_STATES:
+        return holder
+    if holder["s"] == schema.HIDDEN:
+        await drop_hidden(db, holder, now_ms)  # its creator looks again, and finds ours
+    return None
+
+
+async def take_name(db: Core, jobtype: str, unique: str, name: Document | None, job_id: str) -> bool:
+    """Give the name to a job, if it is with whom it was when it was read, and that one has ended."""
+    key = _name_key(jobtype, unique)
+    if name is None or name["job"] is None:
+        fresh = {"_id": key, "type": jobtype, "job": job_id, "version": 1}
+        try:
+            await db.collections.names.insert_one(fresh)
+        except DuplicateKeyError:
+            return False
+        return True
+    if name["job"] != job_id and not await _keep_ended(db, name["job"]):
+        return False
+    done = await db.collections.names.update_one(
+        {"_id": key, "version": name["version"]}, {"$set": {"job": job_id}, "$inc": {"version": 1}}
+    )
+    return done.modified_count == 1
+
+
+async def _keep_ended(db: Core, job_id: str) -> bool:
+    """A replay of that job that has begun finds it changed, and leaves it. False: it lives again already."""
+    ended = {"_id": job_id, "s": {"$nin": list(schema.LIVE_STATES)}}
+    fenced = await db.collections.jobs.update_one(ended, {"$inc": {"rev": 1}})
+    return bool(fenced.matched_count) or await db.collections.jobs.find_one({"_id": job_id}, {"_id": 1}) is None
+
+
+async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
+    """Whether the job may have its unique name again; takes it if so."""
+    name = await _name(db, document["type"], document["unique"])
+    if await _holder(db, name, now_ms) is not None:
+        return False
+    return await take_name(db, document["type"], document["unique"], name, document["_id"])
+
+
+async def _change_holder(
+    db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int
+) -> CreateReport | None:
+    _check_holder(holder, job)
+    repeat = None if "repeat" in keeps else job.repeat
+    priority = None if "priority" in keeps else job.priority
+    changed = await change_in_place(
+        db, holder, data=job.data, repeat=repeat, priority=priority, dt_ms=None, now_ms=now_ms
+    )
+    if not changed:
+        return None
+    return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))
+
+
+async def change_in_place(
+    db: Core,
+    document: Document,
+    *,
+    data: bytes | None,
+    repeat: str | None,
+    priority: int | None,
+    dt_ms: int | None,
+    now_ms: int,
+) -> bool:
+    """Change what is given of a live job, if it is as it was read."""
+    fields: Document = {}
+    dropped: Document = {}
+    size_bytes = deferred = 0
+    if data is not None:
+        fields |= data_fields(await db.blobs.put(document["_id"], data), len(data))
+        size_bytes = len(data) - document["size"]
+    if repeat is not None:
+        (fields if repeat else dropped)["repeat"] = repeat
+    if priority is not None:
+        fields["prio"] = priority
+    if dt_ms is not None:
+        fields |= {"at": dt_ms, "due": dt_ms}
+        if document["s"] == schema.QUEUED:
+            later = dt_ms > now_ms
+            (fields if later else dropped)["d"] = True
+            deferred = int(later) - int(document.get("d", False))
+    update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}
+    effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes)
+    step = Step(as_read(document), {key: value for key, value in update.items() if value}, effect)
+    applied = bool(await apply(db, [step], now_ms))
+    if data is not None:
+        await db.blobs.remove([document.get("blob") if applied else fields["blob"]])
+    return applied
+
+
+async def drop_hidden(db: Core, document: Document, now_ms: int) -> None:
+    """Remove a document that is not, or no longer, there for readers; what waited for it goes on."""
+    gone = await db.collections.jobs.delete_one({"_id": document["_id"], "s": {"$in": [schema.HIDDEN, schema.PURGED]}})
+    if gone.deleted_count:
+        await db.blobs.remove(kept_by(document))
+        if document.get("pend"):
+            await wake_parent(db, document["parent"], now_ms)
+
+
+async def _give_up(db: Core, job_id: str, now_ms: int) -> None:
+    document = await db.collections.jobs.find_one({"_id": job_id}, NEEDED)
+    if document is not None:
+        await drop_hidden(db, document, now_ms)
+
+
+def _name_key(jobtype: str, unique: str) -> str:
+    return f"{jobtype}|{unique}"

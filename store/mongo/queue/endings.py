@@ -1,0 +1,204 @@
+"""How a job document changes when a delivery or a job ends, and what that means for the counters. Pure."""
+
+from typing import Any, Final, NamedTuple
+
+from store.mongo.queue.documents import data_fields, history_documents, history_from, outcome_bytes, outcome_document
+from store.mongo.server import schema
+from store.mongo.server.blobs import Kept
+from store.mongo.server.driver import Document
+from store.mongo.server.tally import Effect, of_run
+from store.values.jobs import Archive, Outcome, Rearm, Release, Retry, with_attempt
+
+NEEDED: Final = {
+    "type": 1,
+    "s": 1,
+    "at": 1,
+    "due": 1,
+    "lock": 1,
+    "token": 1,
+    "attempts": 1,
+    "size": 1,
+    "d": 1,
+    "kin": 1,
+    "kids": 1,
+    "pend": 1,
+    "parent": 1,
+    "retry_after": 1,
+    "rev": 1,
+    "unique": 1,
+    "blob": 1,
+    "begun": 1,
+    "planned": 1,
+    "next": 1,
+    "past": 1,
+    "out.code": 1,
+    "out.blob": 1,
+    "out.size": 1,
+    "out.log_size": 1,
+}
+"""What must be known of a document to change its state."""
+
+
+class Step(NamedTuple):
+    """One change of one job: on this condition, this update, counted so."""
+
+    condition: Document
+    update: dict[str, dict[str, Any]]
+    effect: Effect
+
+
+def held_by(document: Document, owner: str) -> Document:
+    """The condition that the delivery is still the owner's, and counted as it was read."""
+    return {
+        "_id": document["_id"],
+        "s": schema.RUNNING,
+        "lock": owner,
+        "token": document["token"],
+        "d": document.get("d"),
+    }
+
+
+def as_read(document: Document) -> Document:
+    """The condition that nothing has moved the job since it was read."""
+    same = ("s", "token", "at", "d", "rev", "kids", "size")
+    return {"_id": document["_id"], **{field: document.get(field) for field in same}}
+
+
+def release_step(
+    document: Document, release: Release, result: Kept | None, data: Kept | None, *, owner: str, now_ms: int
+) -> Step:
+    """The end of a delivery that concerns no relative."""
+    condition = held_by(document, owner)
+    if isinstance(release, Archive):
+        step = archive_step(document, release.outcome, result, now_ms=now_ms, ran=True)
+        return step._replace(condition=condition | {"kin": False})
+    if isinstance(release, Rearm):
+        condition |= {"kin": document["kin"]}
+    if isinstance(release, Retry | Rearm):
+        return queue_again_step(document, release, result, data, condition, owner, now_ms)
+    return unclaim_step(document, condition, now_ms)
+
+
+def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
+    """A delivery is given back, and was no attempt. A job that was started before the store had it may be due later."""
+    deferred = document["due"] > now_ms
+    update: dict[str, dict[str, Any]] = {
+        "$set": {"s": schema.QUEUED, "at": document["due"]} | ({"d": True} if deferred else {}),
+        "$unset": {"lock": ""} | ({} if deferred else {"d": ""}),
+        "$inc": {"attempts": -1},
+    }
+    change = int(deferred) - int(document.get("d", False))
+    return Step(condition, update, Effect(document["type"], document["_id"], deferred=change))
+
+
+def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:
+    """The end of a job, from any state that it was in. One that ends without a run keeps the rest of its last run."""
+    kept = outcome_document(outcome, result)
+    keeps_last = not ran and "out" in document
+    ending = {"out.code": kept["code"], "out.exit": kept["exit"]} if keeps_last else {"out": kept}
+    effect = Effect(
+        document["type"],
+        document["_id"],
+        live=-1,
+        deferred=-int(document.get("d", False)),
+        blocked=-int(document["s"] in {schema.PAUSED, schema.HELD}),
+        size_bytes=0 if keeps_last else _grown(document, kept),
+        code=outcome.code.value,
+    )
+    if ran:
+        effect = of_run(effect, outcome, document["due"])
+    update: dict[str, dict[str, Any]] = {
+        "$set": {"s": schema.ARCHIVED[outcome.code], "at": now_ms, "done": now_ms, **ending},
+        "$unset": {"lock": "", "d": ""},
+    }
+    if document.get("pend"):
+        update["$set"]["pend"] = False
+    return Step(as_read(document), update, effect)
+
+
+def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, owner: str, now_ms: int) -> Step:
+    """A parent that ended well while it has children: it waits for them, its outcome is counted nowhere."""
+    kept = outcome_document(outcome, result)
+    update: dict[str, dict[str, Any]] = {
+        "$set": {
+            "s": schema.PAUSED,
+            "at": now_ms,
+            "due": now_ms,
+            "attempts": 0,
+            "done": now_ms,
+            "out": kept,
+            "planned": document.get("planned", document["due"]),
+        },
+        "$unset": {"lock": "", "d": "", "begun": ""},
+    }
+    effect = Effect(
+        document["type"],
+        document["_id"],
+        blocked=1,
+        deferred=-int(document.get("d", False)),
+        size_bytes=_grown(document, kept),
+    )
+    return Step(held_by(document, owner) | {"kids": document["kids"]}, update, effect)
+
+
+def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -> Step:
+    """A paused or held job becomes eligible at due_ms. Nothing is left to do for relatives: a step that came too late
+    would reach the children of its next run."""
+    deferred = due_ms > now_ms
+    update: dict[str, dict[str, Any]] = {
+        "$set": {"s": schema.QUEUED, "at": due_ms, "due": due_ms, **fields},
+        "$unset": {"todo": "", "next": ""},
+    }
+    if deferred:
+        update["$set"]["d"] = True
+    effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred))
+    return Step(as_read(document), update, effect)
+
+
+def queue_again_step(
+    document: Document,
+    release: Retry | Rearm,
+    result: Kept | None,
+    data: Kept | None,
+    condition: Document,
+    owner: str,
+    now_ms: int,
+) -> Step:
+    """A run is over and the job is not: another attempt of its round, or its next round."""
+    rearmed = isinstance(release, Rearm)
+    kept = outcome_document(release.outcome, result)
+    deferred = release.dt_ms > now_ms
+    update: dict[str, dict[str, Any]] = {
+        "$set": {"s": schema.QUEUED, "at": release.dt_ms, "due": release.dt_ms, "done": now_ms, "out": kept},
+        "$unset": {"lock": ""},
+    }
+    if deferred:
+        update["$set"]["d"] = True
+    else:
+        update["$unset"]["d"] = ""
+    if rearmed:
+        update["$set"]["attempts"] = 0
+        update["$unset"] |= {"begun": "", "planned": "", "past": ""}
+    else:
+        history = with_attempt(history_from(document), document["attempts"], release.outcome, owner)
+        update["$set"]["past"] = history_documents(history)
+        first_ms = document["due"]
+        update["$set"] |= {"begun": document.get("begun", first_ms), "planned": document.get("planned", first_ms)}
+    change = int(deferred) - int(document.get("d", False))
+    effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=_grown(document, kept))
+    step = Step(condition, update, of_run(effect, release.outcome, document["due"]))
+    return with_data(step, document, release.data, data)
+
+
+def with_data(step: Step, document: Document, data: bytes | None, kept: Kept | None) -> Step:
+    """The step, with a new payload if there is one."""
+    if data is None:
+        return step
+    update = {**step.update, "$set": step.update["$set"] | data_fields(kept or b"", len(data))}
+    effect = step.effect._replace(size_bytes=step.effect.size_bytes + len(data) - document["size"])
+    return Step(step.condition | {"size": document["size"], "rev": document.get("rev")}, update, effect)
+
+
+def _grown(document: Document, kept: Document) -> int:
+    """By how much the new outcome takes more room than the one before."""
+    return outcome_bytes({"out": kept}) - outcome_bytes(document)

@@ -1,0 +1,141 @@
+"""Upkeep in bounded steps, by any daemon: lapsed leases, jobs that came due, old jobs, traces of crashes."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from store.mongo.queue.changes import apply, apply_alike
+from store.mongo.queue.create import drop_hidden
+from store.mongo.queue.documents import outcome_bytes
+from store.mongo.queue.endings import NEEDED, archive_step
+from store.mongo.queue.relatives import end_with_relatives, follow
+from store.mongo.server import schema
+from store.mongo.server.blobs import kept_by
+from store.mongo.server.core import Core, once
+from store.mongo.server.driver import Document
+from store.mongo.server.ledger import LAPSE_MS
+from store.mongo.server.tally import Effect
+from store.values.jobs import ABANDONED, ExpireReport
+from vocabulary.states import FAILED_CODES, FINAL_CODES
+
+_DONE: Final = tuple(schema.ARCHIVED[code] for code in FINAL_CODES - FAILED_CODES)
+_FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
+
+
+class MongoExpire(Core):
+    @once
+    async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
+        jobs = self.collections.jobs
+        lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
+        rows = await jobs.find(lapsed, {"_id": 1}, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
+        expired = 0
+        if rows:
+            # No counter changes with it: running is counted from its index.
+            done = await jobs.update_many(
+                {"_id": {"$in": [row["_id"] for row in rows]}, **lapsed},
+                [{"$set": {"s": schema.QUEUED, "at": "$due"}}, {"$unset": "lock"}],
+            )
+            expired = done.modified_count
+        await _promote_due(self, now_ms, limit)
+        await finish_interrupted(self, now_ms, limit, gone_before_ms=now_ms - LAPSE_MS)
+        return expired
+
+    @once
+    async def expire_jobs(
+        self,
+        *,
+        now_ms: int,
+        done_before_ms: int,
+        waiting_before_ms: int,
+        failed_before_ms: int | None = None,
+        tenant: str | None = None,
+        limit: int = 1000,
+    ) -> ExpireReport:
+        where: Document = {} if tenant is None else {"type": schema.types_of(tenant)}
+        failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
+        archived = await _oldest(self, where, _DONE, done_before_ms, limit)
+        archived += await _oldest(self, where, _FAILED, failed_ms, limit - len(archived))
+        purged = await purge_jobs(self, archived, now_ms)
+        waiting = await _oldest(self, where, (schema.QUEUED,), waiting_before_ms, limit - len(archived))
+        abandoned = await _abandon(self, waiting, now_ms)
+        return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
+
+
+async def _promote_due(db: Core, now_ms: int, limit: int) -> None:
+    """Count deferred jobs that came due as waiting, so that readers need not look for them."""
+    due: Document = {"d": True, "due": {"$lte": now_ms}, "s": schema.QUEUED}
+    rows = await db.collections.jobs.find(due, {"type": 1}, hint=schema.DEFERRED).limit(limit).to_list(limit)
+    effects = [Effect(row["type"], row["_id"], deferred=-1) for row in rows]
+    await apply_alike(db, due, {"$unset": {"d": ""}}, effects, now_ms)
+
+
+async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_ms: int) -> None:
+    """Finish what crashed processes, or failed calls, had begun. A process that gave no sign since gone_before_ms
+    counts as crashed."""
+    await db.ledger.settle()
+    await db.ledger.settle_lapsed(gone_before_ms=gone_before_ms, limit=limit)
+    jobs = db.collections.jobs
+    left = jobs.find({"todo": {"$exists": True}}, {"_id": 1}, hint=schema.TODO)
+    for row in await left.limit(limit).to_list(limit):
+        await follow(db, row["_id"], now_ms)
+    old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
+    for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
+        await drop_hidden(db, row, now_ms)
+    purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
+    await _remove(db, await purged.limit(limit).to_list(limit))
+    await db.collections.types.update_many(
+        {"open.at": {"$lt": gone_before_ms}}, {"$pull": {"open": {"at": {"$lt": gone_before_ms}}}}
+    )
+
+
+async def _oldest(db: Core, where: Document, states: Sequence[str], before_ms: int, limit: int) -> list[Document]:
+    """Of one state after the other, because only a single range of an index ends at the limit everywhere."""
+    hint = None if where else schema.UPKEEP
+    found: list[Document] = []
+    for state in states:
+        left = limit - len(found)
+        if left <= 0:
+            break
+        old = where | {"s": state, "at": {"$lt": before_ms}}
+        found += await db.collections.jobs.find(old, NEEDED, hint=hint).limit(left).to_list(left)
+    return found
+
+
+async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int) -> int:
+    """Remove archived jobs as they were read. Those that have moved since are left."""
+    effects = [
+        Effect(
+            document["type"],
+            document["_id"],
+            jobs=-1,
+            size_bytes=-document["size"] - outcome_bytes(document),
+        )
+        for document in documents
+    ]
+    # First out of sight and counted, then removed: a crash between leaves what expire_locks removes.
+    tokens = {document["token"] for document in documents}
+    gone: set[str] = set()
+    for token in tokens:
+        alike = [e for e, d in zip(effects, documents, strict=True) if d["token"] == token]
+        as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}
+        gone |= await apply_alike(db, as_read, {"$set": {"s": schema.PURGED}}, alike, now_ms)
+    await _remove(db, [document for document in documents if document["_id"] in gone])
+    return len(gone)
+
+
+async def _remove(db: Core, rows: Sequence[Document]) -> None:
+    if rows:
+        await db.blobs.remove(file_id for row in rows for file_id in kept_by(row))
+        ids = [row["_id"] for row in rows]
+        await db.collections.jobs.delete_many({"_id": {"$in": ids}, "s": schema.PURGED})
+
+
+async def _abandon(db: Core, documents: Sequence[Document], now_ms: int) -> int:
+    plain = [document for document in documents if not document["kin"]]
+    steps = [archive_step(document, ABANDONED, None, now_ms=now_ms, ran=False) for document in plain]
+    done = await apply(db, steps, now_ms)
+    abandoned = len(done)
+    for document in documents:
+        if document["kin"]:
+            ended = await end_with_relatives(db, document, ABANDONED, None, owner=None, now_ms=now_ms)
+            abandoned += ended is not None
+    return abandoned

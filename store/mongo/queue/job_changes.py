@@ -1,0 +1,161 @@
+"""Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
+
+from collections.abc import Sequence
+
+from store.errors import Conflict, NotFound
+from store.mongo.queue.changes import apply
+from store.mongo.queue.create import change_in_place, name_for_replay
+from store.mongo.queue.documents import job_state
+from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, with_data
+from store.mongo.queue.expire import purge_jobs
+from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.server import schema
+from store.mongo.server.core import Core, once, repeatable
+from store.mongo.server.driver import Document
+from store.mongo.server.tally import Effect
+from store.values.jobs import CANCELLED, IndexState
+from vocabulary.states import Code, JobState
+
+
+class MongoJobChanges(Core):
+    @once
+    async def update_job(
+        self,
+        tenant: str,
+        job_id: str,
+        *,
+        now_ms: int,
+        token: int | None = None,
+        data: bytes | None = None,
+        repeat: str | None = None,
+        priority: int | None = None,
+        dt_ms: int | None = None,
+        at_rest: bool = False,
+    ) -> JobState:
+        while True:
+            job = await _find(self, tenant, job_id)
+            _check_update(job, token, repeat, at_rest=at_rest or dt_ms is not None)
+            if await change_in_place(
+                self, job, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms
+            ):
+                return job_state(job if dt_ms is None else job | {"at": dt_ms}, now_ms)
+
+    @once
+    async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
+        while True:
+            job = await _find(self, tenant, job_id)
+            if job["s"] == schema.ARCHIVED[Code.CANCELLED]:
+                return
+            if job["s"] in schema.ARCHIVED_STATES or (job["s"] == schema.RUNNING and not running):
+                what = "is running" if job["s"] == schema.RUNNING else "has ended"
+                raise Conflict(f"job {job_id} {what}: only a job that has not started can be cancelled")
+            if job["kin"]:
+                ended = await end_with_relatives(self, job, CANCELLED, None, owner=None, now_ms=now_ms) is not None
+            else:
+                ended = bool(await apply(self, [archive_step(job, CANCELLED, None, now_ms=now_ms, ran=False)], now_ms))
+            if ended:
+                return
+
+    @once
+    async def replay_jobs(
+        self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> tuple[str, ...]:
+        archived = await _archived(self, tenant, job_ids)
+        kept = {job_id: None if data is None else await self.blobs.put(job_id, data) for job_id in archived}
+        steps = {
+            job_id: with_data(_replay_step(job, dt_ms, now_ms), job, data, kept[job_id])
+            for job_id, job in archived.items()
+        }
+        done = await apply(self, [steps[job_id] for job_id, job in archived.items() if "unique" not in job], now_ms)
+        for job_id, job in archived.items():  # one by one: two of them may want the same name
+            if "unique" in job and await name_for_replay(self, job, now_ms):
+                done |= await apply(self, [steps[job_id]], now_ms)
+        await self.blobs.remove(archived[job_id].get("out", {}).get("blob") for job_id in done)
+        if data is not None:
+            await self.blobs.remove(job.get("blob") if i in done else kept[i] for i, job in archived.items())
+        return tuple(job_id for job_id in dict.fromkeys(job_ids) if job_id in done)
+
+    @once
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+        archived = await _archived(self, tenant, job_ids)
+        return await purge_jobs(self, list(archived.values()), 0)
+
+    @repeatable
+    async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
+        found = await self.collections.types.find_one({"_id": jobtype}) or {}
+        processed: int = found.get("processed", 0)
+        after = await self.collections.jobs.find_one({"type": jobtype, "seq": processed + 1}, {"s": 1})
+        return IndexState(found.get("head", 0), processed, processed + 1 if _ended_badly(after) else None)
+
+    @once
+    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
+        found = await self.collections.types.find_one({"_id": jobtype}) or {}
+        head, processed = found.get("head", 0), found.get("processed", 0)
+        # Numbers whose jobs are just being added are not gaps.
+        until = min(head, processed + limit, *(part["first"] - 1 for part in found.get("open", ())))
+        window = {"type": jobtype, "seq": {"$gt": processed, "$lte": until}}
+        blocked_by = None
+        for job in await self.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
+            if job["s"] in {*schema.LIVE_STATES, schema.HIDDEN}:
+                until = job["seq"] - 1
+                break
+            if not skip_failed and _ended_badly(job):
+                until, blocked_by = job["seq"] - 1, job["seq"]
+                break
+        if until > processed:
+            await self.collections.types.update_one({"_id": jobtype}, {"$max": {"processed": until}})
+        return IndexState(head, max(until, processed), blocked_by)
+
+
+async def _find(db: Core, tenant: str, job_id: str) -> Document:
+    found = await db.collections.jobs.find_one(_of_tenant(tenant, [job_id]), NEEDED)
+    if found is None:
+        raise NotFound(f"tenant {tenant} has no job {job_id}")
+    return found
+
+
+async def _archived(db: Core, tenant: str, job_ids: Sequence[str]) -> dict[str, Document]:
+    which = _of_tenant(tenant, job_ids) | {"s": {"$in": list(schema.ARCHIVED_STATES)}}
+    rows = await db.collections.jobs.find(which, NEEDED).to_list(None)
+    found = {row["_id"]: row for row in rows}
+    return {job_id: found[job_id] for job_id in job_ids if job_id in found}
+
+
+def _of_tenant(tenant: str, job_ids: Sequence[str]) -> Document:
+    return {
+        "_id": {"$in": list(dict.fromkeys(job_ids))},
+        "type": schema.types_of(tenant),
+        "s": {"$in": list(schema.VISIBLE_STATES)},
+    }
+
+
+def _check_update(job: Document, token: int | None, repeat: str | None, *, at_rest: bool) -> None:
+    job_id, running = job["_id"], job["s"] == schema.RUNNING
+    if job["s"] in schema.ARCHIVED_STATES:
+        raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
+    if token is not None and (not running or token != job["token"]):
+        raise Conflict(f"job {job_id}: token {token} is not that of its current delivery")
+    if repeat and job.get("parent"):
+        raise Conflict(f"job {job_id} has a parent, which would never end: it cannot repeat")
+    if at_rest and running:
+        raise Conflict(f"job {job_id} is running: it cannot be changed now")
+
+
+def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
+    deferred = dt_ms > now_ms
+    queued: Document = {"s": schema.QUEUED, "at": dt_ms, "due": dt_ms, "attempts": 0}
+    if deferred:
+        queued["d"] = True
+    update = {"$set": queued, "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size"), "")}
+    effect = Effect(
+        job["type"],
+        job["_id"],
+        live=1,
+        deferred=int(deferred),
+        size_bytes=-job.get("out", {}).get("size", 0),
+    )
+    return Step(as_read(job), update, effect)
+
+
+def _ended_badly(job: Document | None) -> bool:
+    return job is not None and job["s"] in schema.ARCHIVED_STATES and job["s"] != schema.ARCHIVED[Code.OK]

@@ -1,0 +1,188 @@
+"""Parents and children, without transactions.
+
+What an end means for relatives follows in later steps, each idempotent. The document that ends notes them in
+`todo`, in the same write; they are struck off when they are done, and expire_locks repeats what was not:
+
+    free     children that were held by this parent become eligible (it was paused)
+    cancel   children that are held by this parent are cancelled (it ended, or its round did, and not with ok)
+    wake     this job is queued for its next round: it was paused while its children were cancelled
+    up       the parent of this job is queued again if this was the last child that it waited for
+    hold     this job is held by a parent that may have ended while it was being created
+
+A parent counts its children in `kids`; every change that depends on them is on condition that the number
+is as it was read. So no child can appear between the look and the change.
+"""
+
+from typing import Final
+
+from store.mongo.queue.changes import apply
+from store.mongo.queue.endings import (
+    NEEDED,
+    Step,
+    archive_step,
+    held_by,
+    pause_step,
+    queue_again_step,
+    queue_step,
+    with_data,
+)
+from store.mongo.server import schema
+from store.mongo.server.blobs import Kept
+from store.mongo.server.core import Core
+from store.mongo.server.driver import Document
+from store.mongo.server.tally import of_run
+from store.values.jobs import CANCELLED, Outcome, Rearm
+from vocabulary.states import Code
+
+FREE: Final = "free"
+CANCEL: Final = "cancel"
+WAKE: Final = "wake"
+UP: Final = "up"
+HOLD: Final = "hold"
+
+_CHUNK: Final = 500
+
+
+async def end_with_relatives(
+    db: Core, document: Document, outcome: Outcome, result: Kept | None, *, owner: str | None, now_ms: int
+) -> Document | None:
+    """End a job that has relatives: a run of it by its owner, or without a run (owner None).
+
+    Returns the document as it was when it ended, with its new state in `s`; None if it is not in that
+    hand or place any more.
+    """
+    job_id, state = document["_id"], document["s"]
+    current: Document | None = document
+    while current is not None and current["s"] == state:
+        step = await _ending(db, current, outcome, result, owner, now_ms)
+        if await apply(db, [step], now_ms):
+            await follow(db, job_id, now_ms)
+            return {**current, "s": step.update["$set"]["s"]}
+        same = {"token": document["token"]} | ({} if owner is None else {"lock": owner})
+        current = await db.collections.jobs.find_one({"_id": job_id, **same}, NEEDED)
+    return None
+
+
+async def rearm_with_children(
+    db: Core, document: Document, release: Rearm, result: Kept | None, data: Kept | None, *, owner: str, now_ms: int
+) -> Document | None:
+    """End a round of a job that has relatives; returns as `end_with_relatives`, `s` being the state in the end."""
+    current: Document | None = document
+    while current is not None and current["s"] == schema.RUNNING:
+        step, state = await _end_of_round(db, current, release, result, data, owner, now_ms)
+        if await apply(db, [step], now_ms):
+            await follow(db, release.id, now_ms)
+            return {**current, "s": state}
+        same = {"_id": release.id, "token": release.token, "lock": owner}
+        current = await db.collections.jobs.find_one(same, NEEDED)
+    return None
+
+
+async def _end_of_round(
+    db: Core, document: Document, release: Rearm, result: Kept | None, data: Kept | None, owner: str, now_ms: int
+) -> tuple[Step, str]:
+    """Paused in both cases where children wait: a job that is queued can be claimed and get new children, which a step
+    that is done late must not reach."""
+    held = held_by(document, owner) | {"kids": document.get("kids")}
+    if not (document.get("kids") and await _is_waited_for(db, document["_id"])):
+        return queue_again_step(document, release, result, data, held, owner, now_ms), schema.QUEUED
+    step = pause_step(document, release.outcome, result, owner=owner, now_ms=now_ms)
+    if release.outcome.code == Code.OK:
+        return with_data(_with_todo(step, [FREE]), document, release.data, data), schema.PAUSED
+    step = step._replace(effect=of_run(step.effect, release.outcome, document["due"]))
+    step.update["$set"]["next"] = release.dt_ms
+    step.update["$unset"] |= {"planned": "", "past": ""}
+    del step.update["$set"]["planned"]
+    return with_data(_with_todo(step, [CANCEL, WAKE]), document, release.data, data), schema.QUEUED
+
+
+async def _ending(
+    db: Core, document: Document, outcome: Outcome, result: Kept | None, owner: str | None, now_ms: int
+) -> Step:
+    kids = document.get("kids")
+    if owner is not None and kids and outcome.code == Code.OK and await _is_waited_for(db, document["_id"]):
+        step = pause_step(document, outcome, result, owner=owner, now_ms=now_ms)
+        return _with_todo(step, [FREE])
+    step = archive_step(document, outcome, result, now_ms=now_ms, ran=owner is not None)
+    if owner is not None:
+        step = step._replace(condition=held_by(document, owner) | {"kids": kids})
+    todo = [UP] if document.get("pend") else []
+    return _with_todo(step, [*todo, CANCEL] if kids and outcome.code != Code.OK else todo)
+
+
+async def follow(db: Core, job_id: str, now_ms: int) -> None:
+    """Do what a job's end means for its relatives, if anything is left to do. Idempotent."""
+    ended = await db.collections.jobs.find_one(
+        {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1}
+    )
+    if ended is None:
+        return
+    if FREE in ended["todo"]:
+        await _free_children(db, job_id, now_ms)
+    if CANCEL in ended["todo"]:
+        await _cancel_children(db, job_id, now_ms)
+    if WAKE in ended["todo"]:
+        await wake_parent(db, job_id, now_ms)
+    if UP in ended["todo"]:
+        await wake_parent(db, ended["parent"], now_ms)
+    if HOLD in ended["todo"]:
+        await _look_at_parent(db, ended["parent"], now_ms)
+    done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
+    await db.collections.jobs.update_one(done, {"$unset": {"todo": ""}})
+
+
+async def wake_parent(db: Core, parent_id: str, now_ms: int) -> None:
+    """Queue a parent that waits for children if there is none left."""
+    while True:
+        parent = await db.collections.jobs.find_one({"_id": parent_id, "s": schema.PAUSED}, NEEDED)
+        if parent is None or await _is_waited_for(db, parent_id):
+            return
+        due_ms = parent.get("next", now_ms)
+        if await apply(db, [queue_step(parent, due_ms=due_ms, now_ms=now_ms, attempts=0)], now_ms):
+            return
+
+
+async def _look_at_parent(db: Core, parent_id: str, now_ms: int) -> None:
+    """Do for the held children of a parent what its end would have done, if it has ended."""
+    parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1})
+    if parent is None or parent["s"] in schema.ARCHIVED_STATES:
+        await _cancel_children(db, parent_id, now_ms)
+    elif parent["s"] != schema.RUNNING:
+        await _free_children(db, parent_id, now_ms)
+
+
+async def _free_children(db: Core, parent_id: str, now_ms: int) -> None:
+    while children := await _held_children(db, parent_id):
+        await apply(db, [queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms)
+
+
+async def _cancel_children(db: Core, parent_id: str, now_ms: int) -> None:
+    while children := await _held_children(db, parent_id):
+        steps = [archive_step(child, CANCELLED, None, now_ms=now_ms, ran=False) for child in children]
+        await apply(
+            db,
+            [
+                _with_todo(step, [CANCEL] if child.get("kids") else [])
+                for step, child in zip(steps, children, strict=True)
+            ],
+            now_ms,
+        )
+        for child in children:
+            if child.get("kids"):
+                await follow(db, child["_id"], now_ms)
+
+
+async def _held_children(db: Core, parent_id: str) -> list[Document]:
+    held = {"parent": parent_id, "pend": True, "s": schema.HELD}
+    return await db.collections.jobs.find(held, NEEDED).to_list(_CHUNK)
+
+
+async def _is_waited_for(db: Core, parent_id: str) -> bool:
+    """Whether the parent has a child that is not terminal."""
+    return await db.collections.jobs.find_one({"parent": parent_id, "pend": True}, {"_id": 1}) is not None
+
+
+def _with_todo(step: Step, todo: list[str]) -> Step:
+    if not todo:
+        return step
+    return step._replace(update={**step.update, "$set": {**step.update["$set"], "todo": todo}})

@@ -1,0 +1,10 @@
+"""Everything that is not a job, and the content as a whole.
+
+handlers.py      handlers by type and version
+tenants.py       tenants, keys, audit events, values written once
+daemons.py       daemons and their sysids
+notes.py         notes of the daemons to each other
+scoreboard.py    counters and buckets; activity.py sums of them for pages
+exporting.py     the content to another store
+importing.py     the content from another store; import_documents.py its documents
+"""

@@ -1,0 +1,103 @@
+"""Records of another store as requests to collections: whole documents, replaced by key, so that each is idempotent."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pymongo import ReplaceOne, UpdateOne
+
+from store.mongo.records.handlers import handler_document
+from store.mongo.records.scoreboard import EVENTS
+from store.mongo.records.tenants import audit_document, key_document, tenant_document
+from store.mongo.server.driver import Document
+from store.mongo.server.tally import bucket_key, failure_key, type_key
+from store.values.jobs import JournalPosition
+from store.values.scoreboard import Bucket, FailureGroup
+from store.values.transfer import OnceRecord, Part, RateRecord, SeriesRecord, TypeRecord
+
+Requests = list[tuple[str, Any]]
+"""The name of a collection, and a request to it."""
+
+
+def _replaced(collection: str, document: Document) -> Requests:
+    return [(collection, ReplaceOne({"_id": document["_id"]}, document, upsert=True))]
+
+
+def _type(record: TypeRecord) -> Requests:
+    flags: Document = {"paused": record.paused, "head": record.head, "processed": record.processed}
+    events = {event: getattr(record, event) for event in EVENTS}
+    made = {"k": "t", "type": record.jobtype}
+    requests: Requests = [
+        ("types", UpdateOne({"_id": record.jobtype}, {"$set": flags}, upsert=True)),
+        ("counters", UpdateOne({"_id": type_key(record.jobtype)}, {"$set": events, "$setOnInsert": made}, upsert=True)),
+    ]
+    if record.last_handler:
+        shelf = {"_id": record.jobtype, "last": record.last_handler, "current": record.handler}
+        requests += _replaced("shelf", shelf)
+    return requests
+
+
+def _rate(record: RateRecord) -> Requests:
+    tenant, domain, rate, burst = record.domain
+    document = {"_id": f"{tenant}|{domain}", "tenant": tenant, "domain": domain, "rate": float(rate), "burst": burst}
+    return _replaced("rates", document | {"tokens": record.tokens, "updated": record.updated_ms, "version": 0})
+
+
+def _once(record: OnceRecord) -> Requests:
+    key = f"{record.tenant}|{record.key}"
+    return _replaced("once", {"_id": key, "value": record.value, "expires": record.expires_ms})
+
+
+def _bucket(bucket: Bucket) -> Requests:
+    document: Document = {
+        "_id": bucket_key(bucket.jobtype, bucket.width_ms, bucket.start_ms),
+        "k": "b",
+        "type": bucket.jobtype,
+        "width": bucket.width_ms,
+        "start": bucket.start_ms,
+        "runner_us": bucket.runner_us,
+        **{event: getattr(bucket, event) for event in EVENTS},
+        **{
+            name: {str(cell): count for cell, count in histogram.cells.items()}
+            for name, histogram in (("duration", bucket.duration), ("wait", bucket.wait))
+        },
+    }
+    return _replaced("counters", document)
+
+
+def _failures(group: FailureGroup) -> Requests:
+    document = {
+        "_id": failure_key(group.jobtype, group.fingerprint),
+        "k": "f",
+        "type": group.jobtype,
+        "fingerprint": group.fingerprint,
+        "message": group.message,
+        "runs": group.runs,
+        "first": group.first_ms,
+        "last": group.last_ms,
+        "example": group.example_id,
+    }
+    return _replaced("counters", document)
+
+
+def _position(position: JournalPosition) -> Requests:
+    reader, segment, offset, line = position
+    return _replaced("positions", {"_id": reader, "segment": segment, "offset": offset, "line": line})
+
+
+def _series(series: SeriesRecord) -> Requests:
+    return [("meta", UpdateOne({"_id": series.name}, {"$max": {"n": series.last}}))]
+
+
+REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
+    Part.TENANTS: lambda tenant: _replaced("tenants", tenant_document(tenant)),
+    Part.KEYS: lambda key: _replaced("keys", key_document(key)),
+    Part.TYPES: _type,
+    Part.HANDLERS: lambda handler: _replaced("versions", handler_document(handler)),
+    Part.RATES: _rate,
+    Part.ONCE: _once,
+    Part.BUCKETS: _bucket,
+    Part.FAILURES: _failures,
+    Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),
+    Part.POSITIONS: _position,
+    Part.SERIES: _series,
+}

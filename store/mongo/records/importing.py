@@ -1,0 +1,159 @@
+"""Taking over records of another store as they are.
+
+Everything but a job is one document that is replaced by its key. Jobs are inserted and counted through the ledger, as
+new ones are, so that what a crash interrupts is found out and counted once; the next begin_import sees to it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo import UpdateOne
+
+from store.errors import InvalidValue
+from store.mongo.queue.add import insert_new, note_domains
+from store.mongo.queue.documents import history_documents, job_document, outcome_document
+from store.mongo.records.import_documents import REQUESTS
+from store.mongo.server import schema
+from store.mongo.server.core import Core
+from store.mongo.server.driver import Document, retried, upserted
+from store.mongo.server.tally import Effect
+from store.names import DONE_LOCK, PAUSED_LOCK
+from store.values.jobs import NewJob
+from store.values.transfer import (
+    AuditRecord,
+    JobCopy,
+    Part,
+    Record,
+    SeriesRecord,
+)
+from vocabulary.states import Code
+
+
+async def put_records(db: Core, part: Part, records: Sequence[Record], now_ms: int) -> None:
+    if part is Part.JOBS:
+        await _put_jobs(db, [record for record in records if isinstance(record, JobCopy)], now_ms)
+    else:
+        await _put_documents(db, part, records)
+    numbers = [record.number for record in records if isinstance(record, AuditRecord)]
+    if numbers:
+        await _put_documents(db, Part.SERIES, [SeriesRecord("audit", max(numbers))])
+
+
+async def _put_documents(db: Core, part: Part, records: Sequence[Record]) -> None:
+    by_collection: dict[str, list[Any]] = {}
+    for record in records:
+        for collection, request in REQUESTS[part](record):
+            by_collection.setdefault(collection, []).append(request)
+    for collection, requests in by_collection.items():
+        await _write_all(db, collection, requests)
+
+
+async def _write_all(db: Core, collection: str, requests: list[Any]) -> None:
+    target = db.collections.database[collection]
+    await retried(lambda: upserted(lambda: target.bulk_write(requests, ordered=False)))
+
+
+async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
+    there = await db.collections.jobs.find({"_id": {"$in": [copy.job.id for copy in copies]}}, {"_id": 1}).to_list(None)
+    known = {row["_id"] for row in there}
+    missing = [copy for copy in copies if copy.job.id not in known]
+    await note_domains(db, [_as_new(copy) for copy in missing])
+    documents = [await _document(db, copy, now_ms) for copy in missing]
+    effects = [_effect(document) for document in documents]
+    if documents:
+        async with db.ledger.change(effects, now_ms) as change:
+            for document in documents:
+                document["ops"] = [change.mark]
+            refused = await insert_new(db, documents, change.mark)
+            change.applied = [effect for place, effect in enumerate(effects) if place not in refused]
+    names = [request for copy in copies if (request := _name_request(copy)) is not None]
+    if names:
+        await _write_all(db, "names", names)
+
+
+async def _document(db: Core, copy: JobCopy, now_ms: int) -> Document:
+    job, outcome = copy.job, copy.outcome
+    state = _state(copy)
+    document = job_document(
+        _as_new(copy),
+        await db.blobs.put(job.id, job.data),
+        state=state,
+        deferred=state == schema.QUEUED and job.due_ms > now_ms,
+        seq=job.seq,
+    )
+    document |= {
+        "at": copy.done_ms if state in schema.ARCHIVED_STATES else job.dt_ms,
+        "due": job.due_ms,
+        "token": job.token,
+        "attempts": job.attempts,
+        "kin": bool(job.parent or copy.children),
+    }
+    optional: Document = {"claimed": copy.claimed_ms, "done": copy.done_ms, "kids": copy.children}
+    document |= {field: value for field, value in optional.items() if value}
+    moments: Document = {"begun": job.begun_ms, "planned": job.planned_ms}
+    document |= {field: value for field, value in moments.items() if value is not None}
+    if state == schema.RUNNING:
+        document["lock"] = job.lock
+    if job.parent:
+        document["pend"] = not copy.settled
+    if outcome is not None:
+        result = None if outcome.result is None else await db.blobs.put(job.id, outcome.result)
+        document["out"] = outcome_document(outcome, result)
+    if copy.history:
+        document["past"] = history_documents(copy.history)
+    return document
+
+
+def _state(copy: JobCopy) -> str:
+    lock = copy.job.lock
+    if lock == "":
+        return schema.QUEUED
+    if lock == PAUSED_LOCK:
+        return schema.HELD if copy.held else schema.PAUSED
+    if lock != DONE_LOCK:
+        return schema.RUNNING
+    state = schema.ARCHIVED.get(Code.RETRY if copy.outcome is None else copy.outcome.code)
+    if state is None:
+        raise InvalidValue(f"job {copy.job.id} is archived without a final outcome")
+    return state
+
+
+def _as_new(copy: JobCopy) -> NewJob:
+    job = copy.job
+    return NewJob(
+        job.id,
+        job.jobtype,
+        job.data,
+        job.due_ms,
+        job.create_ms,
+        job.priority,
+        job.domain,
+        job.options,
+        job.retry_after_ms,
+        indexed=job.seq is not None,
+        repeat=job.repeat,
+        unique=job.unique,
+        parent=job.parent,
+    )
+
+
+def _effect(document: Document) -> Effect:
+    state, last = document["s"], document.get("out", {})
+    return Effect(
+        document["type"],
+        document["_id"],
+        live=int(state in schema.LIVE_STATES),
+        deferred=int(document.get("d", False)),
+        blocked=int(state in {schema.PAUSED, schema.HELD}),
+        jobs=1,
+        size_bytes=document["size"] + last.get("size", 0) + last.get("log_size", 0),
+    )
+
+
+def _name_request(copy: JobCopy) -> UpdateOne | None:
+    """The unique name of a live job is its own."""
+    job = copy.job
+    if not job.unique or job.lock == DONE_LOCK:
+        return None
+    holder = {"$setOnInsert": {"type": job.jobtype, "job": job.id, "version": 1}}
+    return UpdateOne({"_id": f"{job.jobtype}|{job.unique}"}, holder, upsert=True)

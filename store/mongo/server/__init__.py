@@ -1,0 +1,10 @@
+"""The server: the connection, the layout of the database, and how changes are counted without transactions.
+
+driver.py        the one file that names motor; the driver's errors in the store's words
+core.py          open, close, and how a verb is run
+schema.py        collections, the states of a job document, indexes
+blobs.py         payloads and results that are too big for a document
+ledger.py        counts every change exactly once; tally.py what a change means for the counters
+deliveries.py    remembers the jobs that this process claimed
+maintenance.py   the database as a whole: its version and a check
+"""

@@ -1,0 +1,158 @@
+"""The layout of the database: collections, the states of a job document, indexes.
+
+A job is one document of `jobs`. Its field `s` is its state and `at` the time by which that state is
+ordered, so that one index serves every listing and all upkeep:
+
+    s    state                                          at
+    q    queued: waiting or deferred                    due time
+    r    running, or lapsed                             end of the lease
+    p    paused: a parent that waits for its children   when it was paused
+    k    paused: a child held by its running parent     due time
+    ao af ab ac   archived: ok, failed, abandoned, cancelled     when it ended
+    h    being created: not there yet for any reader
+    x    being purged: not there any more
+
+Indexes follow MongoDB's rule for compound keys: equality, then sort, then range. The claim reads the index in
+its own order, (priority descending, due, id), and stops at the limit; the part that is not due yet is skipped
+by a seek per priority. docs/mongodb.md has the table and the shard key.
+"""
+
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+
+from store.errors import SchemaTooNew, StoreCorrupt
+from store.mongo.server.driver import Collection, Database, Document, find_and_update, upserted
+from vocabulary.names import jobtype_of
+from vocabulary.states import Code
+
+VERSION: Final = 1
+
+SERIES: Final = ("audit", "sysids", "writers")
+"""Numbers that only grow. They begin when the database is made, not by an upsert at their first use: FerretDB
+answers the same first number to two callers then."""
+
+IMPORT_NOTE: Final = "import"
+"""In `meta` while the store is being filled from another: which, and how far that has come."""
+
+QUEUED: Final = "q"
+RUNNING: Final = "r"
+PAUSED: Final = "p"
+HELD: Final = "k"
+HIDDEN: Final = "h"
+PURGED: Final = "x"
+ARCHIVED: Final = {
+    Code.OK: "ao",
+    Code.FAILED: "af",
+    Code.ABANDONED: "ab",
+    Code.CANCELLED: "ac",
+}
+ARCHIVED_STATES: Final = tuple(ARCHIVED.values())
+LIVE_STATES: Final = (QUEUED, RUNNING, PAUSED, HELD)
+VISIBLE_STATES: Final = (*LIVE_STATES, *ARCHIVED_STATES)
+ALL_STATES: Final = (*VISIBLE_STATES, HIDDEN, PURGED)
+
+# The indexes that queries name. MongoDB would find them by itself; DocumentDB's planner has no statistics of what
+# is in a document, and prefers the whole collection to an index that is empty.
+CLAIM: Final = "claim"
+LISTING: Final = "listing"
+UPKEEP: Final = "upkeep"
+DEFERRED: Final = "deferred"
+TODO: Final = "todo"
+
+JOB_INDEXES: Final = (
+    # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
+    IndexModel(
+        [
+            ("type", ASCENDING),
+            ("dom", ASCENDING),
+            ("prio", DESCENDING),
+            ("at", ASCENDING),
+            ("_id", ASCENDING),
+        ],
+        name=CLAIM,
+        partialFilterExpression={"s": QUEUED},
+    ),
+    # listings, the oldest waiting job of every type, running jobs by type
+    IndexModel([("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name=LISTING),
+    # upkeep over all types: lapsed leases, purge, jobs that wait too long
+    IndexModel([("s", ASCENDING), ("at", ASCENDING)], name=UPKEEP),
+    # deferred jobs that came due and are still counted as deferred
+    IndexModel([("due", ASCENDING)], name=DEFERRED, partialFilterExpression={"d": True}),
+    IndexModel([("type", ASCENDING), ("seq", ASCENDING)], name="seq", partialFilterExpression={"seq": {"$gte": 0}}),
+    IndexModel(
+        [("parent", ASCENDING), ("pend", ASCENDING), ("_id", ASCENDING)],
+        name="children",
+        partialFilterExpression={"parent": {"$exists": True}},
+    ),
+    # steps for relatives that a crash may have interrupted
+    IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),
+)
+
+OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
+    "counters": (
+        IndexModel([("k", ASCENDING), ("type", ASCENDING), ("last", DESCENDING)], name="by_type"),
+        IndexModel([("k", ASCENDING), ("width", ASCENDING), ("start", ASCENDING)], name="by_time"),
+        IndexModel([("k", ASCENDING), ("last", ASCENDING)], name="by_last"),
+    ),
+    "versions": (IndexModel([("type", ASCENDING), ("version", DESCENDING)], name="by_type"),),
+    "keys": (IndexModel([("tenant", ASCENDING), ("created", ASCENDING), ("_id", ASCENDING)], name="by_tenant"),),
+    "audit": (
+        IndexModel([("tenant", ASCENDING), ("_id", DESCENDING)], name="by_tenant"),
+        IndexModel([("at", ASCENDING)], name="by_time"),
+    ),
+    "once": (IndexModel([("expires", ASCENDING)], name="by_expiry"),),
+    "daemons": (IndexModel([("until", ASCENDING)], name="by_until"),),
+}
+
+
+class Collections:
+    """The collections of one database, by name."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.jobs: Collection = database["jobs"]
+        self.names: Collection = database["names"]  # unique name of a live job: who holds it
+        self.types: Collection = database["types"]  # per jobtype: paused, has domains, indexed queue
+        self.counters: Collection = database["counters"]  # per jobtype, bucket and failure group
+        self.writers: Collection = database["writers"]  # what is being counted: see ledger.py
+        self.shelf: Collection = database["shelf"]  # per jobtype: the handler version in force
+        self.versions: Collection = database["versions"]
+        self.rates: Collection = database["rates"]
+        self.positions: Collection = database["positions"]
+        self.daemons: Collection = database["daemons"]
+        self.tenants: Collection = database["tenants"]
+        self.keys: Collection = database["keys"]
+        self.audit: Collection = database["audit"]
+        self.once: Collection = database["once"]
+        self.meta: Collection = database["meta"]  # schema version and the store's own counters
+
+
+async def prepare(collections: Collections) -> None:
+    """Create what is missing. Safe to run from many daemons at once. Raises SchemaTooNew."""
+    made: dict[str, Document] = {"schema": {"version": VERSION}} | {what: {"n": 0} for what in SERIES}
+    steps = [UpdateOne({"_id": key}, {"$setOnInsert": fields}, upsert=True) for key, fields in made.items()]
+    await upserted(lambda: collections.meta.bulk_write(steps, ordered=False))
+    found = await collections.meta.find_one({"_id": "schema"})
+    if found is not None and found["version"] > VERSION:
+        raise SchemaTooNew(
+            f"the database has schema version {found['version']}, this program knows up to {VERSION}: "
+            "upgrade this daemon"
+        )
+    await collections.jobs.create_indexes(list(JOB_INDEXES))
+    for name, indexes in OTHER_INDEXES.items():
+        await collections.database[name].create_indexes(list(indexes))
+
+
+async def next_number(collections: Collections, what: str) -> int:
+    """The next of one of the SERIES, 1 first."""
+    found = await find_and_update(collections.meta, {"_id": what}, {"$inc": {"n": 1}})
+    if found is None:
+        raise StoreCorrupt(f"the series of {what} is gone from the collection `meta`")
+    number: int = found["n"]
+    return number
+
+
+def types_of(tenant: str) -> dict[str, str]:
+    """The condition that a jobtype belongs to the tenant, as a range: '.' follows '-' in the alphabet."""
+    return {"$gte": jobtype_of(tenant, ""), "$lt": f"{tenant}."}

@@ -1,0 +1,13 @@
+"""Jobs: the way of a job through the queue, and reading jobs.
+
+add.py           a job enters: in bulk, or one with a unique name or a parent
+claim.py         the next jobs of a type are handed out; bulk_claim.py the usual case in columns
+straight.py      jobs that started elsewhere first; bulk_straight.py the usual case in columns
+rates.py         the token buckets that a claim draws from
+release.py       a delivery is renewed or ends; bulk_archive.py the usual case in columns
+endings.py       one job ends after the other, with what follows for relatives
+expire.py        lapsed leases and old jobs
+job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+row_changes.py   the changes of rows that several of these share
+listing.py       reads jobs, one by one and in pages; rows.py makes values of rows
+"""

@@ -1,0 +1,173 @@
+"""Adding jobs: in bulk from a journal, or one with a unique name or a parent."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from store.errors import Conflict, NotFound
+from store.refusals import check_holder
+from store.sqlite.file.bulk import Bulk, alike, by_key
+from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
+from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
+from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+from vocabulary.columns import fields
+from vocabulary.names import tenant_of
+from vocabulary.states import JobState
+
+_PLAIN: Final = "id, type, lane, state, due, created, data_bytes, data"
+_SELDOM: Final = "options, retry_after, repeat"
+_INDEXED: Final = fields(NewJob, "indexed")
+INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")
+_INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
+
+
+def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosition | None) -> AddReport:
+    added = len(insert_jobs(tx, jobs, now_ms))
+    if position is not None:
+        keep_position(tx, position)
+    return AddReport(added, len(jobs) - added)
+
+
+def keep_position(tx: Tx, position: JournalPosition) -> None:
+    tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
+
+
+def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> Sequence[NewJob]:
+    """Into the queue. Returns those that were new."""
+    if not jobs:
+        return ()
+    columns = columns_of(tx, jobs, now_ms)
+    changes = tx.conn.total_changes()
+    (INSERT_PLAIN if len(columns) == INSERT_PLAIN.width else _INSERT).run(tx.conn, columns)
+    added = tx.conn.total_changes() - changes
+    if added == 0:
+        return ()
+    if added < len(jobs):
+        jobs = those_added(tx, added, jobs)
+        columns = columns_of(tx, jobs, now_ms)
+    _, types, lanes, states, _, _, sizes_bytes, *_ = columns
+    for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
+        put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
+        tx.tally.size(number, sum(sizes))
+    if any(map(_INDEXED, jobs)):
+        _give_seqs(tx, jobs)
+    if max(sizes_bytes) > INLINE_BYTES:
+        _write_big(tx, jobs)
+    return jobs
+
+
+def columns_of(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[Sequence[Any]]:
+    """What is bound to _INSERT, or without its last columns to INSERT_PLAIN."""
+    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, _, _ = zip(
+        *jobs, strict=True
+    )
+    types, lanes = places_of(tx, jobtypes, domains, priorities)
+    sizes_bytes = list(map(len, payloads))
+    if max(sizes_bytes) > INLINE_BYTES:
+        payloads = tuple(map(inline, payloads))
+    states = [WAITING if due_ms <= now_ms else DEFERRED for due_ms in due]
+    columns: list[Sequence[Any]] = [ids, types, lanes, states, due, created, sizes_bytes, payloads]
+    if any(options) or any(retry_afters) or any(repeats):
+        columns += [[text or None for text in options], retry_afters, [text or None for text in repeats]]
+    return columns
+
+
+def places_of(
+    tx: Tx, jobtypes: Sequence[str], domains: Sequence[str], priorities: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The columns of types and lanes, made where they are new."""
+    if alike([jobtypes, domains, priorities]):
+        number, lane = _place(tx, jobtypes[0], domains[0], priorities[0])
+        return [number] * len(jobtypes), [lane] * len(jobtypes)
+    keys = list(zip(jobtypes, domains, priorities, strict=True))
+    places = {key: _place(tx, *key) for key in dict.fromkeys(keys)}
+    chosen = [places[key] for key in keys]
+    return [number for number, _ in chosen], [lane for _, lane in chosen]
+
+
+def _place(tx: Tx, jobtype: str, domain: str, priority: int) -> tuple[int, int]:
+    number = tx.catalog.make_type(jobtype)
+    return number, tx.catalog.make_lane(number, domain, priority)
+
+
+def those_added(tx: Tx, added: int, jobs: Sequence[NewJob]) -> list[NewJob]:
+    """Of a batch with duplicates, what was inserted: those rows have the highest numbers, one after the other."""
+    newest = tx.conn.last_insert_rowid() - added
+    inserted = {job_id for (job_id,) in tx.conn.execute("SELECT id FROM jobs WHERE n > ?", (newest,))}
+    kept = []
+    for job in jobs:
+        if job.id in inserted:
+            inserted.remove(job.id)  # a second one with this id in the batch is a duplicate
+            kept.append(job)
+    return kept
+
+
+def _write_big(tx: Tx, jobs: Sequence[NewJob]) -> None:
+    for job in jobs:
+        if len(job.data) > INLINE_BYTES:
+            n = tx.conn.execute("SELECT n FROM jobs WHERE id = ?", (job.id,)).get
+            write_blob(tx.conn, data_key(n), job.data)
+
+
+def _give_seqs(tx: Tx, jobs: Sequence[NewJob]) -> None:
+    for job in jobs:
+        if job.indexed:
+            number = tx.catalog.make_type(job.jobtype)
+            seq = tx.conn.execute("UPDATE types SET head = head + 1 WHERE type = ? RETURNING head", (number,)).get
+            tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job.id))
+
+
+def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> CreateReport:
+    if tx.conn.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).get:
+        return CreateReport(job.id, created=False, state=_state(tx, job.id, now_ms))
+    if job.unique:
+        number = tx.catalog.make_type(job.jobtype)
+        sql = f"SELECT n, id, state, parent FROM jobs WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}"
+        holder = tx.conn.execute(sql, (number, job.unique)).get
+        if holder is not None:
+            n, holder_id, state, parent = holder
+            check_holder(job, holder_id, parent or "", is_running=state == State.RUNNING)
+            _change_holder(tx, n, job, keeps)
+            return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
+    held = _join_parent(tx, job) if job.parent else False
+    add_jobs(tx, [job], now_ms, None)
+    sql = "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?"
+    tx.conn.execute(sql, (job.unique or None, job.parent or None, job.id))
+    if held:
+        _hold(tx, job.id)
+    return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
+
+
+def _change_holder(tx: Tx, n: int, job: NewJob, keeps: frozenset[str]) -> None:
+    change_payload(tx, n, job.data)
+    if "priority" not in keeps:
+        change_priority(tx, n, job.priority)
+    if "repeat" not in keeps:
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, n))
+
+
+def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:
+    sql = "SELECT state, due, lease, done, lock FROM jobs WHERE id = ?"
+    return state_of(*disposition(*tx.conn.execute(sql, (job_id,)).get), now_ms)
+
+
+def _join_parent(tx: Tx, job: NewJob) -> bool:
+    """Count the child with its parent. Returns whether it must wait for the parent to finish."""
+    sql = "SELECT j.n, j.state, t.tenant FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ?"
+    parent = tx.conn.execute(sql, (job.parent,)).get
+    if parent is None or parent[2] != tenant_of(job.jobtype):
+        raise NotFound(f"job {job.parent}, named as the parent of {job.id}, does not exist")
+    n, state, _ = parent
+    if state not in {State.RUNNING, State.HELD, State.BLOCKED}:
+        raise Conflict(f"job {job.parent} is neither running nor paused: it cannot get a child now")
+    tx.conn.execute("UPDATE jobs SET children = children + 1, pending = pending + 1 WHERE n = ?", (n,))
+    return bool(state == State.RUNNING)
+
+
+def _hold(tx: Tx, job_id: str) -> None:
+    sql = "SELECT n, type, lane, state FROM jobs WHERE id = ?"
+    n, number, lane, state = tx.conn.execute(sql, (job_id,)).get
+    tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (State.HELD, n))
+    put_in_queue(tx, lane, state, -1)
+    tx.tally.blocked(number, 1)

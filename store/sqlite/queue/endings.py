@@ -1,0 +1,187 @@
+"""How runs and jobs end: what is written of an outcome, what is counted, which relatives hear of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.schema import INLINE_BYTES, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.row_changes import leave, put_in_queue
+from store.sqlite.queue.rows import result_key, write_blob
+from store.values.jobs import ABANDONED, CANCELLED, Outcome
+from vocabulary.states import Code
+
+COLUMNS: Final = (
+    "j.n, j.id, j.type, j.lane, j.state, j.due, j.token, j.attempts, j.retry_after, j.code,"
+    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending, j.begun, j.planned, j.history"
+)
+
+
+class Row(NamedTuple):
+    """What must be known of a job to change its state: COLUMNS of `jobs j`, in that order."""
+
+    n: int
+    id: str
+    type: int
+    lane: int
+    state: int
+    due: int
+    token: int
+    attempts: int
+    retry_after_ms: int | None
+    code: int | None
+    result_bytes: int
+    log_bytes: int
+    parent: str | None
+    settled: int
+    pending: int
+    begun: int | None
+    planned: int | None
+    history: str | None
+
+
+class Place(NamedTuple):
+    """Where a job goes that is not over. begun_ms and planned_ms as in Job: None in a new round."""
+
+    state: int
+    due_ms: int
+    attempts: int
+    begun_ms: int | None = None
+    planned_ms: int | None = None
+    history: str | None = None
+
+
+class Ending(NamedTuple):
+    """A job and the outcome to keep with it. ran: a run ended, so its duration and wait count."""
+
+    row: Row
+    outcome: Outcome
+    ran: bool = True
+
+
+_OUTCOME: Final = (
+    "UPDATE jobs SET code = ?2, exitcode = ?3, started = ?4, duration = ?5, done = ?6, version = ?7,"
+    " isolation = ?8, fingerprint = ?9, message = ?10, result = ?11, result_bytes = ?12, log = ?13, log_bytes = ?14"
+)
+_END_UNRUN: Final = (
+    f"UPDATE jobs SET code = ?2, exitcode = ?3, done = ?4, state = {State.ARCHIVED}, settled = 1,"
+    " started = ifnull(started, 0), duration = ifnull(duration, 0), version = ifnull(version, 0) WHERE n = ?1"
+)
+"""Result, log and the rest of the last run stay."""
+ARCHIVE: Final = f"{_OUTCOME}, state = {State.ARCHIVED}, settled = 1 WHERE n = ?1"
+_QUEUE: Final = (
+    f"{_OUTCOME}, state = ?15, due = ?16, attempts = ?17, begun = ?18, planned = ?19, history = ?20,"
+    " lock = NULL, lease = NULL WHERE n = ?1"
+)
+
+
+def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
+    """Archive jobs with final outcomes; wake parents whose last child ended; cancel held children of parents
+    that did not end well. Ensures: what follows from an ending is done in the same transaction."""
+    while endings:
+        tx.conn.executemany(ARCHIVE, _keep(tx, [ending for ending in endings if ending.ran], now_ms))
+        unrun = [
+            (row.n, CODE_NUMBER[outcome.code], outcome.exitcode, now_ms) for row, outcome, ran in endings if not ran
+        ]
+        tx.conn.executemany(_END_UNRUN, unrun)
+        places = Counter([(row.state, row.type, row.lane) for row, _, _ in endings])
+        for (state, number, lane), count in places.items():
+            leave(tx, state, number, lane, count)
+        count_endings(tx, endings, now_ms)
+        _settle_parents(tx, [row.parent for row, _, _ in endings if row.parent and not row.settled], now_ms)
+        parents = [row.id for row, outcome, _ in endings if row.pending and outcome.code != Code.OK]
+        endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]
+
+
+def queue_again(tx: Tx, endings: Sequence[Ending], places: Sequence[Place], now_ms: int) -> None:
+    """Keep the outcomes of running jobs that are not over, and put each in its place; the caller counts."""
+    kept = zip(_keep(tx, endings, now_ms), places, strict=True)
+    tx.conn.executemany(_QUEUE, [(*values, *place) for values, place in kept])
+
+
+def planned_ms(row: Row) -> int:
+    """For when the round of a job was planned that is not over."""
+    return row.due if row.planned is None else row.planned
+
+
+def cancel_held_children(tx: Tx, parents: Sequence[Row], now_ms: int) -> None:
+    """Of parents that did not end well."""
+    end_jobs(tx, [cancelled(child) for row in parents for child in held_children(tx, row.id)], now_ms)
+
+
+def cancelled(row: Row) -> Ending:
+    return Ending(row, CANCELLED, ran=False)
+
+
+def abandoned(row: Row) -> Ending:
+    return Ending(row, ABANDONED, ran=False)
+
+
+def held_children(tx: Tx, parent: str) -> list[Row]:
+    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.state = {State.HELD}"
+    return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
+
+
+def _keep(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[tuple[Any, ...]]:
+    """The parameters that _OUTCOME takes, one set per ending. Big results go beside, and sizes are counted."""
+    parameters = []
+    changes_bytes: defaultdict[int, int] = defaultdict(int)
+    for row, outcome, _ in endings:
+        code, exitcode, started_ms, duration_us, result, log, version, isolation, fingerprint, message = outcome
+        result_bytes = len(result) if result else 0
+        log_bytes = len(log)
+        if result and result_bytes > INLINE_BYTES:
+            write_blob(tx.conn, result_key(row.n), result)
+            result = None
+        elif row.result_bytes > INLINE_BYTES:
+            tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(row.n),))
+        changes_bytes[row.type] += result_bytes + log_bytes - row.result_bytes - row.log_bytes
+        parameters.append(
+            (
+                row.n,
+                CODE_NUMBER[code],
+                exitcode,
+                started_ms,
+                duration_us,
+                now_ms,
+                version,
+                isolation or None,
+                fingerprint or None,
+                message or None,
+                result,
+                result_bytes,
+                log or None,
+                log_bytes,
+            )
+        )
+    for number, change_bytes in changes_bytes.items():
+        tx.tally.size(number, change_bytes)
+    return parameters
+
+
+def count_endings(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
+    by_type: defaultdict[int, list[Ending]] = defaultdict(list)
+    for ending in endings:
+        by_type[ending.row.type].append(ending)
+    for number, mine in by_type.items():
+        for code, count in Counter([outcome.code for _, outcome, _ in mine]).items():
+            tx.tally.ended(number, code, count, now_ms)
+        durations_us = [outcome.duration_us for _, outcome, ran in mine if ran]
+        waits_us = [(outcome.started_ms - row.due) * 1000 for row, outcome, ran in mine if ran]
+        tx.tally.ran(number, durations_us, waits_us, now_ms)
+        for row, outcome, _ in mine:
+            if outcome.fingerprint:
+                tx.tally.failed(number, outcome, row.id, now_ms)
+
+
+def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
+    for parent, count in Counter(parents).items():
+        tx.conn.execute("UPDATE jobs SET pending = pending - ? WHERE id = ?", (count, parent))
+        sql = f"SELECT n, type, lane FROM jobs WHERE id = ? AND state = {State.BLOCKED} AND pending = 0"
+        woken = tx.conn.execute(sql, (parent,)).get
+        if woken is not None:
+            n, number, lane = woken
+            tx.conn.execute(f"UPDATE jobs SET state = {State.WAITING}, due = ?, attempts = 0 WHERE n = ?", (now_ms, n))
+            leave(tx, State.BLOCKED, number, lane)
+            put_in_queue(tx, lane, State.WAITING)

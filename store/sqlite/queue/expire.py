@@ -1,0 +1,102 @@
+"""Upkeep of jobs in bounded steps: lapsed leases, due jobs that still count as deferred, old jobs.
+
+What is old is looked for on a reading connection and only named to the writer, which looks again at each
+before it touches it: so a search over many types keeps no other write waiting.
+"""
+
+from typing import Final, NamedTuple
+
+import apsw
+
+from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.connection import fetch
+from store.sqlite.file.schema import QUEUED, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.endings import COLUMNS, Row, abandoned, end_jobs
+from store.sqlite.queue.listing import ENDED, archived_pairs
+from store.sqlite.queue.release import requeue
+from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue
+from store.values.jobs import ExpireReport
+from vocabulary.states import FAILED_CODES, FINAL_CODES
+
+_FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
+
+
+def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
+    which, value = ("j.lease <= ?", now_ms) if owner is None else ("j.lock = ?", owner)
+    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
+    lapsed = [Row(*row) for row in tx.conn.execute(sql, (value, limit))]
+    requeue(tx, lapsed, now_ms)
+    _promote_due(tx, now_ms, limit)
+    return len(lapsed)
+
+
+def _promote_due(tx: Tx, now_ms: int, limit: int) -> None:
+    """Count deferred jobs that came due as waiting, so that readers need not look for them."""
+    sql = f"SELECT n, lane FROM jobs WHERE state = {State.DEFERRED} AND lane = ? AND due <= ? LIMIT ?"
+    lanes = [int(row[0]) for row in tx.conn.execute("SELECT lane FROM lanes WHERE deferred > 0")]
+    for lane in lanes:
+        due = tx.conn.execute(sql, (lane, now_ms, limit)).fetchall()
+        tx.conn.executemany(f"UPDATE jobs SET state = {State.WAITING} WHERE n = ?", [(n,) for n, _ in due])
+        leave(tx, State.DEFERRED, 0, lane, len(due))
+        put_in_queue(tx, lane, State.WAITING, len(due))
+        limit -= len(due)
+        if limit <= 0:
+            return
+
+
+class Old(NamedTuple):
+    """Row numbers that were found to be old, and whether there may be more."""
+
+    archived: list[int]
+    waiting: list[int]
+    more: bool
+
+
+class Before(NamedTuple):
+    """What ended, or was due, before these times is old."""
+
+    done_ms: int
+    failed_ms: int
+    waiting_ms: int
+
+    def ended_ms(self, code: int) -> int:
+        return self.failed_ms if code in _FAILED else self.done_ms
+
+
+def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: int) -> Old:
+    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE ?1 IS NULL OR t.tenant = ?1", (tenant,))
+    archived: list[int] = []
+    sql = (
+        f"SELECT n FROM jobs WHERE state = {State.ARCHIVED} AND type = ? AND code = ? AND done < ?"
+        " ORDER BY done LIMIT ?"
+    )
+    for pair in archived_pairs(types, FINAL_CODES):
+        left = limit - len(archived)
+        if left <= 0:
+            break
+        archived.extend(n for (n,) in fetch(conn, sql, (*pair, before.ended_ms(pair[1]), left)))
+    waiting: list[int] = []
+    sql = f"SELECT n FROM jobs WHERE state {QUEUED} AND lane = ? AND due < ? ORDER BY due LIMIT ?"
+    lanes = (
+        "SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type"
+        " WHERE l.waiting + l.deferred > 0 AND (?1 IS NULL OR t.tenant = ?1)"
+    )
+    for (lane,) in fetch(conn, lanes, (tenant,)):
+        left = limit - len(archived) - len(waiting)
+        if left <= 0:
+            break
+        waiting.extend(n for (n,) in fetch(conn, sql, (lane, before.waiting_ms, left)))
+    return Old(archived, waiting, more=len(archived) + len(waiting) >= limit)
+
+
+def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
+    ended = f"SELECT code, done FROM jobs WHERE n = ? AND state = {State.ARCHIVED}"
+    found = [(n, tx.conn.execute(ended, (n,)).get) for n in old.archived]
+    purged = [n for n, row in found if row is not None and row[1] < before.ended_ms(row[0])]
+    delete_rows(tx, purged)
+    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.n = ? AND j.state {QUEUED} AND j.due < ?"
+    due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
+    rows = [Row(*row) for row in due if row is not None]
+    end_jobs(tx, [abandoned(row) for row in rows], now_ms)
+    return ExpireReport(len(purged), len(rows), old.more)

@@ -1,0 +1,159 @@
+"""Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import apsw
+
+from store.errors import Conflict, NotFound
+from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.schema import LIVE, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.endings import COLUMNS, Row, cancelled, end_jobs
+from store.sqlite.queue.row_changes import (
+    change_payload,
+    change_priority,
+    delete_rows,
+    drop_result,
+    leave,
+    put_in_queue,
+    queued_state,
+)
+from store.sqlite.queue.rows import disposition
+from store.values.jobs import IndexState, state_of
+from vocabulary.states import Code, JobState
+
+_OF_TENANT = f"SELECT {COLUMNS} FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ? AND t.tenant = ?"
+
+_REPLAY = (
+    "UPDATE jobs SET state = ?, due = ?, attempts = 0, begun = NULL, planned = NULL, lock = NULL, lease = NULL"
+    " WHERE n = ?"
+)
+
+
+class Change(NamedTuple):
+    """What `update_job` is to change; None leaves a thing as it is."""
+
+    token: int | None
+    data: bytes | None
+    repeat: str | None
+    priority: int | None
+    dt_ms: int | None
+    at_rest: bool
+
+
+def _find(tx: Tx, tenant: str, job_id: str) -> Row | None:
+    found = tx.conn.execute(_OF_TENANT, (job_id, tenant)).get
+    return None if found is None else Row._make(found)
+
+
+def _must_find(tx: Tx, tenant: str, job_id: str) -> Row:
+    row = _find(tx, tenant, job_id)
+    if row is None:
+        raise NotFound(f"tenant {tenant} has no job {job_id}")
+    return row
+
+
+def update_job(tx: Tx, tenant: str, job_id: str, change: Change, now_ms: int) -> JobState:
+    row = _must_find(tx, tenant, job_id)
+    if row.state == State.ARCHIVED:
+        raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
+    if change.token is not None and (row.state != State.RUNNING or change.token != row.token):
+        raise Conflict(f"job {job_id}: token {change.token} is not that of its current delivery")
+    if change.repeat and row.parent:
+        raise Conflict(f"job {job_id} has a parent, which would never end: it cannot repeat")
+    if row.state == State.RUNNING and (change.at_rest or change.dt_ms is not None):
+        raise Conflict(f"job {job_id} is running: it cannot be changed now")
+    if change.data is not None:
+        change_payload(tx, row.n, change.data)
+    if change.repeat is not None:
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (change.repeat or None, row.n))
+    if change.dt_ms is not None:
+        _change_due(tx, row, change.dt_ms, now_ms)
+    if change.priority is not None:
+        change_priority(tx, row.n, change.priority)
+    sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"
+    return state_of(*disposition(*tx.conn.execute(sql, (row.n,)).get), now_ms)
+
+
+def _change_due(tx: Tx, row: Row, dt_ms: int, now_ms: int) -> None:
+    if row.state > State.DEFERRED:  # held or blocked: it keeps waiting, and its time with it
+        tx.conn.execute("UPDATE jobs SET due = ? WHERE n = ?", (dt_ms, row.n))
+        return
+    state = queued_state(dt_ms, now_ms)
+    tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (dt_ms, state, row.n))
+    leave(tx, row.state, row.type, row.lane)
+    put_in_queue(tx, row.lane, state)
+
+
+def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) -> None:
+    row = _must_find(tx, tenant, job_id)
+    if row.state == State.ARCHIVED and row.code == CODE_NUMBER[Code.CANCELLED]:
+        return
+    if row.state == State.ARCHIVED or (row.state == State.RUNNING and not running):
+        what = "is running" if row.state == State.RUNNING else "has ended"
+        raise Conflict(f"job {job_id} {what}: only a job that has not started can be cancelled")
+    end_jobs(tx, [cancelled(row)], now_ms)
+
+
+def replay_jobs(
+    tx: Tx, tenant: str, job_ids: Sequence[str], dt_ms: int, now_ms: int, data: bytes | None
+) -> tuple[str, ...]:
+    replayed = []
+    state = queued_state(dt_ms, now_ms)
+    for job_id in job_ids:
+        row = _find(tx, tenant, job_id)
+        if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):
+            continue
+        drop_result(tx, row.n, row.type, row.result_bytes)
+        if data is not None:
+            change_payload(tx, row.n, data)
+        tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
+        put_in_queue(tx, row.lane, state)
+        replayed.append(job_id)
+    return tuple(replayed)
+
+
+def _name_is_taken(tx: Tx, row: Row) -> bool:
+    sql = (
+        "SELECT 1 FROM jobs a JOIN jobs b ON b.type = a.type AND b.uniq = a.uniq"
+        f" WHERE a.n = ? AND b.uniq IS NOT NULL AND b.state {LIVE}"
+    )
+    return tx.conn.execute(sql, (row.n,)).get is not None
+
+
+def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str]) -> int:
+    found = [_find(tx, tenant, job_id) for job_id in dict.fromkeys(job_ids)]
+    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]
+    delete_rows(tx, numbers)
+    return len(numbers)
+
+
+def get_index_state(conn: apsw.Connection, jobtype: str) -> IndexState:
+    found = conn.execute("SELECT type, head, processed FROM types WHERE jobtype = ?", (jobtype,)).get
+    if found is None:
+        return IndexState(0, 0, None)
+    number, head, processed = found
+    sql = "SELECT state, code FROM jobs WHERE type = ? AND seq = ? AND seq IS NOT NULL"
+    after = conn.execute(sql, (number, processed + 1)).get
+    ended_badly = after is not None and after[0] == State.ARCHIVED and after[1] != CODE_NUMBER[Code.OK]
+    return IndexState(head, processed, processed + 1 if ended_badly else None)
+
+
+def advance_index(tx: Tx, jobtype: str, limit: int, *, skip_failed: bool) -> IndexState:
+    found = tx.conn.execute("SELECT type, head, processed FROM types WHERE jobtype = ?", (jobtype,)).get
+    if found is None:
+        return IndexState(0, 0, None)
+    number, head, processed = found
+    until = min(head, processed + limit)
+    sql = "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ? ORDER BY seq"
+    blocked_by = None
+    for seq, state, code in tx.conn.execute(sql, (number, processed, until)):
+        if state != State.ARCHIVED:
+            until = seq - 1
+            break
+        if code != CODE_NUMBER[Code.OK] and not skip_failed:
+            until, blocked_by = seq - 1, seq
+            break
+    tx.conn.execute("UPDATE types SET processed = ? WHERE type = ?", (until, number))
+    return IndexState(head, until, blocked_by)

@@ -1,0 +1,80 @@
+"""Changes of place that several verbs share: into the queue, out of it, to another lane, another payload.
+
+Each keeps row, blobs and tally together; none decides anything.
+"""
+
+from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, WAITING, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.rows import data_key, inline, result_key, write_blob
+
+
+def queued_state(due_ms: int, now_ms: int) -> int:
+    return WAITING if due_ms <= now_ms else DEFERRED
+
+
+def put_in_queue(tx: Tx, lane: int, state: int, count: int = 1, *, stored: int = 0) -> None:
+    """Count jobs that entered (or with a negative count left) the queue as waiting or deferred."""
+    if state == State.WAITING:
+        tx.tally.lane(lane, waiting=count, stored=stored)
+    else:
+        tx.tally.lane(lane, deferred=count, stored=stored)
+
+
+def leave(tx: Tx, state: int, number: int, lane: int, count: int = 1) -> None:
+    """Take jobs out of the count of the state that they were in."""
+    if state <= State.DEFERRED:
+        put_in_queue(tx, lane, state, -count)
+    elif state == State.RUNNING:
+        tx.tally.lane(lane, running=-count)
+    elif state != State.ARCHIVED:
+        tx.tally.blocked(number, -count)
+
+
+def change_payload(tx: Tx, n: int, data: bytes) -> None:
+    number, old_bytes = tx.conn.execute("SELECT type, data_bytes FROM jobs WHERE n = ?", (n,)).get
+    sql = "UPDATE jobs SET data = ?, data_bytes = ? WHERE n = ?"
+    tx.conn.execute(sql, (inline(data), len(data), n))
+    if len(data) > INLINE_BYTES:
+        write_blob(tx.conn, data_key(n), data)
+    elif old_bytes > INLINE_BYTES:
+        tx.conn.execute("DELETE FROM blobs WHERE key = ?", (data_key(n),))
+    tx.tally.size(number, len(data) - old_bytes)
+
+
+def change_priority(tx: Tx, n: int, priority: int) -> None:
+    sql = "SELECT j.type, j.lane, j.state, l.domain FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
+    number, old_lane, state, domain = tx.conn.execute(sql, (n,)).get
+    lane = tx.catalog.make_lane(number, domain, priority)
+    if lane == old_lane:
+        return
+    tx.conn.execute("UPDATE jobs SET lane = ? WHERE n = ?", (lane, n))
+    for place, change in ((old_lane, -1), (lane, 1)):
+        if state <= State.DEFERRED:
+            put_in_queue(tx, place, state, change, stored=change)
+        elif state == State.RUNNING:
+            tx.tally.lane(place, running=change, stored=change)
+        else:
+            tx.tally.lane(place, stored=change)
+
+
+def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:
+    """Forget the kept result of a job that is to run again."""
+    tx.conn.execute("UPDATE jobs SET result = NULL, result_bytes = 0 WHERE n = ?", (n,))  # it may be one of 0 bytes
+    tx.tally.size(number, -result_bytes)
+    if result_bytes > INLINE_BYTES:
+        tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(n),))
+
+
+def delete_rows(tx: Tx, numbers: list[int]) -> None:
+    """Remove jobs in any state with all that belongs to them."""
+    for n in numbers:
+        sql = "DELETE FROM jobs WHERE n = ? RETURNING type, lane, state, data_bytes, result_bytes, log_bytes"
+        row = tx.conn.execute(sql, (n,)).get
+        if row is None:
+            continue
+        number, lane, state, data_bytes, result_bytes, log_bytes = row
+        leave(tx, state, number, lane)
+        tx.tally.lane(lane, stored=-1)
+        tx.tally.size(number, -(data_bytes + result_bytes + log_bytes))
+        if data_bytes > INLINE_BYTES or result_bytes > INLINE_BYTES:
+            tx.conn.execute("DELETE FROM blobs WHERE key IN (?, ?)", (data_key(n), result_key(n)))

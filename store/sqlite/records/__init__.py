@@ -1,0 +1,8 @@
+"""Everything that is not a job, and the content as a whole.
+
+handlers.py      handlers by type and version
+tenants.py       tenants, keys, audit events, values written once
+daemons.py       daemons and their sysids
+scoreboard.py    counters and buckets; activity.py sums of them for pages
+exporting.py     the content to another store; importing.py from another store; import_note.py how far that has come
+"""

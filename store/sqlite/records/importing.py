@@ -1,0 +1,199 @@
+"""Taking over records of another store as they are, each idempotent by its key."""
+
+import json
+from collections.abc import Callable, Sequence
+from operator import sub
+from typing import Any, Final
+
+from store.names import DONE_LOCK, PAUSED_LOCK
+from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.schema import INLINE_BYTES, State
+from store.sqlite.file.totals import COUNTS, add_totals
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.row_changes import put_in_queue, queued_state
+from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
+from store.sqlite.records.daemons import raise_sysids
+from store.sqlite.records.import_note import move_note
+from store.values.jobs import JournalPosition, Outcome
+from store.values.records import ApiKey, Handler, Tenant
+from store.values.scoreboard import Bucket, FailureGroup
+from store.values.transfer import (
+    AuditRecord,
+    ImportPlace,
+    JobCopy,
+    OnceRecord,
+    RateRecord,
+    Record,
+    SeriesRecord,
+    TypeRecord,
+)
+from vocabulary.names import tenant_of
+
+_JOB_COLUMNS: Final = (
+    "id", "type", "lane", "state", "due", "token", "attempts", "created", "lock", "lease", "claimed", "done",
+    "data_bytes", "retry_after", "seq", "uniq", "parent", "settled", "children", "pending", "options", "repeat", "data",
+    "history",
+    "code", "exitcode", "started", "duration", "version", "isolation", "fingerprint", "message",
+    "result", "result_bytes", "log", "log_bytes", "begun", "planned",
+)  # fmt: skip
+_JOB: Final = (
+    f"INSERT INTO jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})"
+    " ON CONFLICT (id) DO NOTHING RETURNING n"
+)
+_NO_OUTCOME: Final = (None, None, None, None, None, None, None, None, None, 0, None, 0)
+
+
+def import_records(tx: Tx, records: Sequence[Record], after: ImportPlace, now_ms: int) -> None:
+    for record in records:
+        if isinstance(record, JobCopy):
+            _put_job(tx, record, now_ms)
+        else:
+            _PUT[type(record)](tx, record)
+    move_note(tx, after)
+
+
+def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
+    job = copy.job
+    number = tx.catalog.make_type(job.jobtype)
+    lane = tx.catalog.make_lane(number, job.domain, job.priority)
+    state = _state(copy, now_ms)
+    running = state == State.RUNNING
+    values = (
+        job.id, number, lane, state, job.due_ms, job.token, job.attempts, job.create_ms,
+        job.lock if running else None, job.dt_ms if running else None, copy.claimed_ms, copy.done_ms,
+        len(job.data), job.retry_after_ms, job.seq, job.unique or None, job.parent or None, copy.settled,
+        copy.children, copy.pending, job.options or None, job.repeat or None, inline(job.data),
+        encode_history(copy.history), *_outcome(copy.outcome), job.begun_ms, job.planned_ms,
+    )  # fmt: skip
+    n = tx.conn.execute(_JOB, values).get
+    if n is None:
+        return  # it is there, and was counted
+    size_bytes = len(job.data)
+    if size_bytes > INLINE_BYTES:
+        write_blob(tx.conn, data_key(n), job.data)
+    if copy.outcome is not None:
+        result = copy.outcome.result or b""
+        size_bytes += len(result) + len(copy.outcome.log)
+        if len(result) > INLINE_BYTES:
+            write_blob(tx.conn, result_key(n), result)
+    _count(tx, number, lane, state)
+    tx.tally.size(number, size_bytes)
+
+
+def _state(copy: JobCopy, now_ms: int) -> int:
+    lock = copy.job.lock
+    if lock == "":
+        return queued_state(copy.job.due_ms, now_ms)
+    if lock == DONE_LOCK:
+        return State.ARCHIVED
+    if lock == PAUSED_LOCK:
+        return State.HELD if copy.held else State.BLOCKED
+    return State.RUNNING
+
+
+def _outcome(outcome: Outcome | None) -> tuple[Any, ...]:
+    if outcome is None:
+        return _NO_OUTCOME
+    code, exitcode, started_ms, duration_us, result, log, version, isolation, fingerprint, message = outcome
+    return (
+        CODE_NUMBER[code], exitcode, started_ms, duration_us, version, isolation or None, fingerprint or None,
+        message or None, inline(result), len(result or b""), log or None, len(log),
+    )  # fmt: skip
+
+
+def _count(tx: Tx, number: int, lane: int, state: int) -> None:
+    if state <= State.DEFERRED:
+        put_in_queue(tx, lane, state, stored=1)
+    else:
+        tx.tally.lane(lane, running=int(state == State.RUNNING), stored=1)
+        if state in {State.HELD, State.BLOCKED}:
+            tx.tally.blocked(number, 1)
+
+
+def _put_tenant(tx: Tx, tenant: Tenant) -> None:
+    tx.conn.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?, ?, ?, ?)", tenant)
+
+
+def _put_key(tx: Tx, key: ApiKey) -> None:
+    values = (*key[:3], json.dumps(key.scopes), *key[4:])
+    tx.conn.execute("INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _put_type(tx: Tx, record: TypeRecord) -> None:
+    jobtype, *values = record
+    tx.conn.execute(
+        "UPDATE types SET paused = ?, ok = ?, failed = ?, retry = ?, error = ?, abandoned = ?, cancelled = ?,"
+        " head = ?, processed = ?, handler = ?, last_handler = ? WHERE type = ?",
+        (*values, tx.catalog.make_type(jobtype)),
+    )
+
+
+def _put_handler(tx: Tx, handler: Handler) -> None:
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO handlers (type, version, created, lang, data, author, restored_from)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (tx.catalog.make_type(handler.jobtype), *handler[1:]),
+    )
+
+
+def _put_rate(tx: Tx, record: RateRecord) -> None:
+    values = (*record.domain, record.tokens, record.updated_ms)
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated) VALUES (?, ?, ?, ?, ?, ?)", values
+    )
+
+
+def _put_once(tx: Tx, record: OnceRecord) -> None:
+    tx.conn.execute("INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)", record)
+
+
+def _put_bucket(tx: Tx, bucket: Bucket) -> None:
+    jobtype, start, width, *counts, duration, wait = bucket
+    number = tx.catalog.make_type(jobtype)
+    sql = f"SELECT {', '.join(COUNTS)} FROM buckets WHERE width = ? AND start = ? AND type = ?"
+    before = tx.conn.execute(sql, (width, start, number)).get or [0] * len(COUNTS)
+    add_totals(tx.conn, {(tenant_of(jobtype), width, start): list(map(sub, counts, before))})
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO buckets (type, start, width, ok, failed, retry, error, abandoned, cancelled, runner,"
+        " duration, wait) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, start, width, *counts, duration.encode(), wait.encode()),
+    )
+
+
+def _put_failures(tx: Tx, group: FailureGroup) -> None:
+    jobtype, *values = group
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO failures (type, fingerprint, message, runs, first, last, example)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (tx.catalog.make_type(jobtype), *values),
+    )
+
+
+def _put_audit(tx: Tx, record: AuditRecord) -> None:
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO audit (n, at, actor, action, tenant, detail) VALUES (?, ?, ?, ?, ?, ?)",
+        (record.number, *record.event),
+    )
+
+
+def _put_position(tx: Tx, position: JournalPosition) -> None:
+    tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
+
+
+def _put_series(tx: Tx, series: SeriesRecord) -> None:
+    raise_sysids(tx, series.last)
+
+
+_PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
+    Tenant: _put_tenant,
+    ApiKey: _put_key,
+    TypeRecord: _put_type,
+    Handler: _put_handler,
+    RateRecord: _put_rate,
+    OnceRecord: _put_once,
+    Bucket: _put_bucket,
+    FailureGroup: _put_failures,
+    AuditRecord: _put_audit,
+    JournalPosition: _put_position,
+    SeriesRecord: _put_series,
+}

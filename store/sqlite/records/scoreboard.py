@@ -1,0 +1,145 @@
+"""Reading counters and buckets, and removing old ones. Nothing here looks at jobs, but for those just come due."""
+
+from typing import Final
+
+import apsw
+
+from store.names import FORGOTTEN_AFTER_MS
+from store.sqlite.file.connection import fetch
+from store.sqlite.file.schema import QUEUED, State
+from store.sqlite.file.totals import expire_totals
+from store.sqlite.file.writer import Tx
+from store.values.histogram import Histogram
+from store.values.jobs import WaitingType
+from store.values.scoreboard import (
+    DUE_CAP,
+    FAILURES_KEPT_MS,
+    RESOLUTIONS,
+    Bucket,
+    FailureGroup,
+    TypeCounters,
+    Usage,
+)
+
+_DUE: Final = (
+    f"SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = {State.DEFERRED} AND lane = ? AND due <= ? LIMIT ?)"
+)
+
+_COUNTERS: Final = """
+SELECT t.type, t.jobtype, coalesce(sum(l.waiting), 0), coalesce(sum(l.deferred), 0), coalesce(sum(l.running), 0),
+       t.blocked, t.ok, t.failed, t.retry, t.error, t.abandoned, t.cancelled, t.paused
+FROM types t LEFT JOIN lanes l ON l.type = t.type {} GROUP BY t.jobtype
+HAVING t.paused + t.blocked + t.ok + t.failed + t.retry + t.error + t.abandoned + t.cancelled > 0
+    OR sum(l.waiting + l.deferred + l.running) > 0
+ORDER BY t.jobtype
+"""
+_PAUSED: Final = (True,)
+_NOT_PAUSED: Final = (False,)
+
+
+def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> list[WaitingType]:
+    lanes = fetch(
+        conn,
+        "SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane,"
+        f" (SELECT due FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
+        " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
+        " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)",
+        (int(runnable),),
+    )
+    types: dict[str, WaitingType] = {}
+    for jobtype, handler, waiting, deferred, lane, oldest in lanes:
+        if oldest is None or oldest > now_ms:
+            continue
+        if deferred:
+            waiting += conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get  # noqa: PLW2901 - the true count
+        known = types.get(jobtype)
+        if known is not None:
+            waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
+        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler)
+    return [types[jobtype] for jobtype in sorted(types)]
+
+
+def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:
+    rows = fetch(conn, _COUNTERS.format("" if tenant is None else "WHERE t.tenant = ?"), [tenant] if tenant else [])
+    found = [TypeCounters._make(row[1:12] + (_PAUSED if row[12] else _NOT_PAUSED)) for row in rows]
+    for place, counters in enumerate(found):
+        if counters.deferred:
+            due = _count_due(conn, rows[place][0], now_ms)
+            found[place] = counters._replace(waiting=counters.waiting + due, deferred=counters.deferred - due)
+    return found
+
+
+def _count_due(conn: apsw.Connection, number: int, now_ms: int) -> int:
+    """Jobs of a type that are counted as deferred and have come due."""
+    lanes = fetch(conn, "SELECT lane FROM lanes WHERE type = ? AND deferred > 0", (number,))
+    return sum(conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get for (lane,) in lanes)
+
+
+def get_buckets(
+    conn: apsw.Connection,
+    tenant: str | None,
+    jobtype: str | None,
+    width_ms: int,
+    since_ms: int,
+    until_ms: int,
+) -> list[Bucket]:
+    rows = fetch(
+        conn,
+        "SELECT t.jobtype, b.start, b.width, b.ok, b.failed, b.retry, b.error, b.abandoned, b.cancelled,"
+        " b.runner, b.duration, b.wait FROM buckets b JOIN types t ON t.type = b.type"
+        " WHERE b.width = ?1 AND b.start >= ?2 AND b.start < ?3 AND (?4 IS NULL OR t.tenant = ?4)"
+        " AND (?5 IS NULL OR t.jobtype = ?5) ORDER BY b.start, t.jobtype",
+        (width_ms, since_ms, until_ms, tenant, jobtype),
+    )
+    return [Bucket._make((*row[:10], Histogram.decode(row[10]), Histogram.decode(row[11]))) for row in rows]
+
+
+def list_failure_groups(
+    conn: apsw.Connection, tenant: str, jobtype: str | None, since_ms: int, limit: int
+) -> list[FailureGroup]:
+    rows = fetch(
+        conn,
+        "SELECT t.jobtype, f.fingerprint, f.message, f.runs, f.first, f.last, f.example"
+        " FROM types t JOIN failures f ON f.type = t.type WHERE t.tenant = ?1"
+        " AND (?2 IS NULL OR t.jobtype = ?2) AND f.last >= ?3"
+        " ORDER BY f.last DESC, t.jobtype, f.fingerprint LIMIT ?4",
+        (tenant, jobtype, since_ms, limit),
+    )
+    return [FailureGroup(*row) for row in rows]
+
+
+def get_usage(conn: apsw.Connection, tenant: str) -> Usage:
+    jobs = conn.execute(
+        "SELECT coalesce(sum(l.stored), 0) FROM lanes l JOIN types t ON t.type = l.type WHERE t.tenant = ?",
+        (tenant,),
+    ).get
+    sql = "SELECT coalesce(sum(size_bytes), 0), coalesce(sum(handler <> 0), 0) FROM types WHERE tenant = ?"
+    size_bytes, handlers = conn.execute(sql, (tenant,)).get
+    sql = "SELECT coalesce(sum(length(h.data)), 0) FROM types t JOIN handlers h ON h.type = t.type WHERE t.tenant = ?"
+    return Usage(jobs, size_bytes + conn.execute(sql, (tenant,)).get, handlers)
+
+
+def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int:
+    """Every table in turn, until the limit is used up."""
+    removed = 0
+    in_turn = [
+        *(
+            ("buckets", "width = ? AND start < ?", "width, start, type", (width, now_ms - age))
+            for width, age in RESOLUTIONS.items()
+        ),
+        ("failures", "last < ?", "type, fingerprint", (now_ms - FAILURES_KEPT_MS,)),
+        ("audit", "at < ?", "n", (audit_before_ms,)),
+        ("once", "expires <= ?", "tenant, key", (now_ms,)),
+        ("daemons", "until < ?", "number", (now_ms - FORGOTTEN_AFTER_MS,)),
+    ]
+    for table, condition, key, values in in_turn:
+        found = f"SELECT {key} FROM {table} WHERE {condition} LIMIT ?"
+        sql = f"DELETE FROM {table} WHERE ({key}) IN ({found})"
+        changes = tx.conn.total_changes()
+        tx.conn.execute(sql, (*values, limit - removed))
+        removed += tx.conn.total_changes() - changes
+    for width, age in RESOLUTIONS.items():
+        expire_totals(tx.conn, width, now_ms - age, limit)
+    if removed:
+        tx.catalog.clear()  # a bucket that is remembered may be among them
+    return removed

@@ -1,0 +1,32 @@
+"""The verbs for jobs that start before the store has them, on SQLite."""
+
+from collections.abc import Sequence
+
+from store.protocol.straight import StraightVerbs
+from store.sqlite.file.core import SqliteCore
+from store.sqlite.queue import straight
+from store.sqlite.roles.queue import FEW
+from store.values.jobs import AddReport, JournalPosition, NewJob, Release, ReleaseReport, TypeGate
+
+
+class SqliteStraight(SqliteCore, StraightVerbs):
+    async def get_type_gates(self, jobtypes: Sequence[str]) -> list[TypeGate]:
+        return await self._read(lambda conn: straight.get_type_gates(conn, jobtypes))
+
+    async def add_running_jobs(self, owner: str, jobs: Sequence[NewJob], *, lease_ms: int, now_ms: int) -> AddReport:
+        return await self._write(
+            lambda tx: straight.add_running_jobs(tx, owner, jobs, lease_ms, now_ms), bulk=len(jobs) > FEW
+        )
+
+    async def add_ended_jobs(
+        self,
+        owner: str,
+        jobs: Sequence[NewJob],
+        releases: Sequence[Release],
+        *,
+        now_ms: int,
+        position: JournalPosition | None = None,
+    ) -> ReleaseReport:
+        return await self._write(
+            lambda tx: straight.add_ended_jobs(tx, owner, jobs, releases, now_ms, position), bulk=len(jobs) > FEW
+        )

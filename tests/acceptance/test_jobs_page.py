@@ -1,0 +1,59 @@
+"""The commands of docs/jobs.md, run as they stand against a daemon."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import clean_environ
+from tests.support.daemon_process import daemon, make_key
+from tests.support.needs import need_command
+
+pytestmark = pytest.mark.slow
+PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
+SAMPLES = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def curl() -> str:
+    return need_command("curl", "curl")
+
+
+async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
+    album, feed, report, changes, many = SAMPLES
+    async with daemon(tmp_path / "data") as server:
+        commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
+        environment = clean_environ() | {
+            "FUNCTORY_URL": server.url,
+            "FUNCTORY_TENANT": "acme",
+            "FUNCTORY_KEY": await make_key(server, "acme"),
+            "PATH": commands,
+        }
+
+        async def run(script: str) -> str:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-euc",
+                script,
+                env=environment,
+                cwd=tmp_path,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            async with asyncio.timeout(180):
+                out, err = await process.communicate()
+            assert process.returncode == 0, err.decode()
+            return out.decode()
+
+        listed = await run(album)
+        assert "all there" in listed
+        assert listed.count('"type":"piece","state":"archived"') == 2
+        watched = await run(report)
+        assert "is active\npage 1\npage 2\npage 3\npage 4\nid " in watched, "each line once, as it was printed"
+        changed = await run(feed + changes)
+        assert '{"last": 200}' in changed
+        assert "2035-01-31" in changed
+        assert changed.endswith("Deleted 1 job.\n")
+        assert "jobs match." in await run(many)

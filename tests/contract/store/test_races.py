@@ -1,0 +1,277 @@
+"""Races by construction: between any two steps of a verb another store does any other verb, and the result is that of
+doing one after the other.
+
+What one after the other gives is taken from SQLite, where every verb is one transaction, so the back ends also check
+each other.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pymongo import MongoClient
+
+from store.base import Archive, Code, Lease, Retry, Store, Unclaim
+from store.errors import StoreError
+from store.url import open_store
+from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, outcome
+from tests.support.store_audit import check_counters
+from tests.support.turns import Pair, interleave, open_pair
+
+NOW = T0 + LEASE_MS + 1
+"""The lease of the running job has lapsed, and nobody has noticed yet."""
+RUNNING, WAITING, ENDED, NAMED, NAMED_TOO = range(5)
+TOKEN = 1
+NAME = "the only one"
+
+
+async def set_up(store: Store) -> None:
+    await store.add_jobs([new_job(RUNNING), new_job(ENDED)], now_ms=T0)
+    _, ended = await claim(store)
+    await store.release_jobs(OWNER, [archive(ended, result=b"r")], now_ms=T0)
+    for number in (NAMED, NAMED_TOO):  # one after the other, as they must
+        await store.create_job(new_job(number, unique=NAME), now_ms=T0)
+        await store.release_jobs(OWNER, [archive(await claim_one(store))], now_ms=T0)
+    await store.add_jobs([new_job(WAITING)], now_ms=T0)
+
+
+Verb = Callable[[Store], Awaitable[Any]]
+
+
+async def claim_all(store: Store) -> Any:
+    return [(job.id, job.token, job.attempts) for job in await claim(store, now_ms=NOW, owner="b2")]
+
+
+async def renew(store: Store) -> Any:
+    return await store.renew_locks(OWNER, [Lease(job_id(RUNNING), TOKEN)], lease_ms=LEASE_MS, now_ms=NOW)
+
+
+async def end(store: Store) -> Any:
+    ended = Archive(job_id(RUNNING), TOKEN, outcome(result=b"r"))
+    return await store.release_jobs(OWNER, [ended], now_ms=NOW)
+
+
+async def try_again(store: Store) -> Any:
+    again = Retry(job_id(RUNNING), TOKEN, NOW + 5000, outcome(Code.RETRY))
+    return await store.release_jobs(OWNER, [again], now_ms=NOW)
+
+
+async def give_back(store: Store) -> Any:
+    return await store.release_jobs(OWNER, [Unclaim(job_id(RUNNING), TOKEN)], now_ms=NOW)
+
+
+async def expire(store: Store) -> Any:
+    return await store.expire_locks(now_ms=NOW)
+
+
+async def purge(store: Store) -> Any:
+    return await store.expire_jobs(now_ms=NOW, done_before_ms=NOW, waiting_before_ms=0)
+
+
+async def abandon(store: Store) -> Any:
+    return await store.expire_jobs(now_ms=NOW, done_before_ms=0, waiting_before_ms=NOW)
+
+
+async def replay(store: Store) -> Any:
+    return await store.replay_jobs(TENANT, [job_id(ENDED)], dt_ms=NOW, now_ms=NOW)
+
+
+async def replay_named(store: Store) -> Any:
+    return await store.replay_jobs(TENANT, [job_id(NAMED)], dt_ms=NOW, now_ms=NOW)
+
+
+async def replay_named_too(store: Store) -> Any:
+    return await store.replay_jobs(TENANT, [job_id(NAMED_TOO)], dt_ms=NOW, now_ms=NOW)
+
+
+async def cancel(store: Store) -> Any:
+    return await store.cancel_job(TENANT, job_id(WAITING), now_ms=NOW)
+
+
+async def put_off(store: Store) -> Any:
+    return await store.update_job(TENANT, job_id(WAITING), dt_ms=NOW + 9000, now_ms=NOW)
+
+
+async def delete(store: Store) -> Any:
+    return await store.delete_jobs(TENANT, [job_id(ENDED)])
+
+
+async def create(store: Store) -> Any:
+    return await store.create_job(new_job(10, unique=NAME), now_ms=NOW)
+
+
+async def create_too(store: Store) -> Any:
+    return await store.create_job(new_job(11, unique=NAME), now_ms=NOW)
+
+
+async def add(store: Store) -> Any:
+    return await store.add_jobs([new_job(12), new_job(WAITING)], now_ms=NOW)
+
+
+async def show(store: Store) -> Any:
+    return await store.add_running_jobs(OWNER, [new_job(13)], lease_ms=LEASE_MS, now_ms=NOW)
+
+
+async def end_straight(store: Store) -> Any:
+    ended = Archive(job_id(13), TOKEN, outcome(result=b"r"))
+    return await store.add_ended_jobs(OWNER, [new_job(13)], [ended], now_ms=NOW)
+
+
+async def end_shown(store: Store) -> Any:
+    ended = Archive(job_id(RUNNING), TOKEN, outcome(result=b"r"))
+    return await store.add_ended_jobs(OWNER, [new_job(RUNNING)], [ended], now_ms=NOW)
+
+
+async def add_again(store: Store) -> Any:
+    """As a journal that is read again does."""
+    return await store.add_jobs([new_job(13)], now_ms=NOW)
+
+
+async def try_again_straight(store: Store) -> Any:
+    again = Retry(job_id(13), TOKEN, NOW + 5000, outcome(Code.RETRY))
+    return await store.add_ended_jobs(OWNER, [new_job(13)], [again], now_ms=NOW)
+
+
+async def remember(store: Store) -> Any:
+    return await store.put_once(TENANT, "key", b"one", expires_ms=NOW + 1000, now_ms=NOW)
+
+
+async def remember_other(store: Store) -> Any:
+    return await store.put_once(TENANT, "key", b"two", expires_ms=NOW + 1000, now_ms=NOW)
+
+
+async def take_over(store: Store) -> Any:
+    """The lease is expired, and the same owner gets the job once more."""
+    await store.expire_locks(now_ms=NOW)
+    return [(job.id, job.token) for job in await claim(store, 1, now_ms=NOW)]
+
+
+async def replay_and_end(store: Store) -> Any:
+    """What has ended long ago runs and ends again."""
+    await store.replay_jobs(TENANT, [job_id(ENDED)], dt_ms=T0 - 1, now_ms=NOW)
+    jobs = await claim(store, 1, now_ms=NOW)
+    return await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=NOW)
+
+
+VERBS: list[Verb] = [
+    claim_all, renew, end, try_again, give_back, expire, purge, abandon, replay, replay_named, cancel, put_off, delete,
+    create, add, remember, show, end_straight, try_again_straight, end_shown, add_again,
+]  # fmt: skip
+BETWEEN: list[Verb] = [*VERBS, replay_named_too, create_too, remember_other, take_over, replay_and_end]
+"""Also more than one verb in a row."""
+WEAKER = {(delete, replay_and_end), (replay, replay_and_end)}
+"""A job that has moved since it was read is left alone, also when it has ended again."""
+
+
+ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
+"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each verb meets a third of the others."""
+
+
+def others(one: Verb, arena: "Arena") -> list[Verb]:
+    if ALL_PAIRS or arena.is_quick:
+        return BETWEEN
+    return BETWEEN[VERBS.index(one) % 3 :: 3]
+
+
+class Result(NamedTuple):
+    one: Any
+    other: Any
+    jobs: Any
+
+
+async def result_of(verb: Verb, store: Store) -> Any:
+    try:
+        return await verb(store)
+    except StoreError as error:
+        return type(error).__name__
+
+
+async def look(store: Store, one: Any, other: Any) -> Result:
+    return Result(one, other, await check_counters(store, TENANT, NOW))
+
+
+@pytest.fixture(scope="module")
+def serial() -> dict[tuple[Verb, Verb], list[Result]]:
+    """What two verbs give one after the other, in either order, as far as somebody has asked."""
+    return {}
+
+
+async def one_after_the_other(one: Verb, other: Verb, folder: Path) -> list[Result]:
+    results = []
+    for is_swapped in (False, True):
+        name = f"{one.__name__}-{other.__name__}-{is_swapped}"
+        async with open_store(f"sqlite://{folder}/{name}.db") as store:
+            await set_up(store)
+            if is_swapped:
+                second = await result_of(other, store)
+                first = await result_of(one, store)
+            else:
+                first = await result_of(one, store)
+                second = await result_of(other, store)
+            results.append(await look(store, first, second))
+    return results
+
+
+class Arena:
+    """Pairs of stores on a database as `set_up` leaves it. To open a store on a server takes long, so those stay."""
+
+    def __init__(self, url: str, stack: AsyncExitStack) -> None:
+        self._url = url
+        self._stack = stack
+        self._pair: Pair | None = None
+        self._number = 0
+        self.is_quick = url.startswith("sqlite")
+
+    async def fresh_pair(self) -> Pair:
+        if self.is_quick:
+            self._number += 1
+            url = self._url.replace("store.db", f"race-{self._number}.db")
+            self._pair = await self._stack.enter_async_context(open_pair(url))
+        elif self._pair is None:
+            self._pair = await self._stack.enter_async_context(open_pair(self._url))
+            self._client: MongoClient[dict[str, Any]] = await asyncio.to_thread(MongoClient, self._url)
+            self._stack.push_async_callback(asyncio.to_thread, self._client.close)
+        else:
+            await asyncio.to_thread(self._empty)
+        self._pair.turn.arm(0)
+        await set_up(self._pair.first)
+        return self._pair
+
+    def _empty(self) -> None:
+        database = self._client.get_default_database()
+        for name in ("jobs", "names", "types", "counters", "once"):
+            database[name].delete_many({})
+
+
+@pytest.fixture
+async def arena(store_url: str) -> AsyncIterator[Arena]:
+    async with AsyncExitStack() as stack:
+        yield Arena(store_url, stack)
+
+
+@pytest.mark.parametrize("one", VERBS, ids=lambda verb: verb.__name__)
+async def test_between_two_steps_anything_may_happen(
+    one: Verb, arena: Arena, tmp_path: Path, serial: dict[tuple[Verb, Verb], list[Result]]
+) -> None:
+    for other in others(one, arena):
+        stop_at = 2  # before the first step it would be one after the other
+        while True:
+            pair = await arena.fresh_pair()
+            first, second, was_stopped = await interleave(
+                pair, partial(result_of, one), partial(result_of, other), stop_at
+            )
+            if not was_stopped:
+                break
+            result = await look(pair.other, first, second)
+            if (one, other) not in serial:
+                serial[one, other] = await one_after_the_other(one, other, tmp_path)
+            if (one, other) not in WEAKER:
+                assert result in serial[one, other], f"{other.__name__} before step {stop_at} of {one.__name__}"
+            stop_at += 1
+        if stop_at == 2:
+            return  # it is one step, whatever comes between

@@ -1,0 +1,36 @@
+"""The mutants by area. To add one, add a row to the table of its area, and see it killed: `make mutants ONLY=name`."""
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.tables import (
+    daemon,
+    durability,
+    journal,
+    operations,
+    runner,
+    sandbox,
+    scheduler,
+    store_mongo,
+    store_sqlite,
+    web,
+)
+
+AREAS: dict[str, list[Mutant]] = {
+    "durability": durability.MUTANTS,
+    "journal": journal.MUTANTS,
+    "store_sqlite": store_sqlite.MUTANTS,
+    "store_mongo": store_mongo.MUTANTS,
+    "runner": runner.MUTANTS,
+    "sandbox": sandbox.MUTANTS,
+    "scheduler": scheduler.MUTANTS,
+    "web": web.MUTANTS,
+    "operations": operations.MUTANTS,
+    "daemon": daemon.MUTANTS,
+}
+
+
+def choose(only: str) -> list[Mutant]:
+    """All mutants, those of an area, or those whose file or name contains the words."""
+    if only in AREAS:
+        return AREAS[only]
+    every = [mutant for mutants in AREAS.values() for mutant in mutants]
+    return [mutant for mutant in every if only.lower() in f"{mutant.file} {mutant.name}".lower()]

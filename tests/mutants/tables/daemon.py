@@ -1,0 +1,266 @@
+"""A daemon's promises over its life: stop, start, leases, purge, the way in and the way out."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+PROMISES = "tests/service/test_promises.py"
+LEASES = "tests/service/test_leases.py tests/service/test_promises.py"
+INTAKE = "tests/service/test_backlog.py tests/service/test_store_away.py"
+OUTBOX = "tests/unit/functory/test_outbox.py tests/unit/functory/test_outbox_turns.py tests/service/test_store_away.py"
+
+daemon = in_file("functory/daemon/daemon.py", PROMISES)
+upkeep = in_file("functory/daemon/upkeep.py", PROMISES)
+parts = in_file("functory/daemon/parts.py", PROMISES)
+executor = in_file("functory/execution/executor.py", PROMISES)
+batches = in_file("functory/execution/batches.py", PROMISES)
+straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
+leases = in_file("functory/execution/leases.py", LEASES)
+outbox = in_file("functory/execution/outbox.py", f"{PROMISES} {OUTBOX}")
+outcomes = in_file(
+    "functory/execution/outcomes.py", "tests/unit/functory/test_releases.py tests/service/test_execute.py"
+)
+reader = in_file("functory/intake/journal_reader.py", INTAKE)
+backlog = in_file("functory/intake/backlog.py", INTAKE)
+accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
+
+MUTANTS: list[Mutant] = [
+    daemon("a stop does not flush outcomes", "                await self.outbox.empty()\n", ""),
+    daemon("a stop does not flush lines", "                await self.intake.flush()\n", ""),
+    daemon("a stop waits for nothing", "            await self._unless_hurried(self._flush())", "            pass"),
+    daemon(
+        "a stop ends what runs",
+        "            await self._unless_hurried(self.executor.stop(self.settings.grace_s))\n",
+        "",
+    ),
+    daemon(
+        "a loop that died is no matter",
+        "        for task in failed:",
+        "        for task in failed[:0]:",
+        tests="tests/service/test_daemon.py",
+    ),
+    upkeep(
+        "a run that was cancelled elsewhere goes on",
+        "        await self._end_cancelled(stale)\n",
+        "",
+        tests="tests/service/test_cancel.py",
+    ),
+    upkeep(
+        "leases are never renewed",
+        "            duties.create_task(self._every(settings.lease_s / 3, self.renew_leases))\n",
+        "",
+    ),
+    upkeep(
+        "leases are renewed too late",
+        "self._every(settings.lease_s / 3, self.renew_leases)",
+        "self._every(settings.lease_s * 2, self.renew_leases)",
+    ),
+    upkeep(
+        "lapsed leases are never expired",
+        "            duties.create_task(self._every(settings.poll_s, self.expire_leases))\n",
+        "",
+        tests="tests/service/test_upkeep.py",
+    ),
+    upkeep(
+        "a purge takes all that has ended",
+        "                done_before_ms=now_ms - keep_done_ms,",
+        "                done_before_ms=now_ms,",
+    ),
+    upkeep(
+        "a purge abandons all that waits",
+        "                waiting_before_ms=now_ms - keep_waiting_ms,",
+        "                waiting_before_ms=now_ms,",
+    ),
+    upkeep(
+        "nothing is ever purged",
+        "                done_before_ms=now_ms - keep_done_ms,",
+        "                done_before_ms=0,",
+    ),
+    upkeep(
+        "a purge stops after its first step",
+        "            more = report.more\n",
+        "            more = False\n",
+        tests="tests/service/test_upkeep.py",
+    ),
+    upkeep(
+        "a store that is away ends the daemon",
+        '            except StoreUnavailable as error:\n                log.warning("upkeep.store',
+        '            except ZeroDivisionError as error:\n                log.warning("upkeep.store',
+        tests="tests/service/test_upkeep.py",
+    ),
+    parts(
+        "a start ignores the store's read position",
+        "        read_from=Position(int(position.segment), position.offset, position.line) if position else None,",
+        "        read_from=None,",
+    ),
+    parts(
+        "a daemon starts on half a restore",
+        "    await asyncio.to_thread(require_whole, settings.data_dir)\n",
+        "",
+        tests="tests/unit/functory/test_backup.py",
+    ),
+    batches(
+        "a job that kills its daemon is never given up",
+        "        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]",
+        "        exhausted: list[Job] = []",
+    ),
+    batches(
+        "a job that is given up runs all the same",
+        "        left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}",
+        "        left = {job.id: job for job in jobs}",
+    ),
+    batches(
+        "what was not started is lost until its lease lapses",
+        "            self.give_back(list(left.values()))\n",
+        "",
+        tests=f"{LEASES}",
+    ),
+    executor(
+        "a paused daemon goes on",
+        "        return not self._is_stopping and not self.is_paused and self._policy.has_room",
+        "        return not self._is_stopping and self._policy.has_room",
+        tests="tests/service/test_upkeep.py",
+    ),
+    executor(
+        "a stopping daemon goes on",
+        "        return not self._is_stopping and not self.is_paused and self._policy.has_room",
+        "        return not self.is_paused and self._policy.has_room",
+    ),
+    batches("a lost lease is started", "on_stopped, ready, incarnation", "on_stopped, incarnation", tests=LEASES),
+    batches(
+        "an outcome is recorded twice",
+        "            jobs = [left.pop(one.id) for one in ended]",
+        "            jobs = [left[one.id] for one in ended]",
+    ),
+    leases(
+        "a lapsed lease is good",
+        "            return self._clock.now_ms() < until_ms and not (",
+        "            return not (",
+        tests=LEASES,
+    ),
+    leases(
+        "a lost lease is good", " and not (self._lost and self._lost.intersection(map(_LEASE, some)))", "", tests=LEASES
+    ),
+    leases(
+        "a renewal counts for what it did not know",
+        "self._renewed_ms if self._renewed_ms >= known_ms else claimed_ms",
+        "max(self._renewed_ms, claimed_ms)",
+        tests=LEASES,
+    ),
+    leases(
+        "a fixed lease lasts longer",
+        "                until_ms = min(until_ms, fixed_ms)",
+        "                pass",
+        tests=LEASES,
+    ),
+    leases(
+        "a released lease is renewed for ever",
+        "                del self._tokens[job_id]",
+        "                pass",
+        tests=LEASES,
+    ),
+    outbox(
+        "new jobs are written after the outcome",
+        "        await self._release(await self._write_wanted(batch))",
+        "        await self._release(batch)\n        await self._write_wanted(batch)",
+    ),
+    outbox(
+        "outcomes are dropped when the store is away",
+        "                await asyncio.sleep(_PAUSE_S)",
+        "                return await call()",
+    ),
+    outbox(
+        "a tenant's new jobs go to the type that they name",
+        "            lines[jobtype_of(tenant_of(job.jobtype), one.type)].append(one.payload)",
+        "            lines[one.type].append(one.payload)",
+        tests="tests/service/test_execute.py tests/service/test_promises.py",
+    ),
+    outbox(
+        "two deliveries of a job go in one call",
+        "            if job.id in seen:\n                return endings[:number]",
+        "            if job.id in seen:\n                return endings",
+        equivalent="the store refuses the call as a whole, and then they are released one by one",
+    ),
+    outcomes(
+        "a failed job is tried again",
+        "_OVER: Final = frozenset({Code.OK, Code.FAILED})",
+        "_OVER: Final = frozenset({Code.OK})",
+    ),
+    outcomes(
+        "an error is the end",
+        "_OVER: Final = frozenset({Code.OK, Code.FAILED})",
+        "_OVER: Final = frozenset({Code.OK, Code.FAILED, Code.ERROR})",
+    ),
+    outcomes(
+        "a repeating job ends after one round",
+        "    if not job.repeat:\n        return None",
+        "    if True:\n        return None",
+    ),
+    outcomes(
+        "a repeating job in a batch ends",
+        "    if _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):",
+        "    if _OVER.issuperset(map(_CODE, outcomes)):",
+    ),
+    reader(
+        "the reader skips lines that have not landed",
+        "        new = self._backlog.still_to_add(records)\n",
+        "        new = [record for record in records if record.id not in self._backlog._ahead]\n",
+    ),
+    reader(
+        "a store that is away loses lines",
+        "            except StoreUnavailable as error:\n                await self._journal.read_cancel(reservation)\n",
+        "            except StoreUnavailable as error:\n                await self._journal.rsync(reservation)\n",
+    ),
+    outcomes(
+        "a repetition that is cancelled goes on",
+        "    if outcome.code is Code.CANCELLED:  # its repetition too\n        return Archive(job.id, job.token, outcome)\n",
+        "",
+        tests="tests/service/test_cancel.py",
+    ),
+    reader(
+        "one bad line holds up all others",
+        "        except ValueError:  # InvalidValue of the store among them\n            await self._add_one_by_one(new, now_ms, position)",
+        "        except ZeroDivisionError:\n            await self._add_one_by_one(new, now_ms, position)",
+    ),
+    reader(
+        "a flush does not wait",
+        "            await done\n        if not tenant:",
+        "            done.cancel()\n        if not tenant:",
+    ),
+    backlog(
+        "lines pass others of their tenant",
+        "_WORTH_IT\n            and not self.waits(tenant)\n",
+        "_WORTH_IT\n",
+    ),
+    backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),
+    backlog(
+        "what failed on the way past is never added",
+        "in jobs:\n                if self._ahead.pop(job.id, None) is not None:\n                    self._wait_in_line",
+        "in jobs:\n                if self._ahead.get(job.id) is not None:\n                    self._ahead[job.id] = True\n                    self._wait_in_line",
+    ),
+    straight(
+        "a long job is never shown",
+        '        task = asyncio.create_task(self._show_all(ids), name="show running jobs")\n',
+        '        return\n        task = asyncio.create_task(self._show_all(ids), name="show running jobs")\n',
+    ),
+    straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
+    straight(
+        "what cannot start in time waits for ever",
+        "        for jobtype in [name for name, since_s in self._oldest_s.items() if now_s - since_s >= _RETURN_AFTER_S]:\n            self._return(jobtype)\n",
+        "",
+    ),
+    reader(
+        "the journal lets go of lines that still run",
+        "        if open_.missing or not open_.is_added",
+        "        if not open_.is_added",
+        tests="tests/crash/test_straight_kill.py",
+    ),
+    accepted(
+        "a job of another tenant is answered for",
+        "                return batch if tenant_of(batch.jobtype) == tenant else None",
+        "                return batch",
+    ),
+    accepted(
+        "the memory of accepted jobs has no bound",
+        "        while self._count > self._max_batches:",
+        "        while False:",
+    ),
+]

@@ -1,0 +1,196 @@
+"""What the interface promises: keys, sessions, quotas, read your writes, repeat without doubling."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+KEYS = "tests/web/test_security.py tests/web/test_admin.py"
+SESSIONS = "tests/web/test_pages_security.py"
+SUBMIT = "tests/web/test_add.py tests/web/test_jobs.py"
+JOBS = "tests/web/test_jobs.py"
+
+keyring = in_file("functory/operations/keyring.py", KEYS)
+principal = in_file("functory/operations/principal.py", f"tests/web/test_scopes.py {KEYS}")
+sessions = in_file("functory/operations/sessions.py", SESSIONS)
+quotas = in_file(
+    "functory/intake/admission.py", "tests/web/test_security.py tests/web/test_add.py tests/web/test_jobs.py"
+)
+submit = in_file("functory/operations/submit.py", SUBMIT)
+jobs = in_file("functory/operations/jobs.py", JOBS)
+job_log = in_file("functory/operations/job_log.py", "tests/web/test_job_log.py")
+bulk = in_file("functory/operations/bulk.py", "tests/web/test_bulk.py")
+keys = in_file("functory/operations/keys.py", KEYS)
+tenants = in_file("functory/operations/tenants.py", KEYS)
+handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.py tests/web/test_security.py")
+
+MUTANTS: list[Mutant] = [
+    keyring("any secret opens", "        if key is None or not is_right or (", "        if key is None or ("),
+    keyring(
+        "an expired key opens",
+        "not is_right or (key.expires_ms is not None and key.expires_ms <= now_ms):",
+        "not is_right:",
+    ),
+    keyring(
+        "a key of a deleted tenant opens", "        if tenant is None or tenant.deleting:", "        if tenant is None:"
+    ),
+    keyring(
+        "a verified key opens for ever",
+        "        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:",
+        "        if (known.expires_ms or now_ms + 1) <= now_ms:",
+    ),
+    keyring(
+        "a key that ends while it is remembered opens",
+        "        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:",
+        "        if abs(now_ms - known.checked_ms) >= self._life_ms:",
+    ),
+    keyring(
+        "without the store every known key opens for ever",
+        "            if known is None or abs(now_ms - known.checked_ms) > self._grace_ms:",
+        "            if known is None:",
+    ),
+    keyring(
+        "a session outlives its key",
+        "        if key is None or (key.expires_ms is not None and key.expires_ms <= now_ms):\n            raise Unauthorized(_NOT_GOOD)\n        principal",
+        "        if key is None:\n            raise Unauthorized(_NOT_GOOD)\n        principal",
+        tests="tests/web/test_waiting.py",
+    ),
+    principal("a suspended tenant goes on", '        if self.suspended and scope != "read":', "        if False:"),
+    principal("a missing scope is no matter", "        if scope not in self.scopes:", "        if False:"),
+    principal("another tenant's path is no matter", "        if tenant != self.tenant:", "        if False:"),
+    sessions(
+        "a session never ends",
+        "        if known[0].expires_ms <= now_ms:",
+        "        if False:",
+        equivalent="the note is gone from the store at that time, and it is read again within the recheck time",
+    ),
+    sessions(
+        "signing out leaves the session",
+        "            await self._service.store.drop_note(_name(cookie))",
+        "            pass",
+    ),
+    sessions(
+        "the token of a form is the same for all",
+        'hmac.new(cookie.encode(), b"functory form", hashlib.sha256).hexdigest()',
+        'hmac.new(b"x", b"functory form", hashlib.sha256).hexdigest()',
+    ),
+    sessions(
+        "the store keeps cookies that can be used",
+        '    return "session:" + hashlib.sha256(cookie.encode()).hexdigest()',
+        '    return "session:" + cookie',
+        tests="tests/unit/functory/test_secrets.py tests/web/test_pages_security.py",
+    ),
+    quotas("jobs have no quota", '        _check("jobs", seen.jobs + jobs, limits.max_jobs)\n', ""),
+    quotas("bytes have no quota", '        _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)\n', ""),
+    quotas("what was just taken does not count", "        seen.jobs += jobs\n", ""),
+    submit(
+        "lines have no quota",
+        "    if who.limits.max_jobs is not None or who.limits.max_bytes is not None:\n        await _take_quota",
+        "    if False:\n        await _take_quota",
+        tests="tests/web/test_security.py -k quotas",
+    ),
+    quotas(
+        "types have no limit",
+        '            _check("types", len(known.names) + 1, limit)\n',
+        "",
+        tests="tests/service/test_tenant_limits.py -k types",
+    ),
+    submit("an idempotency key stands for any content", "    if content != fingerprint:", "    if False:"),
+    submit(
+        "a repeated request adds again",
+        "    if first == mine[0]:\n",
+        "    if first:\n",
+    ),
+    submit(
+        "a repeated request adds none of what is missing",
+        "    missing = await _missing(service, who, jobtype, jobs, ids)\n",
+        "    missing: list[int] = []\n",
+    ),
+    submit(
+        "an idempotency key has no quota",
+        "    if standing is None:\n"
+        "        await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))\n",
+        "    if standing is None:\n",
+        tests="tests/web/test_security.py -k quotas",
+    ),
+    submit(
+        "a unique job passes lines that came before it",
+        "    await service.intake.flush(tenant_of(jobtype))\n    ids",
+        "    ids",
+    ),
+    submit(
+        "children are left out",
+        "    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  #",
+        "    children: list[tuple[Submission, str]] = []  #",
+        tests="tests/web/test_waiting.py",
+    ),
+    submit(
+        "ids come back in another order",
+        "            ids[number] = job_id\n",
+        "            ids[-number - 1] = job_id\n",
+    ),
+    submit(
+        "an accepted job is not known at once",
+        "    service.accepted.note(ids, jobtype, options)\n",
+        "",
+        tests="tests/web/test_jobs.py tests/web/test_add.py tests/unit/functory/test_accepted.py",
+    ),
+    jobs(
+        "a job is not found until it is in the store",
+        "        if record is None and await _flush_for(service, tenant, job_id, sysid):",
+        "        if False:",
+    ),
+    jobs(
+        "an end between two looks is missed",
+        "            if is_over or loop.time() >= deadline or not await heard:",
+        """            heard.cancel()
+            heard = asyncio.ensure_future(service.waiters.wait(job_id, max(deadline - loop.time(), 0.0)))
+            if is_over or loop.time() >= deadline or not await heard:""",
+        tests="tests/web/test_waiting.py",
+    ),
+    job_log(
+        "what was printed between the last look and the end is lost",
+        "            yield LogPart(rest_of(found.outcome.log, offset), found)",
+        '            yield LogPart(b"", found)',
+    ),
+    job_log("what was shown is shown again", "    return kept[offset - begins :]", "    return kept"),
+    bulk(
+        "a dry run cancels",
+        "    if dry_run or not ids:\n        return BulkReport(ids, 0, more)\n    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
+        "    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
+    ),
+    bulk(
+        "a pattern matches every type",
+        "for row in some if glob_matches(pattern, type_of(row.jobtype))]",
+        "for row in some]",
+    ),
+    keys(
+        "a revoked key opens here for a while",
+        '        raise NotFound(f"there is no key {key_id}")\n    await audit(service, actor, "key.revoke", tenant, key=key_id)\n    service.verified_keys.forget()',
+        '        raise NotFound(f"there is no key {key_id}")\n    await audit(service, actor, "key.revoke", tenant, key=key_id)',
+    ),
+    keys(
+        "a rotated key never ends",
+        "        await service.store.set_key_expiry(tenant, key_id, ends_ms)",
+        "        pass",
+    ),
+    keys("a key of another tenant is rotated", "    if key is None or key.tenant != tenant:", "    if key is None:"),
+    tenants("a tenant may be called like a path of ours", "    if name in RESERVED:", "    if False:"),
+    tenants(
+        "a suspended tenant goes on for a while",
+        "    service.verified_keys.forget()\n    await service.control.tenants_changed()\n    return tenant",
+        "    await service.control.tenants_changed()\n    return tenant",
+    ),
+    handlers(
+        "a handler takes the network without leave",
+        "    if handler.network and not who.limits.network:",
+        "    if False:",
+    ),
+    handlers(
+        "handlers have no quota",
+        "    if before is None:\n        await _check_quota(service, who)\n    if before is None or before.data != document:",
+        "    if before is None or before.data != document:",
+    ),
+    handlers(
+        "an unreadable handler is stored",
+        "        await service.trial_runs.check(jobtype, handler)\n    else:",
+        "        pass\n    else:",
+    ),
+]

@@ -1,0 +1,191 @@
+"""Outcomes that go to the wrong job, contexts that serve two masters, limits that do not hold."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+ENGINES = "tests/contract/engines/test_between_batches.py tests/contract/engines/test_batches.py -k plain"
+LIMITS = "tests/contract/engines/test_limits.py tests/contract/engines/test_outcomes.py -k plain"
+BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/security/test_protocol_attacks.py"
+CANCEL = "tests/contract/engines/test_cancel.py -k plain"
+SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
+
+context = in_file("runner/context.py", ENGINES)
+batch = in_file("runner/batch.py", BATCH)
+pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
+run = in_file("runner/runner.py", "tests/service/test_leases.py")
+call = in_file("runner/run.py", "tests/unit/test_run.py")
+http = in_file("runner/http_engine.py", SSRF)
+targets = in_file("runner/targets.py", SSRF)
+
+MUTANTS: list[Mutant] = [
+    context(
+        "a cancelled batch goes on in a live context",
+        "        except BaseException:\n            await self.close()\n            raise\n        finally:\n            self._batch = None",
+        "        finally:\n            self._batch = None",
+    ),
+    context(
+        "what was printed between batches is not dropped at the start of one",
+        "        self._log.take()  # what was printed between batches belongs to no job\n",
+        "        self._log._is_idle = False\n",
+        equivalent="be_idle keeps nothing of it in the first place",
+    ),
+    context(
+        "a context that broke its batch is used again",
+        "        await self.close()\n        return batch.give_up(",
+        "        return batch.give_up(",
+        tests=LIMITS,
+    ),
+    batch(
+        "time limits do not hold",
+        "        return self.progress_at + self.handler.timeout_s",
+        "        return self.progress_at + 10**6",
+        tests="tests/service/test_promises.py",
+    ),
+    batch(
+        "outcomes in another order are taken",
+        '                if number != self.reported + index:\n                    raise ProtocolError("reported jobs out of order")\n',
+        "",
+    ),
+    batch(
+        "a batch reports more jobs than it has",
+        "        if not self._begun or self.over or end > len(self.jobs):",
+        "        if not self._begun or self.over:",
+    ),
+    batch(
+        "a batch that is over goes on",
+        "        if reply.number != self.number or self.over:",
+        "        if reply.number != self.number:",
+    ),
+    batch(
+        "another batch is spoken of", "        if reply.number != self.number or self.over:", "        if self.over:"
+    ),
+    batch(
+        "jobs that did not start pay for the one that crashed",
+        "        return [job.id for job in self.jobs[self.reported + 1 :]]",
+        "        return []",
+    ),
+    batch(
+        "the job that crashed its context is given back",
+        "        self._on_stopped([*self._held, culprit])\n        return [job.id for job in self.jobs[self.reported + 1 :]]",
+        "        self._on_stopped(self._held)\n        return [job.id for job in self.jobs[self.reported :]]",
+    ),
+    batch(
+        "a context may have its jobs given back for ever",
+        "        elif reply.kind == protocol.LEAVING and 0 < self.reported < len(self.jobs):",
+        "        elif reply.kind == protocol.LEAVING:",
+    ),
+    batch(
+        "a job decides its own code after it was asked to stop",
+        "        if self._asked:\n            self._take_last_words(Reply(*replies[0]))\n            return\n",
+        "",
+        tests=f"tests/contract/engines/test_limits.py {BATCH}",
+    ),
+    batch(
+        "outcomes are kept though afterEach failed",
+        "        if self._hook_error:\n            self._on_stopped(self._errors(outcome.BROKEN, self._hook_error, now))\n        elif self._held:",
+        "        if self._held:",
+        tests=f"{ENGINES}",
+    ),
+    batch(
+        "a job that runs again has made its new jobs already",
+        "            detail.new_jobs if code < outcome.BROKEN else (),",
+        "            detail.new_jobs,",
+        tests=f"tests/contract/engines/test_outcomes.py {BATCH}",
+    ),
+    batch(
+        "results have no limit",
+        "        if len(detail.result) > limits.result_bytes:",
+        "        if False:",
+        tests=f"{BATCH} tests/security/test_oversized.py",
+    ),
+    pool(
+        "contexts have no limit",
+        "        while self._seats >= self._settings.max_contexts:\n            self._evict_one()",
+        "        while False:\n            self._evict_one()",
+    ),
+    pool(
+        "a context of another tenant is lent",
+        "        seats = self._idle.get(key, [])\n        while seats:",
+        "        seats = self._idle.get(key) or next(iter(self._idle.values()), [])\n        while seats:",
+    ),
+    pool(
+        "a broken context is lent again",
+        "            if seat.context.usable:\n                if seat.context.is_metered:",
+        "            if True:\n                if seat.context.is_metered:",
+    ),
+    pool("contexts are never recycled", "            and context.jobs_run < settings.max_jobs\n", ""),
+    pool(
+        "a start that failed keeps its place",
+        "        except BaseException:\n            self._free_seat()\n            raise\n        return _Seat",
+        "        except BaseException:\n            raise\n        return _Seat",
+    ),
+    pool(
+        "a place is free before its context is gone",
+        "        try:\n            await seat.context.close()\n        finally:\n            self._free_seat()",
+        "        self._free_seat()\n        await seat.context.close()",
+    ),
+    run(
+        "jobs are started under a lease that lapsed",
+        "                if not run.may_start():  # to get a context may have taken long\n                    return False\n",
+        "",
+    ),
+    run(
+        "http jobs are started under a lease that lapsed",
+        "            if not run.may_start():\n                return False\n            return await self._post(run",
+        "            return await self._post(run",
+        tests="tests/contract/engines/test_http.py",
+    ),
+    http(
+        "a redirect leads inside",
+        "        check_address(str(address[0]), self._allowed)\n        made",
+        "        made",
+        equivalent="the resolver has checked the same address; this is the second lock on the door",
+    ),
+    http(
+        "an answer has no limit",
+        "                if len(body) > self._limits.result_bytes:",
+        "                if False:",
+    ),
+    http("a proxy of the environment is used", "                trust_env=False,", "                trust_env=True,"),
+    http(
+        "cookies go from one tenant to the next",
+        "                cookie_jar=aiohttp.DummyCookieJar(),",
+        "                cookie_jar=aiohttp.CookieJar(unsafe=True),",
+    ),
+    http(
+        "redirects are followed without a look", "allow_redirects=False) as answer:", "allow_redirects=True) as answer:"
+    ),
+    batch(
+        "progress of one job is shown as the next one's",
+        '                self.progress = b""\n',
+        "",
+        tests="tests/contract/engines/test_watching.py -k plain",
+    ),
+    run(
+        "another tenant looks at a run",
+        "            if run.tenant == tenant and job_id in run.ids:\n                return run.glimpse",
+        "            if job_id in run.ids:\n                return run.glimpse",
+        tests="tests/contract/engines/test_watching.py -k plain",
+    ),
+    call(
+        "a cancelled job keeps its own outcome",
+        "        if self.cancelled:\n            stopped = [",
+        "        if False:\n            stopped = [",
+    ),
+    run(
+        "another tenant stops a run",
+        "for run in self._running if run.tenant == tenant and job_id in run.ids]",
+        "for run in self._running if job_id in run.ids]",
+        tests=CANCEL,
+    ),
+    context(
+        "a job whose turn comes later is not stopped",
+        "        if batch.feed(replies, now) or batch.is_running_a_cancelled_job:",
+        "        if batch.feed(replies, now):",
+        tests=CANCEL,
+    ),
+    targets("private addresses may be called", "        if not is_public(one):", "        if False:"),
+    targets(
+        "IPv4 inside IPv6 may be called", "    for one in (address, *_inside(address)):", "    for one in (address,):"
+    ),
+    targets("shared address space may be called", '"100.64.0.0/10", ', ""),
+]

@@ -1,0 +1,88 @@
+"""Walls with a hole. The attacks on the sandbox must find each."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+WALLS = "tests/unit/test_seccomp.py tests/security/test_contexts.py tests/security/test_layers.py"
+SECCOMP = "tests/unit/test_seccomp.py tests/security/test_layers.py"
+
+seccomp = in_file("runner/sandbox/seccomp.py", SECCOMP)
+confine = in_file("runner/sandbox/inner/confine.py", WALLS)
+uids = in_file("runner/sandbox/uids.py", "tests/unit/test_uids.py")
+
+MUTANTS: list[Mutant] = [
+    seccomp(
+        "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
+    ),
+    seccomp("calls of x32 get past the filter", '    if machine == "x86_64":', "    if False:"),
+    seccomp(
+        "refused calls are allowed",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]\n    # clone3",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_ALLOW)]\n    # clone3",
+    ),
+    seccomp(
+        "clone3 is allowed",
+        "    code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]\n",
+        "",
+    ),
+    seccomp(
+        "namespaces can be made",
+        "    code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))\n",
+        "",
+    ),
+    seccomp(
+        "another's terminal can be typed into",
+        "    code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)\n",
+        "",
+    ),
+    seccomp("any socket can be made", "    code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)\n", ""),
+    seccomp(
+        "unix sockets of the machine are in reach",
+        "(*((socket.AF_UNIX,) if namespaces else ()),",
+        "(*((socket.AF_UNIX,)),",
+    ),
+    seccomp("the network is open to all", "*(_NETWORK_FAMILIES if network else ())", "*_NETWORK_FAMILIES"),
+    confine(
+        "contexts share the network",
+        "    kernel.unshare(flags if network else flags | kernel.CLONE_NEWNET)",
+        "    kernel.unshare(flags)",
+    ),
+    confine("contexts keep root's groups", "    os.setgroups([])\n", ""),
+    confine("contexts keep their privileges", "    kernel.drop_capabilities()\n", ""),
+    confine(
+        "a program of root's gives privileges back",
+        "    kernel.set_no_new_privileges()\n    if order.landlock:",
+        "    if order.landlock:",
+    ),
+    confine(
+        "Landlock is left out",
+        "        landlock.restrict(readable=order.readable, writable=order.writable, network=order.network)",
+        "        pass",
+    ),
+    confine("seccomp is left out", "        kernel.load_seccomp(bytes.fromhex(order.seccomp))", "        pass"),
+    confine("descriptors of the daemon stay open", "        os.closerange(_FIRST_FREE_FD, report)\n", ""),
+    confine(
+        "limits of a process are left out",
+        "        resource.setrlimit(number, (bounded, later if hard == resource.RLIM_INFINITY else min(later, hard)))",
+        "        pass",
+    ),
+    confine(
+        "all of /proc is visible", '"proc", safe | kernel.MS_NOEXEC, "subset=pid")', '"proc", safe | kernel.MS_NOEXEC)'
+    ),
+    confine(
+        "scratch space has no limit",
+        'options = f"size={order.scratch_bytes},nr_inodes',
+        'options = f"size=90%,nr_inodes',
+    ),
+    uids("two contexts have one uid", "        self._taken.add(uid)\n", ""),
+    uids(
+        "two daemons use one range",
+        "                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "                pass\n",
+    ),
+    uids(
+        "the range has no end",
+        "        if len(self._taken) == self._count:",
+        "        if False:",
+        equivalent="it would look for a free uid for ever: a hang, and no uid outside the range",
+    ),
+]

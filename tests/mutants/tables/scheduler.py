@@ -1,0 +1,120 @@
+"""Turns that are unfair, caps that do not hold, retries that never end or never begin."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+UNIT = "tests/unit/scheduler tests/property/test_scheduler.py"
+
+queue = in_file("scheduler/fair_queue.py", UNIT)
+deficit = in_file("scheduler/deficit.py", UNIT)
+board = in_file("scheduler/board.py", UNIT)
+retry = in_file("scheduler/retry.py", UNIT)
+repeat = in_file("scheduler/repeat.py", f"{UNIT} tests/property/test_repeat_sqlite.py")
+costs = in_file("scheduler/costs.py", UNIT)
+
+MUTANTS: list[Mutant] = [
+    queue(
+        "who was away has all its credit",
+        "            rival.turn_s = max(rival.turn_s, self._earliest(rival))\n        elif",
+        "            pass\n        elif",
+    ),
+    queue(
+        "weights do not count",
+        "        rival.turn_s = turn + cost_s / rival.weight",
+        "        rival.turn_s = turn + cost_s",
+    ),
+    queue(
+        "the highest turn goes next",
+        "                if best is None or turn < best_turn:",
+        "                if best is None or turn > best_turn:",
+    ),
+    queue(
+        "those passed over lose their place",
+        "        for entry in passed:\n            heapq.heappush(heap, entry)\n",
+        "",
+    ),
+    queue(
+        "a debt is forgotten with its owner",
+        "            if n < spare or rival.turn_s <= self._earliest(rival):",
+        "            if True:",
+    ),
+    queue(
+        "what it really cost is not charged", "        rival.turn_s += by_s / rival.weight", "        rival.turn_s += 0"
+    ),
+    deficit(
+        "a start is free",
+        "        self._tenants.serve(tenant, charge.cost_s)\n",
+        "        self._tenants.serve(tenant, 0.0)\n",
+    ),
+    deficit("a capped type runs on", "        if state.waiting and not state.is_capped:", "        if state.waiting:"),
+    deficit("a capped tenant runs on", "queue is None or tenant.is_capped else", "queue is None else"),
+    deficit(
+        "long work takes the kept slots",
+        "        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:",
+        "        if True:",
+    ),
+    deficit(
+        "a tenant takes all slots beside others",
+        "        return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots",
+        "        return False",
+    ),
+    deficit(
+        "a warm context wins whatever the turn",
+        "        latest_s = first.turn_s + self.options.warm_slack_s",
+        "        latest_s = first.turn_s + 10**9",
+    ),
+    deficit(
+        "what runs too long is not charged before its end",
+        "            self._correct(state, runner_s - charge.cost_s)\n            charge.cost_s = runner_s",
+        "            charge.cost_s = runner_s",
+    ),
+    board(
+        "slots are never given back",
+        "        self.slots_held += 1\n        return state",
+        "        self.slots_held += 2\n        return state",
+    ),
+    board(
+        "caps allow one more",
+        "self.slots_held + self.outside >= self.terms.max_slots",
+        "self.slots_held + self.outside > self.terms.max_slots",
+    ),
+    retry("attempts have no limit", "    if attempts >= policy.max_attempts:", "    if False:"),
+    retry("the window has no end", "    if now_ms >= end_ms:", "    if False:"),
+    retry(
+        "a handler may ask for a wait past the window",
+        "        if asked_s * 1000 > end_ms - now_ms:",
+        "        if False:",
+    ),
+    retry("a negative wait is obeyed", "    if asked_s is not None and asked_s >= 0:", "    if asked_s is not None:"),
+    retry(
+        "there is no jitter",
+        "round(roll * backoff_s(policy, attempts) * 1000)",
+        "round(backoff_s(policy, attempts) * 1000)",
+    ),
+    retry(
+        "the last try is after the window",
+        "    return RetryAt(min(now_ms + round(roll * backoff_s(policy, attempts) * 1000), end_ms))",
+        "    return RetryAt(now_ms + round(roll * backoff_s(policy, attempts) * 1000))",
+    ),
+    repeat("a repeat that does not move on is accepted", "    if due_ms <= base_ms:", "    if due_ms < base_ms:"),
+    repeat(
+        "a repeat counts from the wrong time",
+        "Base.STARTED: started_ms, Base.FINISHED: finished_ms}",
+        "Base.STARTED: finished_ms, Base.FINISHED: started_ms}",
+    ),
+    repeat("the week begins on another day", "(self.day - at.isoweekday()) % 7", "(self.day - at.weekday()) % 7"),
+    costs(
+        "batches have no limit",
+        "        return max(1, min(int(most_s / job_s), spread, waiting, self._options.max_batch))",
+        "        return max(1, min(int(most_s / job_s), spread, waiting))",
+    ),
+    costs(
+        "an unknown type gets a large batch",
+        "        if cost is None:\n            return 1\n",
+        "        if cost is None:\n            return waiting\n",
+    ),
+    costs(
+        "a slow job is forgotten at once",
+        "        peak_s = max(runner_s / count, old.peak_s - runner_s * PEAK_FADES)",
+        "        peak_s = runner_s / count",
+    ),
+]

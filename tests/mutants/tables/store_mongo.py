@@ -1,0 +1,272 @@
+"""MongoDB: conditions that are left out of conditional writes, and steps in the wrong order."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+FENCES = "tests/contract/store/test_fences.py tests/contract/store/test_leases.py -k mongodb"
+RELEASE = "tests/contract/store/test_release.py tests/contract/store/test_scoreboard.py -k mongodb"
+CLAIM = "tests/contract/store/test_claim.py tests/contract/store/test_rates.py -k mongodb"
+CHANGES = "tests/contract/store/test_job_changes.py -k mongodb"
+RELATIVES = "tests/contract/store/test_relatives.py -k mongodb"
+CUT = "tests/mongo/test_ledger.py tests/mongo/test_cut.py"
+
+
+def between(*verbs: str) -> str:
+    """The races of these verbs."""
+    test = "tests/contract/store/test_races.py::test_between_two_steps_anything_may_happen"
+    return " ".join(f"'{test}[mongodb-{verb}]'" for verb in verbs)
+
+
+release = in_file("store/mongo/queue/release.py", FENCES)
+endings = in_file("store/mongo/queue/endings.py", f"{FENCES}")
+expire = in_file("store/mongo/queue/expire.py", between("purge", "abandon"))
+claim = in_file("store/mongo/queue/claim.py", CLAIM)
+create = in_file("store/mongo/queue/create.py", between("create", "replay_named"))
+add = in_file(
+    "store/mongo/queue/add.py", "tests/contract/store/test_add.py tests/contract/store/test_fences.py -k mongodb"
+)
+change = in_file("store/mongo/queue/job_changes.py", CHANGES)
+relatives = in_file("store/mongo/queue/relatives.py", RELATIVES)
+rates = in_file("store/mongo/queue/rates.py", CLAIM)
+ledger = in_file("store/mongo/server/ledger.py", CUT)
+deliveries = in_file("store/mongo/server/deliveries.py", FENCES)
+tenants = in_file("store/mongo/records/tenants.py", f"{between('remember')} tests/contract/store/test_tenants.py")
+driver = in_file(
+    "store/mongo/server/driver.py", "tests/unit/store/test_mongo_driver.py tests/mongo/test_round_trips.py"
+)
+
+MUTANTS: list[Mutant] = [
+    endings(
+        "an old delivery is released",
+        '        "token": document["token"],\n        "d": document.get("d"),\n',
+        '        "d": document.get("d"),\n',
+    ),
+    endings(
+        "another's delivery that was read is released",
+        '        "s": schema.RUNNING,\n        "lock": owner,\n        "token"',
+        '        "s": schema.RUNNING,\n        "token"',
+        equivalent="a token is of one delivery, and whose that is was asked when the document was read or remembered",
+    ),
+    endings(
+        "a job that was released meanwhile is released again",
+        '        "_id": document["_id"],\n        "s": schema.RUNNING,\n',
+        '        "_id": document["_id"],\n',
+        equivalent="whatever ends a delivery removes the lock, and the condition asks for the owner's",
+    ),
+    endings(
+        "a job is archived whatever became of it since",
+        '    same = ("s", "token", "at", "d", "rev", "kids", "size")',
+        '    same = ("size",)',
+        tests=between("abandon", "cancel"),
+    ),
+    endings("a job given back has lost an attempt", '        "$inc": {"attempts": -1},\n', "", tests=RELEASE),
+    endings(
+        "a retry stays locked",
+        '        "$unset": {"lock": ""},\n    }\n    if deferred:\n        update["$set"]["d"] = True\n    else:',
+        '        "$unset": {},\n    }\n    if deferred:\n        update["$set"]["d"] = True\n    else:',
+        equivalent="the lock of a job that is not running is never looked at without its state, and a claim sets it anew",
+    ),
+    release(
+        "the owner of a read delivery is not asked",
+        '"s": schema.RUNNING, "lock": owner}\n    rows',
+        '"s": schema.RUNNING}\n    rows',
+    ),
+    release(
+        "the token of a read delivery is not asked",
+        '    return {row["_id"]: row for row in rows if row["token"] == tokens[row["_id"]]}',
+        '    return {row["_id"]: row for row in rows}',
+    ),
+    release(
+        "another's lease is renewed",
+        '                    "lock": owner,\n                    "token": token,\n',
+        '                    "token": token,\n',
+    ),
+    release(
+        "a lease is renewed with an old token",
+        '                    "lock": owner,\n                    "token": token,\n',
+        '                    "lock": owner,\n',
+    ),
+    release("a fixed lease is renewed", '                    "retry_after": None,\n', ""),
+    release(
+        "what was remembered of a claim is believed",
+        "            left = {job_id: left[job_id] for job_id in held if job_id not in done}",
+        "            left = {}",
+    ),
+    deliveries(
+        "what another owner claimed is remembered as ours",
+        '(document["lock"], document["token"]) == (owner, token)',
+        'document["token"] == token',
+        equivalent="only a hint: the release is conditional on the owner, and is computed again when that fails",
+    ),
+    deliveries(
+        "an older delivery is remembered",
+        '(document["lock"], document["token"]) == (owner, token)',
+        'document["lock"] == owner',
+    ),
+    expire(
+        "a renewal between read and write is ignored",
+        '{"_id": {"$in": [row["_id"] for row in rows]}, **lapsed},',
+        '{"_id": {"$in": [row["_id"] for row in rows]}},',
+        tests=between("expire"),
+    ),
+    expire(
+        "a purge takes a job that was replayed meanwhile",
+        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}',
+        'as_read = {"todo": None}',
+    ),
+    expire(
+        "a purge takes a job that ran again meanwhile",
+        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}',
+        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "todo": None}',
+    ),
+    expire(
+        "a lease is expired before its time",
+        '{"at": {"$lte": now_ms}} if owner',
+        '{"at": {"$lte": now_ms + 60_000}} if owner',
+        tests=FENCES,
+    ),
+    expire(
+        "due jobs stay deferred",
+        '    await apply_alike(db, due, {"$unset": {"d": ""}}, effects, now_ms)',
+        "    pass",
+        tests="tests/contract/store/test_claim.py tests/contract/store/test_scoreboard.py tests/contract/store/test_release.py -k mongodb",
+    ),
+    expire(
+        "what crashed calls left is never finished",
+        "    await db.ledger.settle_lapsed(gone_before_ms=gone_before_ms, limit=limit)\n",
+        "",
+        tests=CUT,
+    ),
+    claim(
+        "a job is claimed that another has claimed",
+        '"s": QUEUED, "token": token, "rev": rev},',
+        '"token": {"$gte": 0}},',
+        tests=between("claim_all"),
+    ),
+    claim(
+        "a job that was changed meanwhile is delivered as it was read",
+        '"s": QUEUED, "token": token, "rev": rev},',
+        '"s": QUEUED, "token": token},',
+        tests=between("claim_all"),
+    ),
+    claim(
+        "a delivery has the token of the one before",
+        '                "$inc": {"token": 1, "attempts": 1},',
+        '                "$inc": {"attempts": 1},',
+        tests=FENCES,
+    ),
+    claim(
+        "all that was read counts as claimed",
+        "    if done.modified_count != len(chosen):",
+        "    if False:",
+        tests=between("claim_all"),
+    ),
+    claim(
+        "a paused type is claimed from",
+        '        self.closed |= document.get("paused", False) or document.get("suspended", False)',
+        '        self.closed |= document.get("suspended", False)',
+        tests="tests/contract/store/test_handlers.py tests/contract/store/test_claim.py -k mongodb",
+    ),
+    claim(
+        "a suspended tenant is claimed from",
+        '        self.closed |= document.get("paused", False) or document.get("suspended", False)',
+        '        self.closed |= document.get("paused", False)',
+        tests="tests/contract/store/test_tenants.py tests/contract/store/test_claim.py -k mongodb",
+    ),
+    claim(
+        "unused tokens are kept",
+        "    await give_tokens_back(db, tenant, unused)\n",
+        "",
+        tests="tests/mongo/test_rate_race.py",
+    ),
+    rates(
+        "two daemons take the same tokens",
+        '        same = {"_id": bucket["_id"], "version": bucket["version"]}\n        steps.append',
+        '        same = {"_id": bucket["_id"]}\n        steps.append',
+        tests="tests/mongo/test_rate_race.py",
+    ),
+    create(
+        "a name is taken without looking whose it is",
+        '        {"_id": key, "version": name["version"]}, {"$set"',
+        '        {"_id": key}, {"$set"',
+    ),
+    create(
+        "a name goes to a job and to its replayed holder",
+        '    if name["job"] != job_id and not await _keep_ended(db, name["job"]):\n        return False\n',
+        "",
+    ),
+    create(
+        "a creator that lost the name goes on",
+        "        await _give_up(db, job.id, now_ms)\n        return None\n    return await _appear",
+        "        pass\n    return await _appear",
+    ),
+    create(
+        "a hidden job appears though it was given up",
+        '    step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)',
+        '    step = Step({"_id": job.id}, {"$set": shown}, effect)',
+        equivalent="a job that was given up has no document, so there is nothing that could appear",
+    ),
+    create(
+        "a live job is changed as it was read",
+        "    step = Step(as_read(document), {key: value",
+        '    step = Step({"_id": document["_id"]}, {key: value',
+        tests=between("put_off", "create"),
+    ),
+    add(
+        "the position is written before the jobs",
+        "        added = await insert_jobs(self, first, now_ms) if first else 0\n        if position is not None:\n            await keep_position(self, position)\n",
+        "        if position is not None:\n            await keep_position(self, position)\n        added = await insert_jobs(self, first, now_ms) if first else 0\n",
+    ),
+    add(
+        "duplicates are counted",
+        "        change.applied = [effect for i, effect in enumerate(effects) if i not in refused]",
+        "        change.applied = effects",
+    ),
+    add(
+        "a write that no majority confirmed is acknowledged",
+        '        if error.details.get("writeConcernErrors"):',
+        "        if False:",
+        tests="tests/unit/store/test_mongo_add.py",
+    ),
+    change(
+        "a running job is cancelled",
+        '            if job["s"] in schema.ARCHIVED_STATES or (job["s"] == schema.RUNNING and not running):',
+        '            if job["s"] in schema.ARCHIVED_STATES:',
+    ),
+    change(
+        "a replay takes a name that is in use",
+        '            if "unique" in job and await name_for_replay(self, job, now_ms):',
+        '            if "unique" in job:',
+    ),
+    relatives(
+        "a parent is woken while it is waited for",
+        "        if parent is None or await _is_waited_for(db, parent_id):",
+        "        if parent is None:",
+    ),
+    relatives(
+        "children of a failed parent stay held",
+        '    if CANCEL in ended["todo"]:\n        await _cancel_children(db, job_id, now_ms)\n',
+        "",
+    ),
+    ledger(
+        "a change is counted again after a crash",
+        '        conditions = {key: {"_id": key, seen: {"$not": {"$gte": number}}} for key in updates}',
+        '        conditions: Document = {key: {"_id": key} for key in updates}',
+    ),
+    ledger(
+        "what failed in between is never counted",
+        "            except BaseException:\n                self._doubtful.append(writer)\n                raise\n            self._idle.append(writer)",
+        "            except BaseException:\n                raise\n            self._idle.append(writer)",
+    ),
+    ledger(
+        "a writer that was taken over goes on",
+        '            {"_id": writer.number, "owner": self._owner, "last": {"$in": [writer.last, number]}},',
+        '            {"_id": writer.number},',
+    ),
+    tenants(
+        "of two first requests both are first",
+        "                except DuplicateKeyError:\n                    continue\n                return value\n            if standing",
+        "                except DuplicateKeyError:\n                    pass\n                return value\n            if standing",
+    ),
+    driver("a write counts before a majority has it", '            w="majority",', "            w=1,"),
+    driver("a write counts before it is in the journal", "            journal=True,", "            journal=False,"),
+]

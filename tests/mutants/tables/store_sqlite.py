@@ -1,0 +1,276 @@
+"""SQLite: jobs that are lost, doubled, taken from their owner, or counted wrongly."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+CONTRACT = "tests/contract/store -k sqlite"
+FENCES = "tests/contract/store/test_fences.py tests/contract/store/test_leases.py tests/contract/store/test_release.py -k sqlite"
+RACES = "tests/contract/store/test_races.py tests/contract/store/test_expire_jobs.py -k sqlite"
+RELATIVES = "tests/contract/store/test_relatives.py tests/contract/store -k sqlite"
+ROUNDS = "tests/contract/store/test_rounds.py -k sqlite"
+CLAIM = (
+    "tests/contract/store/test_claim.py tests/contract/store/test_rates.py tests/contract/store/test_bulk.py -k sqlite"
+)
+TENANTS = "tests/contract/store/test_tenants.py tests/contract/store/test_daemons.py -k sqlite"
+UNIT = "tests/unit/store/test_sqlite_writer.py tests/unit/store/test_sqlite.py tests/unit/store/test_checkpoints.py"
+
+release = in_file("store/sqlite/queue/release.py", FENCES)
+expire = in_file("store/sqlite/queue/expire.py", RACES)
+claim = in_file("store/sqlite/queue/claim.py", CLAIM)
+rates = in_file("store/sqlite/queue/rates.py", CLAIM)
+add = in_file("store/sqlite/queue/add.py", CONTRACT)
+change = in_file("store/sqlite/queue/job_changes.py", f"tests/contract/store/test_job_changes.py {CONTRACT}")
+endings = in_file("store/sqlite/queue/endings.py", RELATIVES)
+writer = in_file("store/sqlite/file/writer.py", UNIT)
+maintenance = in_file(
+    "store/sqlite/file/maintenance.py", "tests/unit/store/test_sqlite_copy.py tests/unit/store/test_sqlite_versions.py"
+)
+connection = in_file("store/sqlite/file/connection.py", UNIT)
+tenants = in_file("store/sqlite/records/tenants.py", TENANTS)
+daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
+
+MUTANTS: list[Mutant] = [
+    release(
+        "a lease is renewed with an old token",
+        "    return {row.id: row for row in found if tokens[row.id] == row.token}",
+        "    return {row.id: row for row in found}",
+    ),
+    release(
+        "another's delivery is renewed or retried",
+        'f" WHERE j.state = {State.RUNNING} AND j.lock = ?"',
+        'f" WHERE j.state = {State.RUNNING} AND ? IS NOT NULL"',
+    ),
+    release(
+        "another's delivery is archived",
+        'AND j.state = {State.RUNNING} AND j.lock = ?"\n)',
+        'AND j.state = {State.RUNNING} AND ? IS NOT NULL"\n)',
+    ),
+    release("old deliveries are archived in bulk", "        and tokens == list(map(_TOKEN, releases))\n", ""),
+    release(
+        "old deliveries are archived one by one", "        if token != release.token:", "        if token is None:"
+    ),
+    release(
+        "a fixed lease is renewed",
+        "    renewed = [row.n for row in owned.values() if row.retry_after_ms is None]",
+        "    renewed = [row.n for row in owned.values()]",
+    ),
+    release(
+        "a job that was given back has lost an attempt",
+        '    undo = "UPDATE jobs SET attempts = attempts - 1 WHERE n = ?"',
+        '    undo = "UPDATE jobs SET attempts = attempts WHERE n = ?"',
+    ),
+    release(
+        "a lapsed job keeps its lock",
+        "state = ?, lock = NULL, lease = NULL WHERE n = ?",
+        "state = ?, lease = NULL WHERE n = ?",
+        equivalent="the lock of a row counts only while it runs, and a claim sets it anew",
+    ),
+    release(
+        "a parent does not wait for its children",
+        "isinstance(release, Archive | Rearm) and row.pending and release.outcome.code == Code.OK:",
+        "False:",
+        tests=RELATIVES,
+    ),
+    release(
+        "a round does not wait for its children",
+        "isinstance(release, Archive | Rearm) and row.pending",
+        "isinstance(release, Archive) and row.pending",
+        tests=ROUNDS,
+    ),
+    release(
+        "the children of a round that failed stay",
+        "    cancel_held_children(tx, failed, now_ms)\n",
+        "",
+        tests=ROUNDS,
+    ),
+    release(
+        "the retry window begins with every attempt",
+        "row.due if row.begun is None else row.begun",
+        "row.due",
+        tests=ROUNDS,
+    ),
+    release(
+        "held children stay held",
+        '        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))',
+        "        pass",
+        tests=RELATIVES,
+    ),
+    release(
+        "a retry keeps the payload that it replaced",
+        "            change_payload(tx, row.n, release.data)\n",
+        "            pass\n",
+        tests=CONTRACT,
+    ),
+    expire(
+        "a lease is expired before its time",
+        '("j.lease <= ?", now_ms) if',
+        '("j.lease <= ?", now_ms + 60_000) if',
+        tests=FENCES,
+    ),
+    expire(
+        "a purge takes a job that was replayed meanwhile",
+        'ended = f"SELECT code, done FROM jobs WHERE n = ? AND state = {State.ARCHIVED}"',
+        'ended = "SELECT code, done FROM jobs WHERE n = ?"',
+    ),
+    expire(
+        "a purge takes a job that ended again meanwhile",
+        "if row is not None and row[1] < before.ended_ms(row[0])]",
+        "if row is not None]",
+    ),
+    expire(
+        "abandonment takes a job that was claimed meanwhile",
+        "FROM jobs j WHERE j.n = ? AND j.state {QUEUED} AND j.due < ?",
+        "FROM jobs j WHERE j.n = ? AND j.due < ?",
+    ),
+    expire(
+        "abandonment takes a job that was put off meanwhile",
+        "due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for",
+        "due = [tx.conn.execute(sql, (n, 1 << 60)).get for",
+    ),
+    expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane, len(due))\n", "", tests=CONTRACT),
+    claim(
+        "a claim takes what is not due",
+        "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))",
+        "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, 1 << 60, room.jobs))",
+    ),
+    claim(
+        "a delivery has the token of the one before",
+        '" token = token + 1, attempts = attempts + 1 WHERE',
+        '" attempts = attempts + 1 WHERE',
+        tests=FENCES,
+    ),
+    claim(
+        "an attempt is not counted", '" token = token + 1, attempts = attempts + 1 WHERE', '" token = token + 1 WHERE'
+    ),
+    claim(
+        "a claim has no limit of bytes",
+        "            if size_bytes > self._bytes_left and self.jobs < self._limit:",
+        "            if False:",
+    ),
+    claim("claimed jobs are not locked", "    _lock(tx, taken, claim)\n", ""),
+    claim("rates are not written back", "    rates.write(tx)\n", ""),
+    rates("a rate is never used up", "            self._tokens[domain] -= 1.0\n", ""),
+    rates("a clock that is behind refills a rate twice", "updated = max(updated, ?)", "updated = ?"),
+    add(
+        "a job that is there is inserted over",
+        'INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")',
+        'INSERT_PLAIN: Final = Bulk(f"INSERT OR REPLACE INTO jobs ({_PLAIN})", 8, "")',
+    ),
+    add(
+        "the position is not kept with the jobs",
+        "    if position is not None:\n        keep_position(tx, position)\n",
+        "",
+    ),
+    add("duplicates are counted", "    if added < len(jobs):\n", "    if False:\n"),
+    add(
+        "a unique name is given twice",
+        'AND uniq IS NOT NULL AND state {LIVE}"\n        holder',
+        'AND uniq IS NULL AND state {LIVE}"\n        holder',
+    ),
+    add(
+        "a child gets a parent of another tenant",
+        "    if parent is None or parent[2] != tenant_of(job.jobtype):",
+        "    if parent is None:",
+        tests=RELATIVES,
+    ),
+    expire(
+        "failed jobs are purged as all others",
+        "        return self.failed_ms if code in _FAILED else self.done_ms",
+        "        return self.done_ms",
+        tests="tests/contract/store/test_expire_jobs.py",
+    ),
+    add("a big payload is cut", "    if max(sizes_bytes) > INLINE_BYTES:\n        _write_big(tx, jobs)\n", ""),
+    change("a job of another tenant is found", 'WHERE j.id = ? AND t.tenant = ?"', 'WHERE j.id = ? AND ? IS NOT NULL"'),
+    change(
+        "a running job is cancelled",
+        "    if row.state == State.ARCHIVED or (row.state == State.RUNNING and not running):",
+        "    if row.state == State.ARCHIVED:",
+    ),
+    change(
+        "a live job is replayed",
+        "row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):",
+        "row is None or _name_is_taken(tx, row):",
+    ),
+    change(
+        "a replay takes a name that is in use",
+        "row.state != State.ARCHIVED or _name_is_taken(tx, row):",
+        "row.state != State.ARCHIVED:",
+    ),
+    change(
+        "a live job is deleted",
+        "    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]",
+        "    numbers = [row.n for row in found if row is not None]",
+    ),
+    change(
+        "a token of another delivery may update",
+        "(row.state != State.RUNNING or change.token != row.token):",
+        "(row.state != State.RUNNING):",
+    ),
+    change(
+        "an index passes a failed job",
+        "        if code != CODE_NUMBER[Code.OK] and not skip_failed:",
+        "        if False:",
+        tests="tests/contract/store/test_indexed.py -k sqlite",
+    ),
+    endings(
+        "a parent is never woken",
+        'AND state = {State.BLOCKED} AND pending = 0"',
+        'AND state = {State.BLOCKED} AND pending < 0"',
+    ),
+    endings("a child settles its parent twice", "if row.parent and not row.settled]", "if row.parent]"),
+    endings(
+        "children of a failed parent stay",
+        "        endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]",
+        "        endings = []",
+    ),
+    writer(
+        "callers hear of what is not committed",
+        "            self._tell()\n            counts = Tally()",
+        "            counts = Tally()\n            self._untold += ended\n            self._tell()",
+        equivalent="at that place nothing of this group has ended yet",
+    ),
+    writer(
+        "a failed commit is a success",
+        "            ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]\n",
+        "",
+    ),
+    writer(
+        "a failed operation takes the others along",
+        '            conn.execute("ROLLBACK TO operation")\n',
+        '            conn.execute("ROLLBACK")\n',
+    ),
+    writer("half of a failed operation is kept", '            conn.execute("ROLLBACK TO operation")\n', ""),
+    writer(
+        "a stop leaves operations unfinished",
+        "following = None if is_stopping else self._queue.take()",
+        "following = None",
+    ),
+    maintenance(
+        "a copy is not of one moment", '        source.execute("BEGIN")\n        read_version', "        read_version"
+    ),
+    maintenance(
+        "a damaged store is verified",
+        '        if problems != ["ok"]:',
+        "        if False:",
+        tests="tests/contract/store/test_maintenance.py tests/unit/functory/test_backup.py",
+    ),
+    connection("a SQLite that loses data is accepted", "< OLDEST_SQLITE:", "< (3, 0, 0):"),
+    connection(
+        "the file is readable by everybody",
+        '        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")\n',
+        '        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")\n        os.chmod(temporary, 0o644)\n',
+    ),
+    tenants(
+        "a key of another tenant is deleted",
+        'sql = "DELETE FROM keys WHERE key_id = ? AND tenant = ? RETURNING 1"',
+        'sql = "DELETE FROM keys WHERE key_id = ? AND ? IS NOT NULL RETURNING 1"',
+    ),
+    tenants(
+        "a tenant that goes keeps its keys", '    tx.conn.execute("DELETE FROM keys WHERE tenant = ?", (name,))\n', ""
+    ),
+    tenants("what was put once is put again", "    if standing is not None:\n        return standing\n", ""),
+    daemons(
+        "a released sysid is renewed",
+        '    if row is None:\n        raise NotFound(f"sysid',
+        '    if False:\n        raise NotFound(f"sysid',
+    ),
+]

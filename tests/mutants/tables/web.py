@@ -1,0 +1,160 @@
+"""Doors that are open: scopes, sessions, forms, hosts, escaping, bounds of what comes in."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+SCOPES = "tests/web/test_scopes.py tests/web/test_security.py"
+ESCAPING = "tests/web/test_escaping.py"
+PAGES = "tests/web/test_pages_security.py"
+BODIES = "tests/web/test_scopes.py tests/web/test_http.py tests/web/test_add.py"
+
+endpoint = in_file("functory/web/http/endpoint.py", SCOPES)
+results = in_file("functory/web/api/results.py", SCOPES)
+handlers = in_file("functory/web/api/handlers.py", SCOPES)
+body = in_file("functory/web/http/body.py", BODIES)
+forwarded = in_file("functory/web/http/forwarded.py", "tests/unit/functory/test_forwarded.py tests/web/test_proxy.py")
+page = in_file("functory/web/pages/endpoint.py", PAGES)
+signin = in_file("functory/web/pages/signin.py", PAGES)
+origins = in_file("functory/web/pages/allowed_origins.py", PAGES)
+assets = in_file("functory/web/pages/assets.py", ESCAPING)
+throttle = in_file("functory/web/pages/throttle.py", PAGES)
+
+
+def unescaped(name: str, file: str, old: str) -> Mutant:
+    return Mutant(name, f"functory/web/pages/templates/{file}", old, old.replace(" }}", "|safe }}"), ESCAPING)
+
+
+MUTANTS: list[Mutant] = [
+    endpoint(
+        "a key opens the paths of other tenants",
+        '            principal.require_tenant(params["tenant"])',
+        "            pass",
+    ),
+    endpoint("scopes do not count", "            principal.require(route.scope)", "            pass"),
+    endpoint("requests have no rate", "        state.charge(principal)\n", ""),
+    results("failures are for every key", '"/{tenant}/failures", scope="read"', '"/{tenant}/failures", scope="any"'),
+    results("results are for every key", '"/{tenant}/results", scope="read"', '"/{tenant}/results", scope="any"'),
+    handlers(
+        "a key that reads may run code",
+        'invoke",\n    scope="handlers"',
+        'invoke",\n    scope="read"',
+    ),
+    handlers(
+        "a key that reads may change code",
+        '@routes.add("PUT", "/{tenant}/handler/{type}", scope="handlers"',
+        '@routes.add("PUT", "/{tenant}/handler/{type}", scope="read"',
+    ),
+    body(
+        "a chunked body has no limit",
+        "        size += len(chunk)\n        if size > limit:\n            raise _too_large(limit)\n    return",
+        "        size += len(chunk)\n    return",
+    ),
+    body(
+        "a body that came with its headers has no limit",
+        "        return _within(content.read_nowait(), limit)",
+        "        return content.read_nowait()",
+    ),
+    body(
+        "a compression bomb has no limit",
+        "            size += len(piece)\n            if size > limit:\n                raise _too_large(limit)\n            chunk",
+        "            size += len(piece)\n            chunk",
+    ),
+    body(
+        "a body that never ends is waited for",
+        "        async with asyncio.timeout(settings.body_timeout_s):\n            return",
+        "        async with asyncio.timeout(10**6):\n            return",
+    ),
+    body("a body that ends too early is taken", "    if not unpacker.eof:", "    if False:"),
+    forwarded(
+        "anybody may say where a request comes from",
+        "    if nearest is None or not _is_among(nearest, trusted):",
+        "    if nearest is None:",
+    ),
+    forwarded("the first hop is believed", "        if not _is_among(hop, trusted):\n            break\n", ""),
+    page(
+        "forms of other sessions are taken",
+        "    if call.session is not None and not hmac.compare_digest(",
+        "    if False and not hmac.compare_digest(",
+    ),
+    page(
+        "forms of other sites are taken", "    call.tools.origins.check_origin(call.place, call.request.headers)\n", ""
+    ),
+    page(
+        "pages of other tenants are shown",
+        '    if principal.tenant != OPERATOR or "operator" not in principal.scopes:\n        raise unknown\n',
+        "",
+    ),
+    page(
+        "the operator's pages are shown to tenants",
+        '        if route.scope == "operator" and principal.tenant != OPERATOR:',
+        "        if False:",
+        tests="tests/web/test_pages_security.py",
+    ),
+    page(
+        "the operator may change a tenant's code",
+        'frozenset({"read", "manage"})',
+        'frozenset({"read", "manage", "handlers"})',
+    ),
+    page(
+        "pages have no rate",
+        "            _count(self._tools.web, call.session.principal)",
+        "            pass",
+        tests="tests/web/test_pages_security.py tests/web/test_pages.py",
+    ),
+    page(
+        "a live page goes on after its session ended",
+        "            except (FunctoryError, StoreError):\n                return False\n            return True",
+        "            except (FunctoryError, StoreError):\n                return True\n            return True",
+        tests="tests/web/test_pages_security.py tests/web/test_pages.py tests/web/test_live.py",
+    ),
+    signin(
+        "the sign-in form can be sent from elsewhere",
+        "    if not expected or not hmac.compare_digest(expected.encode(), given.encode()):",
+        "    if False:",
+    ),
+    signin("keys can be guessed without end", "    call.tools.throttle.take(call.client, time.monotonic())\n", ""),
+    signin(
+        "signing in leads to any address", '    is_own = path == "/ui" or path.startswith("/ui/")', "    is_own = True"
+    ),
+    signin(
+        "the session's cookie is for scripts, too",
+        'name, value, max_age=max_age_s, path="/", httponly=True,',
+        'name, value, max_age=max_age_s, path="/", httponly=False,',
+    ),
+    signin(
+        "an old session lives on after a new one",
+        "        await call.tools.sessions.close(call.cookie)  # signing in again ends the old session",
+        "        pass",
+    ),
+    origins("pages answer to any name", "        if address is None and name not in self._names:", "        if False:"),
+    origins(
+        "forms come from any origin", '        if origin not in {None, "null", place.origin}:', "        if False:"
+    ),
+    origins(
+        "forms come from any site",
+        "        if fetched_from is not None and fetched_from not in _OWN:",
+        "        if False:",
+    ),
+    throttle(
+        "one address does not wait",
+        "            self._by_address.take(address, now_s, rate_per_s=self._per_s, burst=self._burst)\n",
+        "",
+    ),
+    assets("nothing is escaped", "        autoescape=True,", "        autoescape=False,"),
+    unescaped("the result on a job's page is not escaped", "live/job.html", "{{ result.text }}"),
+    unescaped("the error on a job's page is not escaped", "live/job.html", "{{ message }}"),
+    unescaped(
+        "the failure on the scoreboard is not escaped",
+        "live/board.html",
+        '{{ group.failure.message|line(140) or "no message" }}',
+    ),
+    unescaped(
+        "the payload is not escaped",
+        "macros.html",
+        '<pre class="text{{ " hex" if shown.is_hex }}" tabindex="0" aria-label="{{ title }}">{{ shown.text }}',
+    ),
+    unescaped("a handler's text is not escaped", "version.html", "{{ body.text }}"),
+    unescaped("a message in a list is not escaped", "macros.html", "<bdi>{{ job.message }}"),
+    unescaped("the label of a key is not escaped", "tenant.html", "{{ key.label|line(100) }}"),
+    unescaped("the host of a daemon is not escaped", "live/daemons.html", "{{ daemon.host }}"),
+    unescaped("the editor's text is not escaped", "editor.html", "{{ draft.body }}"),
+]

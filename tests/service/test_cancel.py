@@ -1,0 +1,114 @@
+"""Cancel of a running job: one outcome, here at once, elsewhere with the next renewal."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from functory.daemon.daemon import Daemon
+from functory.intake.job_options import JobOptions
+from functory.operations.jobs import cancel_job
+from functory.operations.service import Service
+from store.base import Code
+from tests.support.service import ended, register, running_daemon, until
+
+WAITS = """
+import json, time, pathlib
+ask = json.loads(payload)
+if ask.get("quick"):
+    return "quick"
+print("begun", flush=True)
+pathlib.Path(ask["sign"]).touch()
+ctx.enqueue("later", "never")
+ctx.carry("never")
+until = pathlib.Path(ask["sign"] + ".go")
+while not until.exists():
+    time.sleep(0.01)
+return "went"
+"""
+
+
+def service_of(daemon: Daemon) -> Service:
+    return Service(
+        store=daemon.store,
+        journal=daemon.journal,
+        intake=daemon.intake,
+        admission=daemon.admission,
+        waiters=daemon.waiters,
+        trial_runs=daemon.trial_runs,
+        control=daemon,
+        now_ms=daemon.clock.now_ms,
+    )
+
+
+async def add(daemon: Daemon, *payloads: object, repeat: str = "") -> list[str]:
+    lines = [json.dumps(payload).encode() for payload in payloads]
+    ids = await daemon.intake.write("acme-wait", lines, JobOptions(repeat=repeat))
+    await daemon.intake.flush()
+    daemon.wake()
+    return ids
+
+
+async def begun(sign: Path) -> None:
+    async def is_there() -> bool:
+        return await asyncio.to_thread(sign.exists)
+
+    await until(is_there)
+
+
+async def is_idle(daemon: Daemon) -> bool:
+    return not daemon._parts.runner.running_jobs() and not daemon.executor.leases_held
+
+
+async def test_a_running_job_is_stopped_and_keeps_its_log(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    async with running_daemon(tmp_path / "d") as daemon:
+        await register(daemon, "acme-wait", WAITS)
+        first, second = await add(daemon, {"sign": str(sign)}, {"quick": True}, repeat="FINISHED, +1 HOUR")
+        await begun(sign)
+        await cancel_job(service_of(daemon), "acme", first)
+        record = await ended(daemon, first)
+        assert record.outcome is not None
+        assert (record.outcome.code, record.outcome.exitcode) == (Code.CANCELLED, 499)
+        assert record.outcome.log == b"begun\n"
+        assert (record.outcome.result or b"").startswith(b"cancelled while it was running")
+        assert (record.job.attempts, record.job.data) == (1, json.dumps({"sign": str(sign)}).encode())
+
+        async def second_has_run() -> bool:
+            other = await daemon.store.get_job("acme", second, now_ms=daemon.clock.now_ms())
+            return other is not None and other.outcome is not None and other.outcome.code is Code.OK
+
+        await until(second_has_run)
+        await cancel_job(service_of(daemon), "acme", first)  # again changes nothing
+        (counters,) = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+        assert (counters.cancelled, counters.ok, counters.failed, counters.running) == (1, 1, 0, 0)
+
+
+async def test_a_run_elsewhere_is_ended_with_the_next_renewal(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    store = f"sqlite:///{tmp_path / 'shared.db'}"
+    async with (
+        running_daemon(tmp_path / "one", store=store, lease="900ms") as runs,
+        running_daemon(tmp_path / "two", store=store, lease="900ms", role="api") as asks,
+    ):
+        await register(runs, "acme-wait", WAITS)
+        (job_id,) = await add(runs, {"sign": str(sign)})
+        await begun(sign)
+        await cancel_job(service_of(asks), "acme", job_id)
+        record = await ended(asks, job_id)
+        await until(lambda: is_idle(runs))
+        assert await ended(asks, job_id) == record, "what the run left has changed nothing"
+        assert record.outcome is not None
+        assert record.outcome.code is Code.CANCELLED
+
+
+async def test_another_tenant_cannot_stop_a_run(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    async with running_daemon(tmp_path / "d") as daemon:
+        await register(daemon, "acme-wait", WAITS)
+        (job_id,) = await add(daemon, {"sign": str(sign)})
+        await begun(sign)
+        assert not daemon.cancel_run("other", job_id)
+        (tmp_path / "sign.go").touch()
+        record = await ended(daemon, job_id)
+        assert record.outcome is not None
+        assert record.outcome.code is Code.OK

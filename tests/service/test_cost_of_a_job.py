@@ -1,0 +1,89 @@
+"""What one job costs, in counts that no machine changes: syncs, transactions, statements, turns of the event loop.
+
+Whoever adds one sees it here. The figures are those of jobs that come one by one and go the straight way.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from functory.daemon.daemon import Daemon
+from tests.support.service import register, running_daemon
+
+JOBS = 50
+NOISE = 0.2
+"""Upkeep goes on meanwhile: looks, renewals, the position when nothing else carries it."""
+
+
+@pytest.fixture
+async def counts(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counter[str]]:
+    counted: Counter[str] = Counter()
+
+    def count_statement(_cursor: Any, sql: str, _bindings: Any) -> bool:
+        counted["transactions" if sql.startswith("BEGIN IMMEDIATE") else "statements"] += 1
+        return True
+
+    def trace(connection: apsw.Connection) -> None:
+        connection.exec_trace = count_statement
+
+    fdatasync = os.fdatasync
+
+    def count_sync(fd: int) -> None:
+        counted["journal syncs"] += 1
+        fdatasync(fd)
+
+    loop: Any = asyncio.get_running_loop()
+    run_once = loop._run_once
+
+    def count_turn() -> None:
+        counted["turns"] += 1
+        run_once()
+
+    monkeypatch.setattr(os, "fdatasync", count_sync)
+    monkeypatch.setattr(loop, "_run_once", count_turn, raising=False)
+    apsw.connection_hooks.append(trace)
+    yield counted
+    apsw.connection_hooks.remove(trace)
+
+
+async def per_job(daemon: Daemon, counts: Counter[str]) -> dict[str, float]:
+    """One job after the other, each waited for."""
+    ended = asyncio.Event()
+    daemon.outbox.when_released(lambda _: ended.set())
+
+    async def run(jobs: int) -> None:
+        for _ in range(jobs):
+            ended.clear()
+            await daemon.intake.write("acme-x", [b"1"])
+            await ended.wait()
+
+    await run(5)
+    counts.clear()
+    await run(JOBS)
+    return {name: count / JOBS for name, count in counts.items()}
+
+
+async def test_a_single_job_on_the_straight_way(tmp_path: Path, counts: Counter[str]) -> None:
+    async with running_daemon(tmp_path, poll="10s") as daemon:
+        await register(daemon, "acme-x", "return payload")
+        cost = await per_job(daemon, counts)
+    assert cost["journal syncs"] == 1
+    assert cost["transactions"] <= 1 + NOISE
+    assert cost["statements"] <= 10 + NOISE
+    assert cost["turns"] <= 16
+
+
+async def test_a_single_job_on_the_long_way(tmp_path: Path, counts: Counter[str]) -> None:
+    async with running_daemon(tmp_path, poll="10s", straight="off") as daemon:
+        await register(daemon, "acme-x", "return payload")
+        cost = await per_job(daemon, counts)
+    assert cost["journal syncs"] == 1
+    assert cost["transactions"] <= 3 + NOISE
+    assert cost["statements"] <= 31 + NOISE
+    assert cost["turns"] <= 28

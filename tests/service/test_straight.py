@@ -1,0 +1,188 @@
+"""The straight way: when it is taken, and that what holds on the long way holds on it, too."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import functory.execution.straight
+from functory.daemon.daemon import Daemon
+from functory.intake.job_options import JobOptions
+from functory.operations.jobs import cancel_job, get_job, wait_for_job
+from functory.operations.service import Service
+from store.base import Code, JobRecord, JobState
+from store.errors import StoreUnavailable
+from tests.support.service import ended, register, running_daemon, until
+
+SLOW = "import time; time.sleep(0.5); return payload"
+
+
+class Calls:
+    """Counts the store's verbs."""
+
+    def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, *verbs: str) -> None:
+        self.of: Counter[str] = Counter()
+        for verb in verbs:
+            self._count(daemon, monkeypatch, verb)
+
+    def _count(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+        work = getattr(daemon.store, verb)
+
+        async def call(*args: Any, **more: Any) -> Any:
+            if verb != "add_jobs" or args[0]:
+                self.of[verb] += 1
+            return await work(*args, **more)
+
+        monkeypatch.setattr(daemon.store, verb, call)
+
+
+async def ready(daemon: Daemon, body: str = "return payload") -> None:
+    """With a handler, and a look that saw that nothing waits."""
+    await register(daemon, "acme-x", body)
+    await until(lambda: looked(daemon))
+
+
+async def looked(daemon: Daemon) -> bool:
+    return daemon.executor.is_clear("acme-x")
+
+
+def service_of(daemon: Daemon) -> Service:
+    return Service(
+        store=daemon.store,
+        journal=daemon.journal,
+        intake=daemon.intake,
+        waiters=daemon.waiters,
+        trial_runs=daemon.trial_runs,
+        control=daemon,
+        straight=daemon.straight,
+        admission=daemon.admission,
+        now_ms=daemon.clock.now_ms,
+    )
+
+
+async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon)
+        calls = Calls(daemon, monkeypatch, "add_jobs", "claim_jobs", "release_jobs", "add_ended_jobs")
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        assert daemon.straight.is_here(id_)
+        record = await wait_for_job(service_of(daemon), "acme", id_, 10)
+        assert isinstance(record, JobRecord)
+        stored = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+        assert stored == record, "who waits gets what the store has, without asking it"
+        assert calls.of == {"add_ended_jobs": 1}
+        assert (record.outcome and record.outcome.code, record.job.attempts, record.job.token) == (Code.OK, 1, 1)
+        await daemon.intake.flush()
+        assert daemon.journal.read_point == daemon.journal.write_point
+        assert await daemon.store.get_journal_position(await identity(tmp_path)) is not None
+
+
+async def identity(folder: Path) -> str:
+    return await asyncio.to_thread((folder / "journal" / "identity").read_text)
+
+
+@pytest.mark.parametrize("options", [JobOptions(priority=1000), JobOptions(domain="d"), JobOptions(indexed=True)])
+async def test_what_is_out_of_the_ordinary_takes_the_long_way(
+    options: JobOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon)
+        calls = Calls(daemon, monkeypatch, "add_ended_jobs")
+        (id_,) = await daemon.intake.write("acme-x", [b"1"], options)
+        await ended(daemon, id_)
+        assert not calls.of
+
+
+async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon, SLOW)
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+
+        async def is_shown() -> bool:
+            record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+            is_running = record is not None and record.state is JobState.RUNNING
+            return is_running and [lease.id for lease in daemon.executor.leases()] == [id_]
+
+        await until(is_shown)
+        record = await ended(daemon, id_)
+        assert (record.outcome and record.outcome.code, record.job.token) == (Code.OK, 1)
+        assert daemon.executor.leases() == []
+
+
+async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon, SLOW)
+        service = service_of(daemon)
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        looked_at = await get_job(service, "acme", id_)
+        assert not isinstance(looked_at, JobRecord) or looked_at.state is JobState.RUNNING
+        await daemon.intake.flush("acme")
+        record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+        assert record is not None
+        await cancel_job(service, "acme", id_)
+        record = await ended(daemon, id_)
+        assert record.outcome
+        assert record.outcome.code is Code.CANCELLED
+
+
+async def test_a_pause_holds_from_its_answer_on(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon)
+        await daemon.store.set_type_paused("acme", "acme-x", paused=True)
+        daemon.types_changed("acme")
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        await daemon.intake.flush()
+        record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+        assert record is not None
+        assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+
+async def test_what_cannot_start_in_time_takes_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path, slots="1") as daemon:
+        await ready(daemon, SLOW)
+        calls = Calls(daemon, monkeypatch, "add_jobs")
+        first, second = [(await daemon.intake.write("acme-x", [line]))[0] for line in (b"1", b"2")]
+        await until(lambda: added(calls))
+        assert not daemon.straight.is_here(second)
+        for id_ in (first, second):
+            await ended(daemon, id_)
+
+
+async def added(calls: Calls) -> int:
+    return calls.of["add_jobs"]
+
+
+async def test_a_retry_of_a_straight_job_is_counted(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon, "return payload if ctx.attempt >= 3 else ctx.retry(after_s=0.01)")
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        record = await ended(daemon, id_)
+        assert (record.outcome and record.outcome.code, record.job.attempts) == (Code.OK, 3)
+
+
+async def test_outcomes_wait_for_a_store_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon)
+        add = daemon.store.add_ended_jobs
+        is_away = True
+
+        async def add_ended_jobs(*args: Any, **more: Any) -> Any:
+            if is_away:
+                raise StoreUnavailable("away")
+            return await add(*args, **more)
+
+        monkeypatch.setattr(daemon.store, "add_ended_jobs", add_ended_jobs)
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: has_stopped(daemon))
+        record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+        assert record is None or record.state is JobState.RUNNING
+        is_away = False
+        await ended(daemon, id_)
+
+
+async def has_stopped(daemon: Daemon) -> bool:
+    return bool(daemon.outbox._lanes)

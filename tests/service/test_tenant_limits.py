@@ -1,0 +1,125 @@
+"""A tenant's limits hold for what its jobs leave behind, and as soon as they are set."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import functory.intake.admission
+from functory.daemon.daemon import Daemon
+from functory.errors import QuotaExceeded
+from functory.intake.job_options import JobOptions
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
+from functory.operations.tenants import create_tenant, update_tenant
+from functory.wire.admin import TenantLimits
+from store.base import Code
+from tests.support.service import ended, register, running_daemon, until
+
+
+@asynccontextmanager
+async def limited(tmp_path: Path, **limits: Any) -> AsyncIterator[tuple[Daemon, Service]]:
+    """A daemon that looks at tenants by itself once an hour, with one tenant."""
+    async with running_daemon(tmp_path, poll="1h") as daemon:
+        service = Service(
+            store=daemon.store,
+            journal=daemon.journal,
+            intake=daemon.intake,
+            admission=daemon.admission,
+            waiters=daemon.waiters,
+            trial_runs=daemon.trial_runs,
+            control=daemon,
+            now_ms=daemon.clock.now_ms,
+        )
+        await create_tenant(service, "test", "acme", 1, TenantLimits(**limits))
+        yield daemon, service
+
+
+async def run_one(daemon: Daemon, body: str) -> Any:
+    await register(daemon, "acme-x", body)
+    (job_id,) = await daemon.intake.write("acme-x", [b"x"])
+    record = await ended(daemon, job_id)
+    assert record.outcome
+    return record.outcome
+
+
+async def test_jobs_that_a_job_asks_for_count(tmp_path: Path) -> None:
+    async with limited(tmp_path, max_jobs=10) as (daemon, _):
+        outcome = await run_one(daemon, "for n in range(20): print('J: y|x')")
+        assert (outcome.code, outcome.exitcode) == (Code.FAILED, 429)
+        assert b"may have 10" in outcome.result
+        await daemon.intake.flush()
+        assert (await daemon.store.get_usage("acme")).jobs == 1
+        outcome = await run_one(daemon, "for n in range(5): print('J: y|x')")
+        assert outcome.code == Code.OK
+        await daemon.intake.flush()
+        assert (await daemon.store.get_usage("acme")).jobs == 7
+
+
+async def test_a_result_counts(tmp_path: Path) -> None:
+    async with limited(tmp_path, max_bytes=10_000) as (daemon, _):
+        outcome = await run_one(daemon, "return 'r' * 20_000")
+        assert (outcome.code, outcome.exitcode) == (Code.FAILED, 429)
+        assert b"may have 10000" in outcome.result
+        assert (await run_one(daemon, "return 'r' * 5_000")).code == Code.OK
+        assert (await run_one(daemon, "return 'r' * 6_000")).code == Code.FAILED
+        assert (await run_one(daemon, "return 'short'")).result == b'"short"'
+
+
+async def test_types_with_jobs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those without a handler, which wait for ever; and however the jobs come in."""
+    limits = TenantLimits(max_types=2)
+    who = Principal("key", "acme", frozenset({"submit"}), limits)
+    async with limited(tmp_path, max_types=2) as (daemon, service):
+        (_,), (of_b,), (_,) = [await submit_lines(service, who, name, [b"1"]) for name in ("a", "b", "a")]
+        with pytest.raises(QuotaExceeded, match="3 types"):
+            await submit_lines(service, who, "c", [b"1"])
+        with pytest.raises(QuotaExceeded, match="3 types"):
+            await submit_jobs(service, who, "c", [Submission(b"1", JobOptions(priority=0))])
+        with pytest.raises(QuotaExceeded, match="3 types"):
+            await submit_once(service, who, "c", [Submission(b"1")], key="k", fingerprint="f")
+        await register(daemon, "acme-b", "print('J: c|x')")
+        outcome = (await ended(daemon, of_b)).outcome
+        assert outcome
+        assert (outcome.code, outcome.exitcode) == (Code.FAILED, 429)
+        monkeypatch.setattr(functory.intake.admission, "_TYPES_LIFE_MS", 0)
+        await submit_lines(service, who, "c", [b"1"])  # nothing of b is left
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new tenant", "changed tenant"])
+async def test_a_cap_holds_from_the_next_job_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool) -> None:
+    async with limited(tmp_path, **({"max_running": 1} if is_new else {})) as (daemon, service):
+        if not is_new:
+            await update_tenant(service, "test", "acme", limits=TenantLimits(max_running=1))
+        at_once, most, go_on = 0, 0, asyncio.Event()
+        runner = daemon._parts.runner
+        run_jobs = runner.run_jobs
+
+        async def watched(*given: Any, **named: Any) -> None:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await go_on.wait()
+            await run_jobs(*given, **named)
+            at_once -= 1
+
+        monkeypatch.setattr(runner, "run_jobs", watched)
+        ids = []
+        for number in range(5):
+            await register(daemon, f"acme-x{number}", "return None")
+            ids += await daemon.intake.write(f"acme-x{number}", [b"x"])
+        await daemon.intake.flush()
+        daemon.wake()
+
+        async def has_begun() -> bool:
+            return bool(at_once)
+
+        await until(has_begun)
+        go_on.set()
+        for job_id in ids:
+            await ended(daemon, job_id)
+    assert most == 1

@@ -1,0 +1,68 @@
+"""The duties of a daemon beside its jobs: what others left is taken up, and a store that is away is tried again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.base import ExpireReport, NewJob
+from store.errors import StoreUnavailable
+from tests.support.service import ended, register, running_daemon, until
+
+
+async def test_a_job_of_a_daemon_that_vanished_is_run_here(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return None")
+        daemon.pause()
+        now_ms = daemon.clock.now_ms()
+        (id_,) = daemon.journal.take_ids(1)
+        await daemon.store.add_jobs([NewJob(id_, "acme-x", b"", now_ms, now_ms)], now_ms=now_ms)
+        await daemon.store.claim_jobs("acme-x", 1, owner="zz", lease_ms=100, now_ms=now_ms)
+        daemon.resume()
+        record = await ended(daemon, id_)
+    assert (record.job.token, record.job.attempts) == (2, 2)
+
+
+async def test_a_store_that_is_away_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        tries = 0
+        real = daemon.store.expire_locks
+
+        async def away_at_first(**more: Any) -> int:
+            nonlocal tries
+            tries += 1
+            if tries < 3:
+                raise StoreUnavailable("the server is being restarted")
+            return await real(**more)
+
+        monkeypatch.setattr(daemon.store, "expire_locks", away_at_first)
+
+        async def is_back() -> bool:
+            return tries > 3
+
+        await until(is_back)
+        assert not daemon.vitals.is_stopping
+
+
+async def test_a_purge_goes_on_until_nothing_old_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        reports = [ExpireReport(1000, 0, more=True), ExpireReport(0, 1000, more=True), ExpireReport(1, 1, more=False)]
+
+        async def step(**_: Any) -> ExpireReport:
+            return reports.pop(0)
+
+        monkeypatch.setattr(daemon.store, "expire_jobs", step)
+        await daemon.upkeep.purge()
+    assert reports == []
+
+
+async def test_a_paused_daemon_does_not_even_look(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return None")
+        daemon.pause()
+        (id_,) = await daemon.journal.write("acme-x", ["x"])
+        await daemon.intake.flush()
+        await daemon.executor._fill_slots()  # as its loop does at the next turn
+        assert (daemon.executor.claimed, daemon.executor._slots) == (0, {})
+        daemon.resume()
+        await ended(daemon, id_)

@@ -1,0 +1,162 @@
+"""Small implementations of what operations ask of a daemon, for tests of the layers above them.
+
+`LineIntake` really moves lines from a journal to a store; the others remember what they were asked.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from functory.intake.job_options import PLAIN, JobOptions, to_attributes, to_new_jobs
+from functory.operations.protocols import Health
+from handlers.errors import HandlerSyntaxError
+from handlers.model import Handler
+from journal import Journal
+from runner.glimpse import Glimpse
+from runner.launch import Level
+from runner.outcome import Stopped
+from runner.protocol import NewJob
+from store.base import Store
+from store.errors import StoreUnavailable
+
+
+class LineIntake:
+    """Ingest on demand: nothing reaches the store before `flush`."""
+
+    def __init__(self, journal: Journal, store: Store, now_ms: Callable[[], int]) -> None:
+        self._journal = journal
+        self._store = store
+        self._now_ms = now_ms
+        self._moving = asyncio.Lock()
+        self.is_down = False
+        self.flushes = 0
+        self.gate: asyncio.Event | None = None
+
+    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        return await self._journal.write(jobtype, lines, to_attributes(options))
+
+    async def flush(self, tenant: str = "") -> None:
+        self.flushes += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.is_down:
+            raise StoreUnavailable("the store is away: /secret/path")
+        await self._journal.wsync()
+        async with self._moving:  # lines that another flush holds are not in the store yet
+            while reservation := await self._journal.read_reserve(10_000, 60):
+                records = await self._journal.read(reservation)
+                await self._store.add_jobs(to_new_jobs(records, self._now_ms()), now_ms=self._now_ms())
+                await self._journal.rsync(reservation)
+
+
+class ToldWaiters:
+    """Jobs end when the test says so."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+        self.waiting = asyncio.Event()
+        self.max_wait_s = 60.0
+
+    async def wait(self, job_id: str, timeout_s: float) -> bool:
+        event = self._events.setdefault(job_id, asyncio.Event())
+        self.waiting.set()
+        try:
+            async with asyncio.timeout(min(timeout_s, self.max_wait_s)):
+                await event.wait()
+        except TimeoutError:
+            return False
+        event.clear()
+        return True
+
+    def tell(self, job_id: str) -> None:
+        self._events.setdefault(job_id, asyncio.Event()).set()
+
+
+class PaperTrials:
+    """Runs nothing: a body that says `syntax error` has one, and a run echoes its payload."""
+
+    def __init__(self) -> None:
+        self.retired: list[tuple[str, Handler]] = []
+        self.refusal: Exception | None = None
+        self.is_stuck = False
+        self.started = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def check(self, jobtype: str, handler: Handler) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if "syntax error" in handler.body:
+            raise HandlerSyntaxError("body", "invalid syntax", line=3, column=7)
+
+    async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
+        if check:
+            await self.check(jobtype, handler)
+        self.started.set()
+        if self.is_stuck:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        new_jobs = (NewJob("mail", b"\xff"),)
+        return Stopped("", "ok", 200, b"echo " + payload, b"printed\n", 1.5, new_jobs, Level.L2)
+
+    async def retire(self, jobtype: str, handler: Handler) -> None:
+        self.retired.append((jobtype, handler))
+
+
+class PaperControl:
+    """A daemon that does nothing and remembers what it was told."""
+
+    def __init__(self, sysid: str = "a7") -> None:
+        self.sysid = sysid
+        self.is_paused = False
+        self.has_quit = False
+        self.wakes = 0
+        self.tenant_changes = 0
+        self.problems: dict[str, str] = {}
+        self.runs = frozenset({"python", "sh"})
+        self.unable: dict[str, str] = {}
+        self.held_by = "turn"
+        self.glimpses: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        """What jobs that run have printed, and their progress."""
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def quit(self) -> None:
+        self.has_quit = True
+
+    def health(self) -> Health:
+        return Health(is_live=True, is_ready=not self.problems, isolation="L2", problems=self.problems)
+
+    def gauges(self) -> dict[str, float]:
+        return {"contexts_warm": 3, "loop_lag_seconds": 0.25}
+
+    def languages(self) -> frozenset[str]:
+        return self.runs
+
+    def language_trouble(self, lang: str) -> str:
+        return self.unable.get(lang, "")
+
+    def hold(self, jobtype: str) -> str:
+        return self.held_by
+
+    def cancel_run(self, tenant: str, job_id: str) -> bool:
+        return False
+
+    def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:
+        if (tenant, job_id) not in self.glimpses:
+            return None
+        text, progress = self.glimpses[tenant, job_id]
+        return Glimpse(text[offset:], len(text), progress)
+
+    async def tenants_changed(self) -> None:
+        self.tenant_changes += 1
+
+    def types_changed(self, tenant: str) -> None:
+        self.wakes += 1
+
+    def wake(self) -> None:
+        self.wakes += 1

@@ -1,0 +1,78 @@
+"""Many jobs at once, by a filter: cancel, delete, replay; types by pattern."""
+
+import pytest
+
+from store.base import Code, JobFilter, JobState
+from tests.support.web import SYSID, Site
+
+
+async def add(site: Site, *types: str) -> dict[str, list[str]]:
+    """Two jobs of each type, in the store."""
+    ids = {name: await site.add("x", "y", path=f"/acme/job/{name}/add") for name in types}
+    await site.intake.flush()
+    return ids
+
+
+async def codes(site: Site, *types: str) -> list[str]:
+    """How the jobs of these types stand: the code of those that have ended, otherwise the state."""
+    found: list[str] = []
+    for name in types:
+        for state in JobState:
+            page = await site.store.list_jobs("acme", JobFilter(state, f"acme-{name}"), now_ms=site.clock.now_ms())
+            over = state is JobState.ARCHIVED
+            found += [it.outcome.code.value if over and it.outcome else state.value for it in page.records]
+    return sorted(found)
+
+
+async def test_cancel_takes_a_pattern_a_limit_and_a_dry_run(site: Site) -> None:
+    await add(site, "mail.send", "mail.read", "thumb")
+    request = {"type": "mail*", "limit": 3}
+    dry = await site.post("/acme/cancel", json={**request, "dry_run": True})
+    assert (dry.json["matched"], dry.json["changed"], dry.json["more"]) == (3, 0, True)
+    assert await codes(site, "mail.send", "mail.read") == ["waiting"] * 4
+    done = await site.post("/acme/cancel", json=request)
+    assert (done.json["matched"], done.json["changed"], done.json["more"]) == (3, 3, True)
+    last = await site.post("/acme/cancel", json=request)
+    assert (last.json["changed"], last.json["more"]) == (1, False)
+    assert await codes(site, "mail.send", "mail.read") == ["cancelled"] * 4
+    assert await codes(site, "thumb") == ["waiting"] * 2, "what does not match is left alone"
+
+
+async def test_cancel_takes_only_the_states_that_are_named(site: Site) -> None:
+    await add(site, "thumb")
+    await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=60_000, now_ms=site.clock.now_ms())
+    waiting = await site.post("/acme/cancel", json={"type": "thumb", "states": ["waiting", "deferred"]})
+    assert waiting.json["changed"] == 1
+    assert await codes(site, "thumb") == ["cancelled", "running"]
+    assert (await site.post("/acme/cancel", json={"type": "*"})).json["changed"] == 1
+    assert await codes(site, "thumb") == ["cancelled", "cancelled"]
+
+
+async def test_delete_removes_ended_jobs_only(site: Site) -> None:
+    await add(site, "mail", "mall", "thumb")
+    for name, code in (("mail", Code.OK), ("mall", Code.FAILED)):
+        await site.run(1, code, jobtype=f"acme-{name}")
+    assert (await site.post("/acme/delete", json={"type": "ma?l", "codes": ["failed"]})).json["changed"] == 1
+    assert await codes(site, "mail", "mall") == ["ok", "waiting", "waiting"]
+    assert (await site.post("/acme/delete", json={"type": "*"})).json["changed"] == 1
+    assert await codes(site, "mail", "mall", "thumb") == ["waiting"] * 4
+    audit = await site.get("/admin/audit", key="operator")
+    assert [row["action"] for row in audit.json["events"]][:2] == ["job.delete", "job.delete"]
+
+
+async def test_replay_takes_a_pattern(site: Site) -> None:
+    await add(site, "mail.a", "mail.b", "thumb")
+    for name in ("mail.a", "mail.b", "thumb"):
+        await site.run(5, Code.FAILED, jobtype=f"acme-{name}")
+    assert (await site.post("/acme/replay", json={"type": "mail.[ab]"})).json["replayed"] == 4
+    assert await codes(site, "thumb") == ["failed"] * 2
+    assert (await site.post("/acme/replay", json={})).json["replayed"] == 2
+
+
+@pytest.mark.parametrize("verb", ["cancel", "delete"])
+async def test_what_is_not_said_is_not_done(site: Site, verb: str) -> None:
+    await add(site, "thumb")
+    assert (await site.post(f"/acme/{verb}", json={})).status == 422
+    assert (await site.post(f"/acme/{verb}", json={"type": ""})).status == 422
+    assert (await site.post(f"/acme/{verb}", json={"type": "other*"})).json["matched"] == 0
+    assert (await site.post(f"/acme/{verb}", key="other", json={"type": "*"})).status == 403

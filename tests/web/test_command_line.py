@@ -1,0 +1,215 @@
+"""The command line against the service: every route of the interface has a command, and each says what it did."""
+
+import asyncio
+import io
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster
+
+from functory.cli.answers import moment
+from functory.cli.main import main
+from functory.cli.table import render_table
+from functory.web.app import ROUTES
+from store.base import Code, Outcome, Retry
+from tests.support.web import SYSID, T0, Site
+
+NO_COMMAND = {
+    "/jobber/queue",
+    "/add",
+    "/{tenant}/handler/add/{type}/add",
+    "/{tenant}/handler/get/{type}",
+    "/{tenant}/handler/del/{type}/delete",
+    "/docs",
+}
+"""Paths of older systems, and the page for people."""
+
+
+class Terminal:
+    """Runs commands as a user would, with the keys of a site."""
+
+    def __init__(self, site: Site, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._site = site
+        self._capfd = capfd
+        self._environ = monkeypatch
+        monkeypatch.setenv("FUNCTORY_URL", site.url)
+        monkeypatch.setenv("FUNCTORY_TENANT", "acme")
+
+    async def status(self, *words: str, who: str = "acme") -> int:
+        self._environ.setenv("FUNCTORY_KEY", self._site.keys[who])
+        return await asyncio.to_thread(main, words)
+
+    async def run(self, *words: str, who: str = "acme", status: int = 0) -> str:
+        """What the command printed."""
+        await asyncio.to_thread(self._capfd.readouterr)
+        found = await self.status(*words, who=who)
+        out, err = await asyncio.to_thread(self._capfd.readouterr)
+        assert found == status, f"{words}: {out}{err}"
+        return out + err
+
+
+@pytest.fixture
+def terminal(
+    site: Site, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, blockbuster: BlockBuster
+) -> Terminal:
+    """A command has an event loop of its own, and may print while nobody else is in it."""
+    for name in ("io.TextIOWrapper.write", "io.BufferedWriter.write"):
+        blockbuster.functions[name].deactivate()
+    return Terminal(site, capfd, monkeypatch)
+
+
+async def routes_called(site: Site) -> set[tuple[str, str]]:
+    text = (await site.get("/metrics", key="operator")).body.decode()
+    return set(re.findall(r'functory_http_requests_total\{method="([A-Z]+)",path="([^"]+)",status="2', text))
+
+
+async def use_handlers(terminal: Terminal, folder: Path) -> None:
+    (folder / "x.py").write_text("return payload")
+    (folder / "before.py").write_text("import json")
+    put = ["handler", "put", "thumb", str(folder / "x.py"), "--before", str(folder / "before.py"), "--env", "A=1"]
+    put += ["--option", "max_batch=5", "--timeout-s", "5", "--memory-mb", "64", "--eid", "e"]
+    assert "version 1 is active" in await terminal.run(*put)
+    handler = json.loads(await terminal.run("handler", "get", "thumb", "--json"))["handler"]
+    assert (handler["before"], handler["env"], handler["options"]) == ("import json", {"A": "1"}, {"max_batch": 5})
+    assert (handler["timeout_s"], handler["memory_mb"], handler["eid"]) == (5.0, 64, "e")
+    for words in ("list", "versions thumb", "rollback thumb 1", "invoke thumb"):
+        await terminal.run("handler", *words.split())
+
+
+async def use_jobs(site: Site, terminal: Terminal) -> None:
+    run = terminal.run
+    add = ("job", "add", "thumb", "a", "b", "--priority", "1000", "--domain", "api", "--options", '{"n": 1}')
+    ids = json.loads(await run(*add, "--json"))["ids"]
+    await run("job", "add", "thumb", "c", "--unique", "u", "--repeat", "FINISHED, +1 HOUR", "--ack", "store")
+    await run("job", "add", "thumb", "d", "--delay-s", "60", "--idempotency-key", "k", "--indexed")
+    job = json.loads(await run("job", "get", ids[0], "--json"))
+    assert (job["priority"], job["domain"], job["options"]) == (1000, "api", {"n": 1})
+    await run("job", "why", ids[0])
+    await run("job", "children", ids[0])
+    await site.run(10, Code.FAILED, result=b"oh", fingerprint="f", message="oh")
+    assert await run("job", "result", ids[0]) == "oh"
+    await run("job", "retry", ids[0], "--delay-s", "5")
+    await run("job", "cancel", ids[0])
+    await run("job", "logs", ids[0])
+    await run("job", "delete", ids[0])
+    (waiting,) = json.loads(await run("job", "add", "thumb", "a", "--delay-s", "60", "--json"))["ids"]
+    assert "other" in await run("job", "update", waiting, "other")
+    for words in (
+        "results --since 2h", "job list --state deferred", "scoreboard", "timeline", "failures", "replay --dry-run",
+        "cancel thumb --state deferred --limit 5", "delete thu* --code cancelled --dry-run",
+        "type pause thumb", "type resume thumb", "type index thumb", "rate set api 5 --burst 2", "rate list",
+        "rate rm api", "health", "health --live", "handler rm thumb",
+    ):  # fmt: skip
+        await run(*words.split())
+
+
+async def use_tenants(site: Site, terminal: Terminal) -> None:
+    other = await site.store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=T0)
+    site.control.sysid = other.sysid  # so that this daemon is in the store, as a real one is
+    for words in (
+        "tenant create shop --weight 2 --limit max_jobs=10", "tenant list", "tenant show shop",
+        "tenant change shop --limit network=true", "tenant suspend shop", "tenant resume shop",
+        "tenant pause-type shop x", "tenant resume-type shop x", "daemon list", "daemon pause", "daemon resume",
+        f"daemon pause {other.sysid}", f"daemon resume {other.sysid}", "audit --of shop", "metrics", "daemon quit",
+    ):  # fmt: skip
+        await terminal.run(*words.split(), who="operator")
+    await terminal.status("daemon", "health", who="operator")
+    shop = json.loads(await terminal.run("tenant", "show", "shop", "--json", who="operator"))
+    assert (shop["weight"], shop["limits"]["max_jobs"], shop["limits"]["network"]) == (2, 10, True)
+    for owner, scope in (("shop", "read"), ("-", "metrics")):
+        create = ("key", "create", owner, "--scope", scope, "--label", "x", "--expires-s", "60", "--json")
+        key = json.loads(await terminal.run(*create, who="operator"))
+        assert key["scopes"] == [scope]
+        rotated = json.loads(await terminal.run("key", "rotate", owner, key["id"], "--json", who="operator"))
+        await terminal.run("key", "revoke", owner, rotated["id"], who="operator")
+        await terminal.run("key", "list", owner, who="operator")
+    assert "deleted" in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
+
+
+async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_path: Path) -> None:
+    await use_handlers(terminal, tmp_path)
+    await use_jobs(site, terminal)
+    await use_tenants(site, terminal)
+    missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
+    missing -= await routes_called(site)
+    assert missing == {("GET", "/openapi.json")}, "`functory openapi` needs no server"
+
+
+async def test_deleting_a_tenant_asks(site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    await terminal.run("tenant", "create", "shop", who="operator")
+    shown = await terminal.run("tenant", "delete", "shop", who="operator", status=2)
+    assert "with all its jobs" in shown
+    assert "--yes" in shown
+    assert "shop" in await terminal.run("tenant", "list", who="operator")
+
+
+async def test_numbers_and_lists_read_as_people_write_them(terminal: Terminal) -> None:
+    await terminal.run("tenant", "create", "shop", "--limit", "network=true", who="operator")
+    assert "network=true" in await terminal.run("tenant", "list", who="operator")
+    told = await terminal.run("audit", "--of", "shop", who="operator")
+    assert "scopes=submit,read,manage,handlers" in told
+    assert "None" not in told
+    assert "with 1 record." in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
+
+
+async def test_adding_nothing_is_an_error(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert "No payload" in await terminal.run("job", "add", "thumb", status=2)
+
+
+async def test_jobs_without_a_handler_get_a_hint(terminal: Terminal) -> None:
+    assert "functory handler put thumb FILE" in await terminal.run("job", "add", "thumb", "x")
+
+
+async def test_results_are_shown_when_they_were_waited_for(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"cat")
+    (job_id,) = await site.add("x")
+    await site.run(1, result=b'{"hello":"Ada"}')
+    shown = await terminal.run("job", "wait", job_id)
+    assert '{"hello":"Ada"}' in shown
+
+
+async def test_waiting_is_not_silent_while_a_job_is_tried_again(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job_id,) = await site.add("x")
+    await site.intake.flush("acme")
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
+    outcome = Outcome(Code.ERROR, 500, T0, message="KeyError: 'x'", result=b"Traceback")
+    await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 60_000, outcome)], now_ms=T0)
+    monkeypatch.setattr("functory.cli.job_adding._LOOK_S", 0.01)
+    shown = await terminal.run("job", "wait", job_id, "--timeout-s", "0.05", status=1)
+    assert "attempt 1 ended with error: KeyError: 'x'" in shown
+    assert f"the next is at {moment(T0 + 60_000)}" in shown, (
+        "a time in the reader's zone, not as the interface writes it"
+    )
+    assert "attempts so far" in shown
+    assert "Traceback" in shown
+
+
+async def test_a_closed_pipe_is_no_traceback(site: Site) -> None:
+    environ = {**os.environ, "FUNCTORY_URL": site.url, "FUNCTORY_KEY": site.keys["acme"], "FUNCTORY_TENANT": "acme"}
+    await site.add(*["x" * 50] * 900)
+    await site.intake.flush("acme")
+    for command in ("--help", "results --state waiting --limit 900"):
+        shell = f"{shlex.quote(sys.executable)} -m functory {command} | true; exit ${{PIPESTATUS[0]}}"
+        process = await asyncio.create_subprocess_exec(
+            "bash", "-c", shell, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        _, errors = await process.communicate()
+        assert (process.returncode, errors) == (0, b""), command
+
+
+def test_outcomes_have_colour_only_on_a_terminal() -> None:
+    rows = [("a", "ok"), ("bb", "failed"), ("c", "-")]
+    plain = render_table(["id", "code"], rows, coloured=False)
+    assert "\x1b" not in plain
+    coloured = render_table(["id", "code"], rows, coloured=True)
+    assert "\x1b[32mok" in coloured
+    assert "\x1b[31mfailed" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured).split() == plain.split()

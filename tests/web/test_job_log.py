@@ -1,0 +1,110 @@
+"""The log and the progress of a job that runs, over HTTP, by the client, on the command line and on its page."""
+
+import asyncio
+import json
+
+import pytest
+
+from functory.client import Client
+from functory.errors import ClientError
+from functory.operations.job_log import rest_of
+from functory.wire.progress_text import progress_text
+from store.base import Archive, Code, Outcome
+from tests.support.pages import visitor
+from tests.support.web import Site
+
+
+async def running(site: Site, text: bytes, progress: bytes = b"") -> str:
+    (job_id,) = await site.add("x")
+    await site.service.intake.flush()
+    now_ms = site.service.now_ms()
+    await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=60_000, now_ms=now_ms)
+    site.control.glimpses["acme", job_id] = (text, progress)
+    return job_id
+
+
+async def end(site: Site, job_id: str, log: bytes) -> None:
+    now_ms = site.service.now_ms()
+    outcome = Outcome(Code.OK, 200, now_ms, log=log)
+    await site.store.release_jobs("a7", [Archive(job_id, 1, outcome)], now_ms=now_ms)
+
+
+async def test_the_log_of_a_running_job_is_what_it_has_printed(site: Site) -> None:
+    job_id = await running(site, b"one\n<b>two</b>\n", b'{"page": 2}')
+    answer = await site.get(f"/acme/job/{job_id}/log")
+    assert (answer.status, answer.body) == (200, b"one\n<b>two</b>\n")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert (await site.get(f"/acme/job/{job_id}")).json["progress"] == {"page": 2}
+    assert (await site.get(f"/other/job/{job_id}/log")).status == 403
+    async with visitor(site, "acme") as acme:
+        page = (await acme.get(f"/ui/t/acme/job/{job_id}")).text
+        assert "&lt;b&gt;two&lt;/b&gt;" in page
+        assert "<b>two" not in page
+        assert "{&#34;page&#34;: 2}" in page
+
+
+async def test_a_followed_log_comes_in_parts_and_ends_with_the_job(site: Site) -> None:
+    job_id = await running(site, b"one\n")
+    async with Client(site.url, site.keys["acme"], "acme") as client:
+        parts = client.follow_log(job_id)
+        assert await anext(parts) == "one\n"
+        site.control.glimpses["acme", job_id] = (b"one\ntwo\n", b"")
+        assert await anext(parts) == "two\n"
+        del site.control.glimpses["acme", job_id]
+        await end(site, job_id, b"one\ntwo\nthree\n")
+        assert [part async for part in parts] == ["three\n"], "what was printed between the last look and the end"
+        assert await client.get_log(job_id) == b"one\ntwo\nthree\n"
+        with pytest.raises(ClientError, match="there is no job"):
+            await anext(client.follow_log(job_id[:-1] + "f"))
+
+
+async def test_the_last_event_has_the_outcome(site: Site) -> None:
+    job_id = await running(site, b"")
+    del site.control.glimpses["acme", job_id]
+    await end(site, job_id, b"said\n")
+    answer = await site.get(f"/acme/job/{job_id}/log?follow=1")
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
+    assert events == [
+        ["event: log", 'data: "said\\n"'],
+        ["event: end", f"data: {json.dumps({'code': 'ok', 'exitcode': 200})}"],
+    ]
+
+
+async def test_one_key_has_only_so_many_streams(site: Site) -> None:
+    job_id = await running(site, b"one\n")
+    path = f"/acme/job/{job_id}/log?follow=1"
+    answers = await asyncio.gather(*(site.get(path) for _ in range(22)))
+    assert sorted(answer.status for answer in answers) == [200] * 20 + [503] * 2
+    assert (await site.get(path)).status == 200, "their places are free again"
+
+
+@pytest.mark.parametrize(
+    ("log", "offset", "rest"),
+    [
+        (b"", 0, b""),
+        (b"a\nb\n", 0, b"a\nb\n"),
+        (b"a\nb\n", 2, b"b\n"),
+        (b"a\nb\n", 4, b""),
+        (b"[4 bytes before this were dropped]\nc\nd\n", 6, b"d\n"),
+        (b"[4 bytes before this were dropped]\nc\nd\n", 2, b"[2 bytes were dropped]\nc\nd\n"),
+        (b"[4 bytes before this were dropped]\nc\n", 0, b"[4 bytes before this were dropped]\nc\n"),
+    ],
+)
+def test_the_rest_of_a_log_after_what_was_shown(log: bytes, offset: int, rest: bytes) -> None:
+    assert rest_of(log, offset) == rest
+
+
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        (50, "█" * 15 + "░" * 15 + " 50 %"),
+        (250, "█" * 30 + " 250 %"),
+        (-3.5, "░" * 30 + " -3.5 %"),
+        ("reading", "reading"),
+        ({"done": 3}, '{"done": 3}'),
+        (True, "true"),
+    ],
+)
+def test_progress_in_one_line(progress: object, text: str) -> None:
+    assert progress_text(progress) == text

@@ -1,0 +1,10 @@
+"""The words that all parts share. The ground floor: it imports nothing of ours, and everyone may import it.
+
+names.py       tenants, types and jobtypes, sysids and job ids: the one grammar of each
+glob.py        patterns of names
+states.py      why a job stopped, and the states that it can be in
+clock.py       the wall clock and a monotonic one; tests bring their own
+time_text.py   times as text, and back
+token_bucket.py   the arithmetic of a rate with a burst
+columns.py     named tuples by the batch
+"""

@@ -1,0 +1,35 @@
+"""Why a job stopped, and the states that a job can be in."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Code(StrEnum):
+    """Why a job stopped. Retry and error are of one attempt; the other four are final."""
+
+    RETRY = "retry"
+    OK = "ok"
+    FAILED = "failed"
+    ERROR = "error"
+    ABANDONED = "abandoned"
+    CANCELLED = "cancelled"
+
+
+FINAL_CODES: Final = frozenset({Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED})
+
+FAILED_CODES: Final = frozenset({Code.FAILED, Code.ABANDONED})
+"""Of jobs that somebody may want to look at, and to run again. They are kept for longer."""
+
+COUNTED_CODES: Final = (Code.OK, Code.FAILED, Code.RETRY, Code.ERROR, Code.ABANDONED, Code.CANCELLED)
+"""In the order of the columns that count them. The place of a code in it is its number in SQLite: it never changes."""
+
+
+class JobState(StrEnum):
+    """The state of a job, which the pair (dt, lock) encodes: see `store.values.jobs.state_of`."""
+
+    DEFERRED = "deferred"
+    WAITING = "waiting"
+    RUNNING = "running"
+    LAPSED = "lapsed"
+    PAUSED = "paused"
+    ARCHIVED = "archived"
