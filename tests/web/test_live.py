@@ -10,7 +10,10 @@ import pytest
 from aiohttp import web
 
 from functory.errors import Missing, NotReadyYet
+from functory.operations.principal import Principal
+from functory.web.http.stream_seats import StreamSeats
 from functory.web.pages.live import LiveHub
+from functory.wire.admin import TenantLimits
 from store.errors import StoreUnavailable
 
 
@@ -31,6 +34,11 @@ class Stage:
         return text
 
 
+def who(request: web.Request) -> Principal:
+    key, tenant = request.query.get("key", "key"), request.query.get("tenant", "acme")
+    return Principal(key, tenant, frozenset(), TenantLimits())
+
+
 @asynccontextmanager
 async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSession]]:
     stage = Stage()
@@ -40,7 +48,7 @@ async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSessi
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, "key", stage.make, welcome)
+            return await hub.stream(request, who(request), stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 
@@ -127,17 +135,24 @@ async def test_nothing_is_made_when_nobody_looks() -> None:
         assert stage.texts.qsize() >= 1
 
 
-@pytest.mark.parametrize("hub", [LiveHub(0.0, max_streams=2), LiveHub(0.0, max_per_key=2)])
-async def test_there_are_only_so_many_streams_in_all_and_of_a_key(hub: LiveHub) -> None:
-    async with staged(hub) as (stage, session):
-        answers = [await session.get(stage.url) for _ in range(3)]
+@pytest.mark.parametrize(
+    ("seats", "third"),
+    [
+        (StreamSeats(in_all=2), "?key=3&tenant=other"),
+        (StreamSeats(per_tenant=2), "?key=3"),
+        (StreamSeats(per_key=2), ""),
+    ],
+)
+async def test_there_are_only_so_many_streams_in_all_of_a_tenant_and_of_a_key(seats: StreamSeats, third: str) -> None:
+    async with staged(LiveHub(0.0, seats)) as (stage, session):
+        answers = [await session.get(stage.url + one) for one in ("", "", third)]
         assert [it.status for it in answers] == [200, 200, 503]
         stage.is_welcome = False
         for text in ("go", "and go"):
             stage.texts.put_nowait(text)
         assert [await heard(it) for it in answers[:2]] == ["", ""]
         stage.is_welcome = True
-        await until(lambda: not hub._streams)
+        await until(lambda: not seats.taken)
         assert (await session.get(stage.url)).status == 200, "there is room again"
 
 

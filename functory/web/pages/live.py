@@ -7,7 +7,6 @@ whose session ends is disconnected at the next turn. When the daemon stops, ever
 import asyncio
 import json
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -15,20 +14,15 @@ from typing import Final
 from aiohttp import web
 
 from functory.errors import FunctoryError, Missing, NotReadyYet
+from functory.operations.principal import Principal
+from functory.web.http.stream_seats import BEAT_S, HEADERS, StreamSeats
 from store.errors import StoreError
 
 log = logging.getLogger("functory.web")
 
 Make = Callable[[], Awaitable[str]]
 
-_HEADERS: Final = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Accel-Buffering": "no",
-}
-_BEAT_S: Final = 15.0
-"""Something is sent at least this often, so that proxies keep the connection and a lost reader is noticed."""
+_REFUSED: Final = "too many live pages are open: this one is refreshed now and then instead"
 _LIFE_S: Final = 600.0
 """A stream ends after this, and the browser opens a new one, perhaps on another daemon."""
 
@@ -59,33 +53,28 @@ class _Feed:
 
 
 class LiveHub:
-    def __init__(self, tick_s: float, max_streams: int = 200, max_per_key: int = 20) -> None:
+    def __init__(self, tick_s: float, seats: StreamSeats | None = None) -> None:
         self._tick_s = tick_s
-        self._max_streams = max_streams
-        self._max_per_key = max_per_key
+        self._seats = seats or StreamSeats()
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._streams: Counter[str] = Counter()
         self._is_closed = False
 
     async def stream(
-        self, request: web.Request, key_id: str, make: Make, is_welcome: Callable[[], Awaitable[bool]]
+        self, request: web.Request, who: Principal, make: Make, is_welcome: Callable[[], Awaitable[bool]]
     ) -> web.StreamResponse:
-        """Send events until the reader leaves. Raises NotReadyYet when there are too many streams, of this
-        key or in total."""
-        is_full = self._streams.total() >= self._max_streams or self._streams[key_id] >= self._max_per_key
-        if is_full or self._is_closed:
-            raise NotReadyYet("too many live pages are open: this one is refreshed now and then instead")
-        answer = web.StreamResponse(headers=_HEADERS)
-        self._streams[key_id] += 1
-        feed = self._join(request.path_qs, make)
-        try:
-            await answer.prepare(request)
-            with suppress(ConnectionError):
-                await self._tell(answer, feed, is_welcome)
-        finally:
-            self._streams -= Counter({key_id: 1})
-            feed.readers -= 1
+        """Send events until the reader leaves. Raises NotReadyYet when too many streams are open."""
+        if self._is_closed:
+            raise NotReadyYet(_REFUSED)
+        answer = web.StreamResponse(headers=HEADERS)
+        with self._seats.one(who, _REFUSED):
+            feed = self._join(request.path_qs, make)
+            try:
+                await answer.prepare(request)
+                with suppress(ConnectionError):
+                    await self._tell(answer, feed, is_welcome)
+            finally:
+                feed.readers -= 1
         return answer
 
     async def close(self) -> None:
@@ -112,7 +101,7 @@ class LiveHub:
             else:
                 await answer.write(b": still here\n\n")
             with suppress(TimeoutError):
-                async with asyncio.timeout(_BEAT_S):
+                async with asyncio.timeout(BEAT_S):
                     await feed.newer_than(seen)
         await answer.write_eof()
 

@@ -1,0 +1,52 @@
+"""How many streams of events are open at once: of one key, of one tenant, in total.
+
+Ensures: neither one key nor all keys of one tenant can take every seat.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from functory.errors import NotReadyYet
+from functory.operations.principal import Principal
+
+HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Accel-Buffering": "no",
+}
+BEAT_S: Final = 15.0
+"""Something is sent at least this often, so that proxies keep the connection and a lost reader is noticed."""
+
+
+class StreamSeats:
+    def __init__(self, in_all: int = 500, per_tenant: int = 60, per_key: int = 20) -> None:
+        self._in_all = in_all
+        self._per_tenant = per_tenant
+        self._per_key = per_key
+        self._of_key: Counter[str] = Counter()
+        self._of_tenant: Counter[str] = Counter()
+
+    @property
+    def taken(self) -> int:
+        return self._of_key.total()
+
+    @contextmanager
+    def one(self, who: Principal, refusal: str) -> Iterator[None]:
+        """A seat while the stream is open. Raises NotReadyYet with that text if there is none."""
+        if (
+            self._of_key[who.key_id] >= self._per_key
+            or self._of_tenant[who.tenant] >= self._per_tenant
+            or self.taken >= self._in_all
+        ):
+            raise NotReadyYet(refusal)
+        key, tenant = Counter({who.key_id: 1}), Counter({who.tenant: 1})
+        self._of_key += key
+        self._of_tenant += tenant
+        try:
+            yield
+        finally:
+            self._of_key -= key
+            self._of_tenant -= tenant
