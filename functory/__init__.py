@@ -7,6 +7,7 @@ daemon/        one daemon, and the server that puts HTTP in front of it
 web/           HTTP: the interface and the pages; wire/ the types of the interface
 operations/    everything that can be asked, without HTTP
 intake/        from a caller into the journal, and from the journal into the store
+consumers/     work through jobs by index; usable without the rest of the service
 execution/     look, claim, run, outcomes, waiters
 loops/         what the loops of a daemon share
 supervision/   processes, the service manager, the watchdog

@@ -4,6 +4,7 @@ SchedulerError
 ├── InvalidOptions       a setting of a policy, of a tenant or of a retry cannot be
 ├── UnknownPolicy        no policy has that name
 ├── NotRunning           a batch was stopped that never started: the caller lost count of its slots
+├── NotStarted           an index was started out of order, or was done before it started
 └── RepeatError          a repeat pattern
     ├── InvalidRepeat    ... is not in the repeat syntax
     ├── RepeatStuck      ... would run the job again at once, for ever
@@ -27,6 +28,10 @@ class UnknownPolicy(SchedulerError):
 
 class NotRunning(SchedulerError):
     code = "not_running"
+
+
+class NotStarted(SchedulerError):
+    code = "not_started"
 
 
 class RepeatError(SchedulerError):

@@ -9,6 +9,7 @@ Read in this order:
   errors.py     the tree of errors
   transfers.py  what all back ends share of moving content to another store
   url.py        `open_store(url)`: the only place that names back ends
+  progress_file.py  the progress of consumers that run outside of the service
   sqlite/       the embedded back end; mongo/ the shared one. Both have the same rooms:
                 file/ or server/, queue/, records/
 docs/store.md explains the model and the layout.

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
+    consumers,
     daemon,
     durability,
     journal,
@@ -21,6 +22,7 @@ AREAS: dict[str, list[Mutant]] = {
     "store_mongo": store_mongo.MUTANTS,
     "runner": runner.MUTANTS,
     "sandbox": sandbox.MUTANTS,
+    "consumers": consumers.MUTANTS,
     "scheduler": scheduler.MUTANTS,
     "web": web.MUTANTS,
     "operations": operations.MUTANTS,

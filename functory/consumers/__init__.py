@@ -1,0 +1,23 @@
+"""Consumers: they work through jobs by index, none skipped, and know how far everything is done without a gap.
+
+roles.py      what a consumer works with: Jobs, Worker, ConsumerProgress
+consumer.py   the consumer itself, usable in any asyncio program; scheduler/index_window.py is its arithmetic
+
+docs/consumers.md explains the model, with examples.
+"""
+
+from functory.consumers.consumer import Consumer
+from functory.consumers.roles import ConsumerProgress, Job, Jobs, Notified, Worker
+from scheduler.index_window import IndexWindow, Span, WindowLimits
+
+__all__ = [
+    "Consumer",
+    "ConsumerProgress",
+    "IndexWindow",
+    "Job",
+    "Jobs",
+    "Notified",
+    "Span",
+    "WindowLimits",
+    "Worker",
+]

@@ -1,0 +1,55 @@
+"""Indexes that are skipped or done twice, progress that falls or runs ahead, windows without an end."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+window = in_file("scheduler/index_window.py", "tests/property/test_index_window.py")
+consumer = in_file("functory/consumers/consumer.py", "tests/unit/functory/test_consumer.py")
+progress_file = in_file("store/progress_file.py", "tests/unit/functory/test_consumer.py")
+
+MUTANTS: list[Mutant] = [
+    window(
+        "progress jumps over a gap",
+        "        if index != self._processed + 1:",
+        "        if index <= self._processed:",
+    ),
+    window(
+        "what was done ahead of a gap is forgotten",
+        "            self._done.add(index)\n            return False",
+        "            return False",
+    ),
+    window(
+        "it searches ahead without an end",
+        "min(head, self._processed + self.limits.max_search_ahead, ",
+        "min(head, ",
+    ),
+    window(
+        "one too many is in work",
+        "        free = self.limits.max_processing - self.in_work",
+        "        free = self.limits.max_processing - self.in_work + 1",
+    ),
+    consumer(
+        "a job that is not there yet is skipped",
+        "            if job is None or self._is_stopping:\n                return",
+        "            if job is None or self._is_stopping:\n                self._window.start(index)\n                self._window.finish(index)\n                continue",
+    ),
+    consumer(
+        "a start begins anew in spite of its progress",
+        "self._start_index - 1 if kept is None else kept",
+        "self._start_index - 1",
+    ),
+    consumer(
+        "a worker that raises is passed over",
+        "            self._failure = self._failure or error\n        self._woken.set()",
+        "            pass\n        self._woken.set()",
+    ),
+    consumer(
+        "progress is told before it is kept",
+        "            await self._progress.set_processed_index(processed)\n            self._saved = processed\n",
+        "            self._saved = processed\n",
+    ),
+    progress_file(
+        "progress can fall",
+        "max(processed, excluded.processed)",
+        "excluded.processed",
+    ),
+]
