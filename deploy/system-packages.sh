@@ -54,7 +54,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     fi
     install() {
         # shellcheck disable=SC2086  # a list of package names
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+        DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing
     }
     log=$(mktemp)
     # Lists may be old or, on a new machine, not there; where they are, asking for new ones is most of the time.

@@ -1,6 +1,6 @@
 """For every suite: a blocking call on the event loop fails the test, and no property test is judged by the clock.
 
-Suites that start whole daemons or sandboxes for most of their tests are slow as a whole.
+Suites that start whole daemons, sandboxes or processes for most of their tests are slow as a whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-_SLOW_SUITES: Final = frozenset({"deploy", "security", "service"})
+_SLOW_SUITES: Final = frozenset({"crash", "deploy", "security", "service"})
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:

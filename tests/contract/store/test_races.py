@@ -23,6 +23,8 @@ from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, clai
 from tests.support.store_audit import check_counters
 from tests.support.turns import Pair, interleave, open_pair
 
+pytestmark = pytest.mark.slow
+
 NOW = T0 + LEASE_MS + 1
 """The lease of the running job has lapsed, and nobody has noticed yet."""
 RUNNING, WAITING, ENDED, NAMED, NAMED_TOO = range(5)
