@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import signal
 import sys
@@ -55,6 +56,7 @@ class Sh:
 
     def __init__(self) -> None:
         self.folder = ""
+        self.place = re.compile(rb"(?!)")
         self.files = 0
         self.pid = 0
         self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
@@ -64,8 +66,8 @@ class Sh:
             self.log.take_statuses()
             self.start()
         if spec["before"]:
-            self.source("before", self.save(spec["before"]))
-        body = self.save(spec["body"])
+            self.source("before", self.save("before", spec["before"]))
+        body = self.save("handler", spec["body"])
         hooks = [self.hook(name, spec[name]) for name in ("beforeEach", "afterEach")]
         return python.Slot(spec["type"], spec["limits"], lambda _, ctx: self.run(body, ctx), *hooks)
 
@@ -74,17 +76,21 @@ class Sh:
 
         for field in ("before", "beforeEach", "body", "afterEach"):
             if spec[field]:
-                command = [SHELL, "-n", self.save(spec[field])]
+                command = [SHELL, "-n", self.save(field, spec[field])]
                 done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  it only parses
                 if done.returncode:
                     raise refused(field, done.stderr.decode("utf-8", "replace"))
         return b""
 
-    def save(self, text: str) -> str:
+    def save(self, name: str, text: str) -> str:
+        """A file of that name in a folder of its own: what the shell says of it begins with `handler.sh: LINE:`."""
         if not self.folder:  # not before: where it goes is known with the environment
             self.folder = tempfile.mkdtemp(prefix="sh-")
+            self.place = re.compile(re.escape(os.fsencode(self.folder)) + rb"/\d+/")
         self.files += 1
-        path = os.path.join(self.folder, str(self.files))
+        folder = os.path.join(self.folder, str(self.files))
+        os.mkdir(folder)
+        path = os.path.join(folder, f"{name}.sh")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text + "\n")
         return path
@@ -92,7 +98,7 @@ class Sh:
     def hook(self, name: str, text: str) -> Callable[[], None] | None:
         if not text:
             return None
-        path = self.save(text)
+        path = self.save(name, text)
         return lambda: self.source(name, path)
 
     def start(self) -> None:
@@ -163,7 +169,7 @@ class Sh:
     def read_output(self, once: bool = False) -> None:
         try:
             while data := os.read(self.output_fd, 1 << 16):
-                self.log.buffer.write(data)
+                self.log.buffer.write(self.place.sub(b"", data))
                 if once:
                     return
         except BlockingIOError:
@@ -197,8 +203,6 @@ def high(fd: int) -> int:
 
 def refused(field: str, message: str) -> python.Refused:
     """dash says `FILE: LINE: what`, bash `FILE: line LINE: what`; neither knows columns."""
-    import re
-
     found = re.search(r":\s*(?:line )?(\d+):\s*(.*)", message, re.DOTALL)
     if found is None:
         return python.Refused(field, message.strip())

@@ -125,6 +125,14 @@ async def test_a_status_that_is_none_is_an_error(runner: Runner, lang: str) -> N
     assert b"300" in seen.results[0]
 
 
+async def test_what_the_shell_says_has_no_path_of_this_machine(runner: Runner) -> None:
+    made = Handler("sh", "true\nno-such-program", before="no-such-hook || true")
+    said = (await run(runner, made, jobs("x"))).stopped[0].log.decode()
+    assert "2: handler.sh: no-such-program" in said or "handler.sh: line 2: no-such-program" in said  # dash, or bash
+    assert "before.sh" in said
+    assert "/" not in said
+
+
 @pytest.mark.parametrize("lang", behaviours("child_prints"))
 async def test_what_a_sub_process_prints_belongs_to_the_job(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "child_prints"), jobs("x"))
