@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from functory.errors import ClientError
-from functory.hostile.act import Act, Through
+from functory.hostile.act import MAX_VICTIM_WAIT_S, Act, Through
 from functory.hostile.arena import Arena
 
 _RAW: Final = "import os, time\ndef out(data):\n    while data: data = data[os.write(1, data):]\n"
@@ -18,6 +18,7 @@ def later(what):
 """
 _CONTEXTS: Final = 12
 _BUSY_PROCESSES: Final = 50
+_TURNING_TYPES: Final = 8
 _TOO_BIG: Final = 413
 _CRASHED: Final = 502
 _REFUSED: Final = 429
@@ -125,6 +126,27 @@ async def next_of_the_name(arena: Arena) -> str:
     return "the next tenant of the name got a new context"
 
 
+async def short_turns_long(arena: Arena) -> str:
+    """Be short for hundreds of jobs, then hold every slot for 20 s, as two tenants together."""
+    helper = arena.of(f"{arena.name}_too")
+    body = "import time\nif payload == 'long': time.sleep(20)"
+    async with helper.hostile_tenant():
+        for each in (arena, helper):
+            for number in range(_TURNING_TYPES):
+                await each.hostile.put_handler(f"turn{number}", "python", body)
+                await each.hostile.add_jobs(f"turn{number}", ["short"] * 50)
+            await _all_ended(each, _TURNING_TYPES * 50)
+        for each in (arena, helper):
+            for number in range(_TURNING_TYPES):
+                await each.hostile.add_jobs(f"turn{number}", ["long"] * 20)
+        await asyncio.sleep(MAX_VICTIM_WAIT_S + 1)
+        boards = [await each.hostile.scoreboard() for each in (arena, helper)]
+        running = sum(row.running for board in boards for row in board.types)
+    if not running:
+        raise Through("none of the long jobs ran: the act was not performed")
+    return f"{running} jobs ran for long in two tenants"
+
+
 CONTEXT_ACTS: Final[tuple[Act, ...]] = (
     oversized_line,
     half_frames,
@@ -137,6 +159,7 @@ CONTEXT_ACTS: Final[tuple[Act, ...]] = (
     endless_output,
     many_invocations,
     next_of_the_name,
+    short_turns_long,
 )
 
 
