@@ -8,6 +8,7 @@ web/           HTTP: the interface and the pages; wire/ the types of the interfa
 operations/    everything that can be asked, without HTTP
 intake/        from a caller into the journal, and from the journal into the store
 consumers/     work through jobs by index; usable without the rest of the service
+workers/       jobs in the hands of programs elsewhere
 execution/     look, claim, run, outcomes, waiters
 loops/         what the loops of a daemon share
 supervision/   processes, the service manager, the watchdog

@@ -20,7 +20,7 @@ from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
-from functory.wire import admin, handlers, jobs
+from functory.wire import admin, handlers, jobs, workers
 from functory.wire.base import ErrorAnswer
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
@@ -170,6 +170,30 @@ class Client:
 
     async def resume_type(self, job_type: str) -> None:
         await self._fetch("POST", self._path("type", job_type, "resume"), {}, None, None)
+
+    # Workers
+
+    async def take_jobs(self, *types: str, **request: object) -> workers.TakenJobs:
+        """Jobs of types that workers serve, or of all that GLOB patterns match; `wait_s` waits for the first."""
+        return await self._call("POST", self._path("work", "take"), workers.TakenJobs, body={"types": types, **request})
+
+    async def renew_jobs(self, leases: Sequence[tuple[str, int]], *, lease_s: float | None = None) -> workers.Verdicts:
+        """Keep jobs (id and token) for longer."""
+        body = {"leases": _leases(leases), "lease_s": lease_s}
+        return await self._call("POST", self._path("work", "renew"), workers.Verdicts, body=body)
+
+    async def report_jobs(self, reports: Sequence[Mapping[str, object]], *, take: object = None) -> workers.Reported:
+        """Say how jobs ended, or what they do; with `take`, the next jobs come with the answer."""
+        body = {"reports": reports, "take": take}
+        return await self._call("POST", self._path("work", "report"), workers.Reported, body=body)
+
+    async def return_jobs(self, leases: Sequence[tuple[str, int]] = (), *, goodbye: str = "") -> workers.Verdicts:
+        """Give jobs back that were not begun; with `goodbye`, all that the worker of this name holds."""
+        body = {"leases": _leases(leases), "goodbye": goodbye}
+        return await self._call("POST", self._path("work", "return"), workers.Verdicts, body=body)
+
+    async def list_workers(self) -> workers.WorkerList:
+        return await self._call("GET", self._path("workers"), workers.WorkerList)
 
     # Handlers
 
@@ -337,6 +361,10 @@ def _new_payload(payload: str | bytes | None) -> dict[str, str]:
         return {}
     raw = payload.encode() if isinstance(payload, str) else payload
     return {"payload_base64": b64encode(raw).decode()}
+
+
+def _leases(leases: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
+    return [{"id": job_id, "token": token} for job_id, token in leases]
 
 
 def _keys_path(tenant: str | None) -> str:

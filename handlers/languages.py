@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
+WORKER: Final = "worker"
+"""The language of types whose jobs programs elsewhere take (docs/workers.md). The body describes the payload."""
 
 _MB: Final = 1 << 20
 
@@ -35,6 +37,7 @@ class Language:
     needs: tuple[str, ...] = ()  # commands that the bootstrap starts
     returns_values: bool = False  # a handler returns a value of its language, not an exit status
     own_process: bool = False  # the bootstrap keeps a process beside it from batch to batch
+    is_external: bool = False  # no daemon runs it: workers take its jobs
     hooks: bool = True  # before, beforeEach, afterEach make sense
     body_max_bytes: int = 1 * _MB
     min_memory_mb: int = 16
@@ -121,6 +124,7 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 "php", command="php", arguments=("-n",), bootstrap="php.php", min_memory_mb=32, returns_values=True
             ),
             Language("http", hooks=False, body_max_bytes=2048),
+            Language(WORKER, hooks=False, body_max_bytes=64 * 1024, is_external=True),
         )
     }
 )

@@ -81,6 +81,11 @@ class Handler:
         return self.options.get("max_batch")
 
     @property
+    def lease_s(self) -> int | None:
+        """How long a worker has a job without renewal, if it does not say so itself."""
+        return self.options.get("lease_s")
+
+    @property
     def keeps_processes(self) -> bool:
         """Whether what a batch leaves running is frozen until the next one; otherwise it is ended."""
         return bool(self.options.get("keep_processes"))

@@ -20,6 +20,7 @@ from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, JSON_NAMES, STA
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
+MAX_WORKER_TIMEOUT_S: Final = 30 * 86_400.0
 MAX_MEMORY_MB: Final = 4096
 MAX_ENV_ENTRIES: Final = 64
 MAX_ENV_BYTES: Final = 32 * 1024
@@ -34,8 +35,11 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         "retry_base_ms": (1, 86_400_000),
         "retry_max_ms": (1, 86_400_000),
         "retry_window_s": (1, 31_536_000),
+        "lease_s": (1, 86_400),
     }
 )
+_ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
+_NOT_FOR_WORKERS: Final = frozenset({"keep_processes"})
 
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -66,11 +70,11 @@ def parse_handler(data: object) -> Handler:
         after_each=hooks["afterEach"],
         eid=_eid(data.get("eid", ""), language),
         env=_env(data.get("env", {}), language),
-        timeout_s=_timeout_s(data.get("timeout_s", DEFAULT_TIMEOUT_S)),
+        timeout_s=_timeout_s(data.get("timeout_s", 0.0 if language.is_external else DEFAULT_TIMEOUT_S), language),
         memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
-        network=_network(data.get("network", False)),
+        network=_network(data.get("network", False), language),
         returns=_returns(data.get("returns", VALUE), language),
-        options=_options(data.get("options", {})),
+        options=_options(data.get("options", {}), language),
     )
 
 
@@ -97,6 +101,8 @@ def _text(name: str, value: object, max_bytes: int) -> str:
 
 
 def _body(value: object, language: Language) -> str:
+    if language.is_external:  # it describes the payload for people, who may do without
+        return _text("body", "" if value is None else value, language.body_max_bytes)
     if value is None:
         raise InvalidHandlerError("body", "is missing; send the code of the handler (a URL when lang is http)")
     body = _text("body", value, language.body_max_bytes)
@@ -180,15 +186,21 @@ def _env(value: object, language: Language) -> Mapping[str, str]:
     return MappingProxyType(env)
 
 
-def _timeout_s(value: object) -> float:
+def _timeout_s(value: object, language: Language) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidHandlerError("timeout_s", "must be a number of seconds")
-    if not MIN_TIMEOUT_S <= value <= MAX_TIMEOUT_S:
+    if language.is_external:
+        if value != 0 and not MIN_TIMEOUT_S <= value <= MAX_WORKER_TIMEOUT_S:
+            bounds = f"between {MIN_TIMEOUT_S:g} and {MAX_WORKER_TIMEOUT_S:.0f} seconds"
+            raise InvalidHandlerError("timeout_s", f"must be 0 (no limit) or {bounds}")
+    elif not MIN_TIMEOUT_S <= value <= MAX_TIMEOUT_S:
         raise InvalidHandlerError("timeout_s", f"must be between {MIN_TIMEOUT_S:g} and {MAX_TIMEOUT_S:g} seconds")
     return float(value)
 
 
 def _memory_mb(value: object, language: Language) -> int:
+    if language.is_external and value != DEFAULT_MEMORY_MB:
+        raise InvalidHandlerError("memory_mb", f"has no meaning for {language.name}; leave it out")
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidHandlerError("memory_mb", "must be a whole number of megabytes")
     if not language.min_memory_mb <= value <= MAX_MEMORY_MB:
@@ -197,9 +209,11 @@ def _memory_mb(value: object, language: Language) -> int:
     return value
 
 
-def _network(value: object) -> bool:
+def _network(value: object, language: Language) -> bool:
     if not isinstance(value, bool):
         raise InvalidHandlerError("network", "must be true or false")
+    if value and language.is_external:
+        raise InvalidHandlerError("network", f"has no meaning for {language.name}; leave it out")
     return value
 
 
@@ -211,7 +225,7 @@ def _returns(value: object, language: Language) -> str:
     return str(value)
 
 
-def _options(value: object) -> Mapping[str, int]:
+def _options(value: object, language: Language) -> Mapping[str, int]:
     if not isinstance(value, Mapping):
         raise InvalidHandlerError("options", "must be an object")
     for name, number in value.items():
@@ -219,6 +233,8 @@ def _options(value: object) -> Mapping[str, int]:
             raise InvalidHandlerError(
                 f"options.{str(name)[:64]}", f"is not an option; options are {', '.join(OPTIONS)}"
             )
+        if name in (_NOT_FOR_WORKERS if language.is_external else _ONLY_FOR_WORKERS):
+            raise InvalidHandlerError(f"options.{name}", f"has no meaning for {language.name}; leave it out")
         low, high = OPTIONS[name]
         if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
             raise InvalidHandlerError(f"options.{name}", f"must be a whole number between {low} and {high}")

@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "type": "pause and resume types; progress of an indexed queue",
         "rate": "rate domains: how many jobs may start per second",
     },
+    "work": {"work": "take jobs of types that workers serve, and report them"},
     "operator": {
         "daemon": "the daemons of the store (operator)",
         "audit": "who did what, newest first (operator)",

@@ -68,7 +68,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def _add_key(actions: Commands) -> None:
     create = actions.add_parser("create", help="create a key; it is shown once")
     _add_owner(create)
-    create.add_argument("--scope", action="append", help="submit, read, manage, handlers; operator, metrics")
+    create.add_argument("--scope", action="append", help="submit, read, manage, handlers, work; operator, metrics")
     create.add_argument("--label", default="", help="a name for people")
     create.add_argument("--expires-s", type=int, metavar="SECONDS", help="from now (default: never)")
     add_remote(create, run_key_create, tenant=False)

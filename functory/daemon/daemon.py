@@ -44,7 +44,7 @@ class Daemon:
             self.sysid, self.store, self.journal = parts.shared.owner, parts.shared.store, parts.shared.journal
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
             self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
-            self.straight = parts.straight
+            self.straight, self.workers = parts.straight, parts.workers
             self.vitals = Vitals(self.settings, parts)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.executor.refresh_tenants()
@@ -63,6 +63,7 @@ class Daemon:
         """Run until `quit`. `before_stop` ends the intake. Raises DaemonFailed when a loop ends that must not."""
         self._start_loop("ingest", self.intake.run())
         self._start_loop("outbox", self.outbox.run())
+        self._start_loop("workers", self.workers.run())
         self._start_loop("upkeep", self.upkeep.run())
         if self.settings.role != "api" and not self._parts.isolation.refusal:
             self._start_loop("execute", self.executor.run())
@@ -82,6 +83,7 @@ class Daemon:
 
     async def _wind_down(self, end_intake: Callable[[], Awaitable[None]] | None, *, orderly: bool) -> None:
         log.info("daemon.stopping", extra={"sysid": self.sysid})
+        self.workers.stop()
         intake_ends = asyncio.ensure_future(end_intake()) if end_intake else None
         if orderly:
             await self._unless_hurried(self.executor.stop(self.settings.grace_s))
@@ -102,6 +104,7 @@ class Daemon:
         with suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(self.settings.grace_s):
                 await self.outbox.empty()
+                await self.workers.empty()
                 await self.intake.flush()
 
     async def _unless_hurried(self, step: Coroutine[Any, Any, None]) -> None:
@@ -122,9 +125,11 @@ class Daemon:
 
     def pause(self) -> None:
         self.executor.set_paused(paused=True)
+        self.workers.set_paused(paused=True)
 
     def resume(self) -> None:
         self.executor.set_paused(paused=False)
+        self.workers.set_paused(paused=False)
 
     def quit(self) -> None:
         if self._stop.is_set():
@@ -135,18 +140,22 @@ class Daemon:
         return self._parts.runner.cancel(tenant, job_id)
 
     def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:
-        return self._parts.runner.glimpse(tenant, job_id, offset)
+        glimpse = self._parts.runner.glimpse(tenant, job_id, offset)
+        return self.workers.glimpse(tenant, job_id, offset) if glimpse is None else glimpse
 
     async def tenants_changed(self) -> None:
         await self.executor.refresh_tenants()
         self.executor.wake()
         self.executor.changed()
+        self.workers.changed()
 
     def wake(self) -> None:
         self.executor.wake()
+        self.workers.wake()
 
     def types_changed(self, tenant: str) -> None:
         self.executor.changed(tenant)
+        self.workers.changed(tenant)
 
     def health(self) -> Health:
         return self.vitals.health()

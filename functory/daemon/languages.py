@@ -38,4 +38,4 @@ async def find_languages(attempt: Callable[[str], Awaitable[str]] | None) -> Lan
 
 
 def _installed() -> list[str]:
-    return [name for name, language in LANGUAGES.items() if language.missing() is None]
+    return [name for name, row in LANGUAGES.items() if row.missing() is None and not row.is_external]

@@ -9,7 +9,8 @@ import os
 import random
 import secrets
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from functory.config import Settings
@@ -28,11 +29,14 @@ from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
 from functory.loops.shared import Shared, make_shared
 from functory.transfer.backup_layout import require_whole
+from functory.workers.claims import ClaimDefaults, Claims
+from functory.workers.values import OWNER
+from functory.workers.worker_queue import WorkerQueue
 from journal import Journal, JournalOptions, Position
 from journal.durable import create_durably, make_folder
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
-from scheduler import SchedulerOptions, make_policy
+from scheduler import Policy, SchedulerOptions, make_policy
 from scheduler.retry import RetryPolicy
 from store.base import Store
 from store.errors import StoreUnavailable
@@ -55,6 +59,7 @@ class Parts:
     executor: Executor
     straight: StraightWay
     waiters: Waiters
+    workers: WorkerQueue
     trial_runs: TrialRuns
 
 
@@ -88,7 +93,7 @@ def wire_parts(
     straight = StraightWay(
         shared,
         intake,
-        TypeGates(shared.store, shared.clock, settings.poll_s),
+        TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able)),
         executor.held_leases,
         lease_ms=round(settings.lease_s * 1000),
         is_clear=executor.is_clear,
@@ -97,9 +102,14 @@ def wire_parts(
     )
     for part in (intake, executor, outbox):
         part.use(straight)
-    intake.when_added(executor.added)
-    outbox.when_released(executor.released)
-    outbox.when_released(waiters.released)
+    reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
+    workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
+    for listener in (executor.added, workers.added):
+        intake.when_added(listener)
+    for each in (outbox, reported):
+        each.when_released(executor.released)
+        each.when_released(waiters.released)
+    outbox.when_released(workers.released)
     return Parts(
         shared=shared,
         isolation=isolation,
@@ -111,6 +121,7 @@ def wire_parts(
         executor=executor,
         straight=straight,
         waiters=waiters,
+        workers=workers,
         trial_runs=TrialRuns(
             runner,
             tenants.of,
@@ -119,6 +130,14 @@ def wire_parts(
             seats=min(settings.max_contexts - settings.slot_count, _MOST_TRIALS),
         ),
     )
+
+
+def _worker_queue(
+    settings: Settings, shared: Shared, outbox: Outbox, tenants: TenantBook, policy: Policy, executor: Executor
+) -> WorkerQueue:
+    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000))
+    claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
+    return WorkerQueue(shared, outbox, claims, settings.poll_s)
 
 
 def sysid_lease_s(settings: Settings) -> float:
@@ -170,13 +189,18 @@ async def _find_languages(settings: Settings, isolation: Isolation, runner: Runn
 
 
 def _executor_settings(settings: Settings, languages: Languages) -> ExecutorSettings:
-    retry = RetryPolicy(
+    return ExecutorSettings(
+        lease_s=settings.lease_s, poll_s=settings.poll_s, retry=_retry_policy(settings), languages=languages.able
+    )
+
+
+def _retry_policy(settings: Settings) -> RetryPolicy:
+    return RetryPolicy(
         base_s=settings.retry_base_s,
         max_s=settings.retry_max_s,
         max_attempts=settings.max_attempts,
         window_s=settings.retry_window_s,
     )
-    return ExecutorSettings(lease_s=settings.lease_s, poll_s=settings.poll_s, retry=retry, languages=languages.able)
 
 
 def _job_log(settings: Settings) -> JobLog | None:

@@ -35,6 +35,7 @@ class Server:
         try:
             service = Service(
                 straight=self._daemon.straight,
+                workers=self._daemon.workers,
                 store=self._daemon.store,
                 journal=self._daemon.journal,
                 intake=self._daemon.intake,

@@ -35,6 +35,7 @@ class Upkeep:
         self._sysid = parts.shared.owner
         self._executor = parts.executor
         self._runner = parts.runner
+        self._workers = parts.workers
         self._vitals = vitals
         self._seen = vitals.seen
         self._stale: dict[Lease, bool] = {}
@@ -52,6 +53,7 @@ class Upkeep:
             duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
             duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
             duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
+            duties.create_task(self._every(_MEASURE_EVERY_S, self._workers.write_down))
 
     async def renew_leases(self) -> None:
         began_ms = self._clock.now_ms()
@@ -94,6 +96,7 @@ class Upkeep:
         )
         self._seen.sysid_until_ms = daemon.until_ms
         self._executor.set_paused(paused=daemon.paused)
+        self._workers.set_paused(paused=daemon.paused)
 
     async def measure_disk(self) -> None:
         try:
@@ -108,6 +111,7 @@ class Upkeep:
             self._seen.expired_leases += expired
             log.warning("upkeep.leases_expired", extra={"jobs": expired})
             self._executor.wake()
+            self._workers.wake()
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()

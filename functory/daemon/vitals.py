@@ -93,6 +93,7 @@ class Vitals:
             "sysid_lease_seconds": sysid_lease_s(settings),
             "longest_step_seconds": max(shared.progress.longest_s(), stats.writing_s),
             "paused": int(parts.executor.is_paused),
+            **parts.workers.gauges(),
             **{f"runner_{name}": value for name, value in parts.runner.gauges().items()},
         }
 

@@ -75,7 +75,7 @@ class Executor:
         self._poll_s = settings.poll_s
         self._retry = settings.retry
         self._languages = settings.languages
-        self._handlers = HandlerCache(shared.store)
+        self.handlers = HandlerCache(shared.store)
         self._batches = Batches(runner, outbox, tenants, shared.clock)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claiming: Counter[str] = Counter()
@@ -171,7 +171,7 @@ class Executor:
     async def recycle(self, jobtype: str) -> None:
         """End the idle contexts of a type, in case one of them keeps it from running."""
         try:
-            handler = await self._handlers.get(jobtype, self._outlook.versions.get(jobtype, 0))
+            handler = await self.handlers.get(jobtype, self._outlook.versions.get(jobtype, 0))
         except HandlerError:
             return  # said where its jobs would have run
         if handler is not None:
@@ -201,7 +201,7 @@ class Executor:
     async def _end_tenant(self, tenant: str) -> None:
         """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
-        self._handlers.forget(tenant)
+        self.handlers.forget(tenant)
         for task in [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]:
             task.cancel()
         await self._runner.end_tenant(tenant)
@@ -303,7 +303,7 @@ class Executor:
         has_run = False
         began_s = self._clock.monotonic_s()
         try:
-            handler = await self._handlers.get(jobtype, version)
+            handler = await self.handlers.get(jobtype, version)
             if handler is not None and handler.lang not in self._languages:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
@@ -336,7 +336,7 @@ class Executor:
         watch: asyncio.TimerHandle | None = None
         began_s = self._clock.monotonic_s()
         try:
-            handler = await self._handlers.get(jobtype, version)
+            handler = await self.handlers.get(jobtype, version)
             if handler is not None and handler.lang not in self._languages:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:

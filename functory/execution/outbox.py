@@ -79,6 +79,7 @@ class Outbox:
         self._limits_of = limits_of
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
+        self._witnesses: list[Callable[[Sequence[Ending], Sequence[str]], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
         self._deliveries: asyncio.TaskGroup | None = None
@@ -92,6 +93,11 @@ class Outbox:
     def when_released(self, listener: Callable[[Sequence[Ending]], None]) -> None:
         """The listener is told of endings that the store has recorded."""
         self._listeners.append(listener)
+
+    def when_recorded(self, witness: Callable[[Sequence[Ending], Sequence[str]], None]) -> None:
+        """The witness is told of endings as they were recorded, refusals in their place, with the ids of those whose
+        lease was lost. Listeners of `when_released` are told after that, also of what could not be recorded."""
+        self._witnesses.append(witness)
 
     def use(self, straight: StraightWay) -> None:
         self._straight = straight
@@ -262,6 +268,8 @@ class Outbox:
         if stale:
             self.stale += len(stale)
             log.warning("outbox.stale", extra={"jobs": len(stale), "first": stale[0]})
+        for witness in self._witnesses:
+            witness(batch, stale)
         if self._job_log is not None:
             self._job_log.stopped(_log_values(batch, set(stale)), self._now())
 

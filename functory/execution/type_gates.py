@@ -1,4 +1,5 @@
 """Whether jobs of a type may start, as the store said a moment ago: its handler, its pause, its tenant's suspension.
+The gate of a type that this daemon does not run, such as one that workers serve, is closed.
 
 Asked for many types at once, and only for types of which jobs arrive. What this daemon itself changes is forgotten at
 once; what another daemon changes is seen after `life_s` at the latest.
@@ -6,7 +7,7 @@ once; what another daemon changes is seen after `life_s` at the latest.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from store.base import Store, TypeGate
@@ -23,8 +24,14 @@ _PAUSE_S: Final = 0.05
 
 
 class TypeGates:
-    def __init__(self, store: Store, clock: Clock, life_s: float) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, life_s: float, runs_here: Callable[[str, int], Awaitable[bool]]
+    ) -> None:
+        """runs_here: whether this daemon runs a version of a handler. Asked once for each."""
         self._store = store
+        self._runs_here = runs_here
+        self._runs: dict[str, tuple[int, bool]] = {}
+        """By type: the version in force when it was asked, and the answer."""
         self._clock = clock
         self._life_s = life_s
         self._known: dict[str, tuple[TypeGate, float]] = {}
@@ -54,11 +61,9 @@ class TypeGates:
     def forget(self, tenant: str = "") -> None:
         """Something of the tenant, or of any, has changed."""
         self._changed.add(tenant)
-        if tenant:
-            for jobtype in [name for name in self._known if tenant_of(name) == tenant]:
-                del self._known[jobtype]
-        else:
-            self._known.clear()
+        for known in (self._known, self._runs):
+            for jobtype in [name for name in known if not tenant or tenant_of(name) == tenant]:
+                del known[jobtype]
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -76,11 +81,23 @@ class TypeGates:
         finally:
             self._asking = None
 
+    async def _as_run_here(self, gate: TypeGate) -> TypeGate:
+        if not gate.is_open or not gate.handler_version:
+            return gate
+        version, is_run = self._runs.get(gate.jobtype, (0, True))
+        if version != gate.handler_version:
+            is_run = await self._runs_here(gate.jobtype, gate.handler_version)
+            self._runs.pop(gate.jobtype, None)
+            self._runs[gate.jobtype] = (gate.handler_version, is_run)
+            if len(self._runs) > _MOST_KNOWN:
+                del self._runs[next(iter(self._runs))]
+        return gate if is_run else gate._replace(is_open=False)
+
     async def _ask_for(self, jobtypes: list[str]) -> None:
         self._changed.clear()
         until_s = self._clock.monotonic_s() + self._life_s
         try:
-            gates = await self._store.get_type_gates(jobtypes)
+            gates = [await self._as_run_here(gate) for gate in await self._store.get_type_gates(jobtypes)]
         except StoreUnavailable as error:
             log.warning("gates.store_unavailable", extra={"reason": str(error)})
             await asyncio.sleep(_PAUSE_S)

@@ -6,6 +6,7 @@ from functory.operations.audit import audit
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.why import can_run
+from handlers.languages import WORKER
 from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.outcome import Stopped
@@ -113,6 +114,11 @@ async def invoke(
 ) -> Stopped:
     """Run the handler in force, or the one in `data` without storing it, once and now."""
     handler = _decode(await get_handler(service, who.tenant, type_name)) if data is None else parse_handler(data)
+    if handler.lang == WORKER:
+        raise InvalidInput(
+            "the jobs of this type are taken by workers, so there is no code to try: add a job",
+            detail={"lang": WORKER},
+        )
     await _require_a_runner(service, handler.lang)
     if handler.lang not in service.control.languages():
         raise InvalidInput(f"this daemon does not run {handler.lang}: ask one that does", detail={"lang": handler.lang})

@@ -3,10 +3,13 @@
 Protocols and values only. The daemon implements them; tests bring small implementations of their own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from functory.intake.job_options import PLAIN, JobOptions
+from functory.workers.presence import Seen
+from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
@@ -61,6 +64,48 @@ class NoStraight:
 
     def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:  # noqa: ARG002
         return None
+
+
+class WorkerQueue(Protocol):
+    """Jobs in the hands of programs elsewhere. `functory.workers.worker_queue` says what each verb does."""
+
+    async def take(self, order: Order) -> list[Taken]: ...
+
+    async def renew(
+        self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None
+    ) -> list[Verdict]: ...
+
+    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]: ...
+
+    async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]: ...
+
+    async def seen(self, tenant: str) -> list[Seen]:
+        """The workers of the last hour, on all daemons."""
+
+    def room(self, jobtype: str) -> int:
+        """How many more jobs of the type this daemon may hand out."""
+
+
+class NoWorkers:
+    """No job is handed out: for services that serve no workers."""
+
+    async def take(self, order: Order) -> list[Taken]:  # noqa: ARG002 (the protocol's)
+        return []
+
+    async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:  # noqa: ARG002
+        return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
+
+    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:  # noqa: ARG002
+        return [Verdict(each.delivery.id, Answer.UNKNOWN) for each in reports]
+
+    async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:  # noqa: ARG002
+        return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
+
+    async def seen(self, tenant: str) -> list[Seen]:  # noqa: ARG002
+        return []
+
+    def room(self, jobtype: str) -> int:  # noqa: ARG002
+        return 0
 
 
 class TrialRuns(Protocol):

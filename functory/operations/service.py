@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from functory.intake.accepted_batches import AcceptedBatches
 from functory.intake.admission import Admission
-from functory.operations.protocols import Control, Intake, NoStraight, Straight, TrialRuns, Waiters
+from functory.operations.protocols import (
+    Control,
+    Intake,
+    NoStraight,
+    NoWorkers,
+    Straight,
+    TrialRuns,
+    Waiters,
+    WorkerQueue,
+)
 from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
 from journal import Journal
@@ -36,6 +45,7 @@ class Service:
     control: Control
     now_ms: Callable[[], int]
     straight: Straight = field(default_factory=NoStraight)
+    workers: WorkerQueue = field(default_factory=NoWorkers)
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

@@ -9,7 +9,10 @@ from typing import Any, Final, NamedTuple
 from functory.operations.daemons import info_of
 from functory.operations.jobs import Queued, get_job
 from functory.operations.service import Service
+from functory.workers.values import OWNER
+from handlers.languages import WORKER
 from store.base import Daemon, JobRecord, JobState
+from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
 
 _HOLDS: Final = {
@@ -20,6 +23,10 @@ _HOLDS: Final = {
     "no_slot": "every slot of this daemon is busy",
 }
 """The scheduler's reasons in words. For its other reasons, the place in the queue is the answer."""
+
+
+_QUIET_MS: Final = 15_000
+"""A worker that waits for jobs is known to do so for this long: other daemons write it down every few seconds."""
 
 
 class Reason(NamedTuple):
@@ -49,8 +56,14 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
             code = outcome.code.value if outcome else "ok"
             when = iso_time(record.done_ms)
             return "ended", f"it ended with {code} at {when}", {"code": code, "done_ms": record.done_ms}
+        case JobState.RUNNING if job.lock == OWNER:
+            text = f"a worker has it, until {iso_time(job.dt_ms)} unless it renews its lease"
+            return "running", text, {"lease_until_ms": job.dt_ms}
         case JobState.RUNNING:
             return "running", f"it is running on daemon {job.lock}", {"daemon": job.lock, "lease_until_ms": job.dt_ms}
+        case JobState.LAPSED if job.lock == OWNER:
+            text = "its worker has lost it: its lease ended, and it will be given to another in a moment"
+            return "lease_lapsed", text, {}
         case JobState.LAPSED:
             text = f"daemon {job.lock} has lost it: its lease ended, and it will be given to another in a moment"
             return "lease_lapsed", text, {"daemon": job.lock}
@@ -85,12 +98,8 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     mine = next((row for row in counters if row.jobtype == jobtype), None)
     if mine is not None and mine.paused:
         yield "type_paused", "its type is paused", {}
-    handler = await store.get_handler(tenant, jobtype)
-    if handler is None:
-        yield "no_handler", "its type has no handler: register one", {}
-    else:
-        for finding in _about_daemons(service, await store.list_daemons(now_ms=now_ms), handler.lang):
-            yield finding
+    async for finding in _about_runners(service, tenant, jobtype):
+        yield finding
     if record.job.domain:
         for rate in await store.list_rate_domains(tenant, now_ms=now_ms):
             if rate.domain.domain == record.job.domain and rate.tokens < 1:
@@ -103,6 +112,38 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     waiting = sum(row.waiting for row in counters)
     text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"
     yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+
+
+async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:
+    """What keeps those who could run jobs of the type from starting one."""
+    handler = await service.store.get_handler(tenant, jobtype)
+    if handler is None:
+        yield "no_handler", "its type has no handler: register one", {}
+        return
+    if handler.lang == WORKER:
+        async for finding in _about_workers(service, tenant, jobtype):
+            yield finding
+        return
+    for finding in _about_daemons(service, await service.store.list_daemons(now_ms=service.now_ms()), handler.lang):
+        yield finding
+
+
+async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:
+    """What keeps workers from taking jobs of the type."""
+    now_ms = service.now_ms()
+    workers = [seen for seen in await service.workers.seen(tenant) if seen.takes(type_of(jobtype))]
+    if not workers:
+        yield "no_worker", "workers take the jobs of its type, and none has asked for them in the last hour", {}
+        return
+    asked_ms = max(seen.asked_ms for seen in workers)
+    if now_ms - asked_ms > _QUIET_MS:
+        text = f"no worker has asked for {(now_ms - asked_ms) // 1000} s"
+        yield "no_worker", text, {"asked_ms": asked_ms, "workers": [seen.name for seen in workers[:10]]}
+    if service.control.is_paused:
+        yield "daemon_paused", "the daemon that answers is paused, and hands out nothing", {}
+    if service.workers.room(jobtype) <= 0:
+        text = "workers hold as many jobs of the tenant, or of its type, as its limits allow"
+        yield "tenant_cap", text, {"daemon": service.control.sysid}
 
 
 def _about_daemons(service: Service, daemons: list[Daemon], lang: str) -> list[_Finding]:

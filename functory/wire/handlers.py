@@ -17,14 +17,14 @@ class MethodQuery(Request):
 class HandlerBody(Request):
     """What is registered. `handlers.validation` checks it; this is its description for clients."""
 
-    lang: Literal["python", "node", "sh", "wasm", "php", "http"]
-    body: Annotated[str, Meta(description="the code; base64 of a module for wasm, a URL for http")]
+    lang: Literal["python", "node", "sh", "wasm", "php", "http", "worker"]
+    body: Annotated[str, Meta(description="the code; base64 of a module for wasm, a URL for http, a text for worker")]
     before: Annotated[str, Meta(description="code that runs once in every new context")] = ""
     beforeEach: Annotated[str, Meta(description="code that runs before every batch")] = ""  # noqa: N815 (its name in JSON)
     afterEach: Annotated[str, Meta(description="code that runs after every batch")] = ""  # noqa: N815
     eid: Annotated[str, Meta(description="handlers with the same eid may share contexts")] = ""
     env: dict[str, str] = field(default_factory=dict)
-    timeout_s: Annotated[float, Meta(ge=0.05, le=3600, description="per job")] = 60.0
+    timeout_s: Annotated[float, Meta(ge=0, le=2_592_000, description="per job")] = 60.0
     memory_mb: Annotated[int, Meta(ge=16, le=4096, description="per context")] = 128
     network: bool = False
     returns: Annotated[Literal["value", "status"], Meta(description="what a returned whole number is")] = "value"

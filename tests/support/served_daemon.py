@@ -89,6 +89,8 @@ async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settin
             waiters=daemon.waiters,
             trial_runs=daemon.trial_runs,
             control=daemon,
+            straight=daemon.straight,
+            workers=daemon.workers,
             now_ms=daemon.clock.now_ms,
         )
         await create_tenant(service, "test", "acme", 1, TenantLimits())

@@ -4,13 +4,17 @@ import asyncio
 import io
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 
+from functory.execution.handler_cache import HandlerCache
+from functory.execution.outbox import Outbox
+from functory.execution.tenant_book import TenantBook
 from functory.intake.admission import Admission
+from functory.loops.shared import make_shared
 from functory.operations.keys import create_key
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
@@ -18,7 +22,12 @@ from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from functory.wire.admin import TenantLimits
+from functory.workers.claims import ClaimDefaults, Claims
+from functory.workers.values import OWNER
+from functory.workers.worker_queue import WorkerQueue
 from journal import Journal
+from scheduler import SchedulerOptions, make_policy
+from scheduler.retry import RetryPolicy
 from store.base import Archive, Code, Outcome, Store
 from store.url import open_store
 from tests.support.clocks import FakeClock
@@ -76,6 +85,11 @@ class Site:
         return self.service.trial_runs
 
     @property
+    def workers(self) -> WorkerQueue:
+        assert isinstance(self.service.workers, WorkerQueue)
+        return self.service.workers
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.listener.port}"
 
@@ -125,6 +139,26 @@ class Site:
 
 
 @asynccontextmanager
+async def _workers(store: Store, journal: Journal, intake: LineIntake, clock: FakeClock) -> AsyncIterator[WorkerQueue]:
+    """A real one. Nobody tells it of jobs that arrive: tests wake it."""
+    shared = make_shared(store, journal, clock, SYSID)
+    tenants = TenantBook(store)
+    admission = Admission(store, journal, clock.now_ms)
+    outbox = Outbox(replace(shared, owner=OWNER), cast("Any", intake), admission, tenants.limits_of)
+    policy = make_policy("deficit", SchedulerOptions(slots=1), lambda: 0.5)
+    defaults = ClaimDefaults(RetryPolicy(), 30_000)
+    claims = Claims(shared, outbox, tenants, policy, HandlerCache(store), defaults)
+    workers = WorkerQueue(shared, outbox, claims, poll_s=1.0)
+    running = asyncio.create_task(workers.run())
+    try:
+        yield workers
+    finally:
+        workers.stop()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
 async def open_site(
     folder: Path,
     *,
@@ -139,14 +173,16 @@ async def open_site(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(store_url or f"sqlite://{folder}/store.db"))
         journal = await stack.enter_async_context(Journal(folder / "journal", SYSID, clock=clock))
+        intake = LineIntake(journal, store, clock.now_ms)
         service = Service(
             store=store,
             journal=journal,
-            intake=LineIntake(journal, store, clock.now_ms),
+            intake=intake,
             admission=Admission(store, journal, clock.now_ms),
             waiters=ToldWaiters(),
             trial_runs=PaperTrials(),
             control=PaperControl(SYSID),
+            workers=await stack.enter_async_context(_workers(store, journal, intake, clock)),
             now_ms=clock.now_ms,
             settings=operations or OperationSettings(),
         )

@@ -1,5 +1,6 @@
 """The command line against the service: every route of the interface has a command, and each says what it did."""
 
+import argparse
 import asyncio
 import io
 import json
@@ -15,6 +16,7 @@ from blockbuster import BlockBuster
 from functory.cli.answers import moment
 from functory.cli.main import main
 from functory.cli.table import render_table
+from functory.cli.work import lease
 from functory.web.app import ROUTES
 from store.base import Code, Outcome, Retry
 from tests.support.web import SYSID, T0, Site
@@ -108,6 +110,26 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
         await run(*words.split())
 
 
+async def use_workers(site: Site, terminal: Terminal) -> None:
+    run = terminal.run
+    await site.call("PUT", "/acme/handler/resize", json={"lang": "worker"})
+    assert "No jobs." in await run("work", "take", "resize", status=1)
+    await site.add("a", "b", "c", path="/acme/job/resize/add")
+    await site.intake.flush()
+    site.workers.wake()
+    shown = await run("work", "take", "res*", "--limit", "2", "--lease-s", "60", "--name", "by hand")
+    first, second = [word for word in shown.split() if "Z-" in word]
+    assert "ok" in await run("work", "renew", first, second, "--lease-s", "90")
+    assert "ok" in await run("work", "report", first, "--progress", "40", "--log", "half")
+    assert "ok failed: it is broken" in await run("work", "report", first, "failed", "--result", "it is broken")
+    assert "late" in await run("work", "report", first, "ok", status=5)
+    assert "ok" in await run("work", "return", second)
+    assert "Nothing" in await run("work", "return", "--goodbye", "by hand")
+    shown = await run("work", "list")
+    assert "resize" in shown
+    assert "by hand" not in shown, "it said goodbye"
+
+
 async def use_tenants(site: Site, terminal: Terminal) -> None:
     other = await site.store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=T0)
     site.control.sysid = other.sysid  # so that this daemon is in the store, as a real one is
@@ -134,6 +156,7 @@ async def use_tenants(site: Site, terminal: Terminal) -> None:
 async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_path: Path) -> None:
     await use_handlers(terminal, tmp_path)
     await use_jobs(site, terminal)
+    await use_workers(site, terminal)
     await use_tenants(site, terminal)
     missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
     missing -= await routes_called(site)
@@ -152,7 +175,7 @@ async def test_numbers_and_lists_read_as_people_write_them(terminal: Terminal) -
     await terminal.run("tenant", "create", "shop", "--limit", "network=true", who="operator")
     assert "network=true" in await terminal.run("tenant", "list", who="operator")
     told = await terminal.run("audit", "--of", "shop", who="operator")
-    assert "scopes=submit,read,manage,handlers" in told
+    assert "scopes=submit,read,manage,handlers,work" in told
     assert "None" not in told
     assert "with 1 record." in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
 
@@ -213,3 +236,10 @@ def test_outcomes_have_colour_only_on_a_terminal() -> None:
     assert "\x1b[32mok" in coloured
     assert "\x1b[31mfailed" in coloured
     assert re.sub(r"\x1b\[\d+m", "", coloured).split() == plain.split()
+
+
+def test_a_lease_is_an_id_and_a_token() -> None:
+    assert lease("20270115T080000000Z-a7-000000:3") == ("20270115T080000000Z-a7-000000", 3)
+    for text in ("x", "x:", ":1", "x:-1"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not ID:TOKEN"):
+            lease(text)

@@ -42,6 +42,7 @@ class Running:
         async with open_site(self._folder) as site:
             self.site: Site = site
             site.waiters.max_wait_s = 0.001
+            site.workers.stop()  # nobody waits for jobs
             assert await site.add("a", "b", "c") == JOB_IDS[:3]
             await site.run(1)
             await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"true")

@@ -16,7 +16,7 @@ from functory.web.http.settings import WebSettings
 from functory.web.pages.mount import PAGES
 from tests.support.web import Site
 
-SCOPES = ("submit", "read", "handlers", "manage")
+SCOPES = ("submit", "read", "handlers", "manage", "work")
 SUBMIT = {"POST /{tenant}/job/{type}/add", "POST /jobber/queue"}
 HANDLERS = {
     f"{method} /{{tenant}}/handler/{rest}"
@@ -25,6 +25,7 @@ HANDLERS = {
         ("POST", "del/{type}/delete"), ("DELETE", "del/{type}/delete"), ("DELETE", "{type}"),
     )
 }  # fmt: skip
+WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "return")}
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 OTHER = {"POST /add": "any", "GET /metrics": "metrics"}
 """The first finds its tenant, and asks for the scope, in the query."""
@@ -39,10 +40,9 @@ def expected(route: Route) -> str | None:
         return None
     if name(route) in OTHER:
         return OTHER[name(route)]
-    if name(route) in SUBMIT:
-        return "submit"
-    if name(route) in HANDLERS:
-        return "handlers"
+    for scope, paths in (("submit", SUBMIT), ("handlers", HANDLERS), ("work", WORK)):
+        if name(route) in paths:
+            return scope
     if not route.is_of_tenant:
         return "operator"
     return "read" if route.method == "GET" else "manage"

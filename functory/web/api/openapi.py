@@ -12,6 +12,7 @@ from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantC
 from functory.wire.base import ErrorAnswer
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody
 from functory.wire.jobs import LogText, NewJob, ReplayBody, RetryBody
+from functory.wire.workers import ReportBody, TakeBody
 from vocabulary.names import SYSID, TENANT, TYPE
 
 _REF: Final = "#/components/schemas/{name}"
@@ -35,6 +36,8 @@ _EXAMPLES: Final[dict[Any, Any]] = {
     RollbackBody: {"version": 1},
     RetryBody: {"delay_s": 0},
     ReplayBody: {"type": "thumb", "codes": ["failed"], "dry_run": True},
+    TakeBody: {"types": ["resize*"], "limit": 8, "worker": {"name": "gpu-1"}},
+    ReportBody: {"reports": [{"id": "20261114T235959123Z-1-00001f", "token": 1, "outcome": "ok", "result": "done"}]},
     RateBody: {"rate_per_s": 5, "burst": 10},
     NewTenant: {"name": "shop", "weight": 2, "limits": {"max_jobs": 1_000_000}},
     TenantChange: {"suspended": False},

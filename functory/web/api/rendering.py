@@ -34,7 +34,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         retry_after_s=None if job.retry_after_ms is None else job.retry_after_ms / 1000,
         unique=job.unique,
         parent=job.parent,
-        options=_options(job.options),
+        options=show_options(job.options),
         seq=job.seq,
         children=found.children,
         pending_children=found.pending_children,
@@ -94,7 +94,7 @@ def show_quantiles(histogram: Histogram) -> Quantiles | None:
     return None if p50 is None or p95 is None or p99 is None else Quantiles(p50, p95, p99)
 
 
-def _options(text: str) -> Any:
+def show_options(text: str) -> Any:
     if not text:
         return None
     try:

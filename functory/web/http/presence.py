@@ -18,7 +18,7 @@ async def while_present(request: web.BaseRequest, work: Coroutine[Any, Any, _T])
     try:
         while not task.done():
             await asyncio.wait([task], timeout=_LOOK_S)
-            if not task.done() and _has_gone(request):
+            if not task.done() and has_gone(request):
                 raise BadRequest("the client has gone")
         return task.result()
     finally:
@@ -27,5 +27,5 @@ async def while_present(request: web.BaseRequest, work: Coroutine[Any, Any, _T])
             await asyncio.wait([task])
 
 
-def _has_gone(request: web.BaseRequest) -> bool:
+def has_gone(request: web.BaseRequest) -> bool:
     return request.transport is None or request.transport.is_closing()

@@ -13,6 +13,7 @@ from tests.mutants.tables import (
     store_mongo,
     store_sqlite,
     web,
+    workers,
 )
 
 AREAS: dict[str, list[Mutant]] = {
@@ -27,6 +28,7 @@ AREAS: dict[str, list[Mutant]] = {
     "web": web.MUTANTS,
     "operations": operations.MUTANTS,
     "daemon": daemon.MUTANTS,
+    "workers": workers.MUTANTS,
 }
 
 

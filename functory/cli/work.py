@@ -1,0 +1,119 @@
+"""`functory work ...`: take jobs, report them and give them back by hand or from a script (docs/workers.md)."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from functory.cli.answers import inert, moment
+from functory.cli.arguments import given
+from functory.cli.commands import Commands
+from functory.cli.remote import add_remote, show, show_table
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.workers import VerdictRow
+
+_OUTCOMES = ("ok", "failed", "retry", "error")
+
+
+def add_commands(commands: Commands) -> None:
+    work = commands.add_parser("work", help="take jobs of types that workers serve, and report them")
+    actions = work.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    take = actions.add_parser("take", help="take jobs; each is a line with its lease, type and payload")
+    take.add_argument("types", nargs="+", metavar="TYPE", help="a type, or a pattern such as 'resize*'")
+    take.add_argument("--limit", type=int, help="at most so many (default: 1)")
+    take.add_argument("--wait-s", type=float, metavar="SECONDS", help="wait for the first, up to 60 (default: 0)")
+    take.add_argument("--lease-s", type=float, metavar="SECONDS", help="until a renewal is due (default: the type's)")
+    take.add_argument("--name", help="of the worker, as the list shows it")
+    add_remote(take, run_take)
+    renew = actions.add_parser("renew", help="keep jobs for longer")
+    _add_leases(renew, "+")
+    renew.add_argument("--lease-s", type=float, metavar="SECONDS", help="from now on (default: as they were taken)")
+    add_remote(renew, run_renew)
+    report = actions.add_parser("report", help="say how a job ended, or what it does")
+    _add_leases(report, None)
+    report.add_argument("outcome", nargs="?", choices=_OUTCOMES, help="left out: it goes on")
+    report.add_argument("--result", help="the result, or the text of the error")
+    report.add_argument("--delay-s", type=float, metavar="SECONDS", help="until the next attempt")
+    report.add_argument("--log", help="lines for its log")
+    report.add_argument("--progress", help="how far it has come: a number is a percentage")
+    add_remote(report, run_report)
+    back = actions.add_parser("return", help="give jobs back that were not begun")
+    _add_leases(back, "*")
+    back.add_argument("--goodbye", metavar="NAME", help="all that the worker of this name holds")
+    add_remote(back, run_return)
+    add_remote(actions.add_parser("list", help="workers of the last hour"), run_list)
+
+
+def _add_leases(parser: argparse.ArgumentParser, count: str | None) -> None:
+    parser.add_argument("leases", nargs=count, type=lease, metavar="LEASE", help="ID:TOKEN, as `work take` prints it")
+
+
+def lease(text: str) -> tuple[str, int]:
+    """`ID:TOKEN`"""
+    job_id, mark, token = text.rpartition(":")
+    if not mark or not job_id or not token.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not ID:TOKEN")
+    return job_id, int(token)
+
+
+async def run_take(client: "Client", arguments: argparse.Namespace) -> int:
+    request = given(limit=arguments.limit, wait_s=arguments.wait_s, lease_s=arguments.lease_s)
+    if arguments.name:
+        request["worker"] = {"name": arguments.name}
+    taken = await client.take_jobs(*arguments.types, **request)
+    rows = [(f"{job.id}:{job.token}", job.type, job.attempts, inert(job.payload.encode())) for job in taken.jobs]
+    show_table(arguments, taken, ("lease", "type", "attempt", "payload"), rows, "No jobs.")
+    return 0 if rows else 1
+
+
+async def run_renew(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.renew_jobs(arguments.leases, lease_s=arguments.lease_s)
+    return _show(arguments, answer, answer.verdicts)
+
+
+async def run_report(client: "Client", arguments: argparse.Namespace) -> int:
+    job_id, token = arguments.leases
+    item: dict[str, Any] = given(
+        outcome=arguments.outcome, result=arguments.result, delay_s=arguments.delay_s, log=arguments.log
+    )
+    if arguments.progress is not None:
+        item["progress"] = _number(arguments.progress)
+    answer = await client.report_jobs([{"id": job_id, "token": token, **item}])
+    return _show(arguments, answer, answer.verdicts)
+
+
+async def run_return(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.return_jobs(arguments.leases, goodbye=arguments.goodbye or "")
+    return _show(arguments, answer, answer.verdicts)
+
+
+async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
+    listed = await client.list_workers()
+    rows = [
+        (it.name or "-", it.host, it.version, " ".join(it.types), f"{it.running}/{it.capacity}", moment(it.asked_ms))
+        for it in listed.workers
+    ]
+    headers = ("name", "host", "version", "types", "running", "last asked")
+    return show_table(arguments, listed, headers, rows, "No worker has asked for jobs in the last hour.")
+
+
+def _show(arguments: argparse.Namespace, answer: object, verdicts: "list[VerdictRow]") -> int:
+    """Exit code 5 if an item was late or unknown: whoever holds it should stop."""
+    lines = [f"{it.id}  {it.answer}{' ' + it.code if it.code else ''}{_reason(it.message)}" for it in verdicts]
+    show(arguments, answer, "\n".join(lines) or "Nothing to give back.")
+    refused = [it for it in verdicts if it.status >= 400]
+    if refused and arguments.json:
+        print(f"functory: {len(refused)} refused", file=sys.stderr)
+    return 5 if refused else 0
+
+
+def _reason(message: str) -> str:
+    return f": {inert(message.encode())}" if message else ""
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

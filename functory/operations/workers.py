@@ -1,0 +1,121 @@
+"""Workers: programs elsewhere that take jobs of types with `lang: worker`, and report them (docs/workers.md).
+
+Any protocol can stand before these functions. Whoever takes a job holds it by a lease, and names it by id and token; a
+protocol that has no tokens leaves the token None, and means the delivery that a worker holds now.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from functory.errors import InvalidInput
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.workers.presence import Seen
+from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from runner.outcome import is_status
+
+MOST_TAKEN: Final = 1000
+MOST_ITEMS: Final = 1000
+"""Jobs in one renewal, report or return."""
+MOST_WAIT_S: Final = 60.0
+MOST_PATTERNS: Final = 20
+LONGEST_LEASE_MS: Final = 86_400_000
+SHORTEST_LEASE_MS: Final = 1000
+_PATTERN_CHARS: Final = 127
+_LABEL_CHARS: Final = 100
+_PROGRESS_BYTES: Final = 4096
+
+
+async def take(service: Service, who: Principal, order: Order) -> list[Taken]:
+    """Jobs as soon as there are some, or none when the time is up. Raises InvalidInput, QuotaExceeded."""
+    order = order._replace(tenant=who.tenant)
+    _check_order(order)
+    return await service.workers.take(order)
+
+
+async def renew(
+    service: Service, who: Principal, deliveries: Sequence[Delivery], lease_ms: int | None = None
+) -> list[Verdict]:
+    """Keep jobs for longer, from now on: for as long as they were taken for, or for lease_ms. Raises InvalidInput."""
+    _check_count("leases", len(deliveries))
+    _check_lease(lease_ms)
+    return await service.workers.renew(who.tenant, deliveries, lease_ms)
+
+
+async def report(service: Service, who: Principal, reports: Sequence[Report]) -> list[Verdict]:
+    """Say how jobs ended, or what they do. Verdicts are in the order of the reports. Raises InvalidInput, and
+    NotReadyYet when the store does not take outcomes now."""
+    _check_count("reports", len(reports))
+    ended: set[str] = set()
+    for number, one in enumerate(reports):
+        _check_report(one, f"reports[{number}]")
+        if one.exitcode is not None:
+            if one.delivery.id in ended:
+                raise _wrong(f"reports[{number}].id", f"{one.delivery.id[:80]} ends twice in one request")
+            ended.add(one.delivery.id)
+    return await service.workers.report(who.tenant, reports)
+
+
+async def give_back(
+    service: Service, who: Principal, deliveries: Sequence[Delivery], *, goodbye: str = ""
+) -> list[Verdict]:
+    """Jobs that were not begun: they wait again at their place, and no attempt is counted. goodbye: the name of a
+    worker that leaves; with it goes back what it holds of this daemon. Raises InvalidInput."""
+    _check_count("leases", len(deliveries))
+    _check_label("worker", goodbye)
+    return await service.workers.give_back(who.tenant, deliveries, goodbye)
+
+
+async def list_workers(service: Service, tenant: str) -> list[Seen]:
+    """The workers that asked for jobs in the last hour, on all daemons."""
+    return await service.workers.seen(tenant)
+
+
+def _check_order(order: Order) -> None:
+    if not 1 <= len(order.patterns) <= MOST_PATTERNS:
+        raise _wrong("types", f"must have 1 to {MOST_PATTERNS} types or patterns")
+    for pattern in order.patterns:
+        if not 1 <= len(pattern) <= _PATTERN_CHARS:
+            raise _wrong("types", f"has a pattern of {len(pattern)} characters; it must have 1 to {_PATTERN_CHARS}")
+    if not 1 <= order.limit <= MOST_TAKEN:
+        raise _wrong("limit", f"must be between 1 and {MOST_TAKEN}")
+    if not 0 <= order.wait_s <= MOST_WAIT_S:
+        raise _wrong("wait_s", f"must be between 0 and {MOST_WAIT_S:g} seconds")
+    _check_lease(order.lease_ms)
+    for field in ("name", "host", "version"):
+        _check_label(f"worker.{field}", getattr(order.worker, field))
+
+
+def _check_lease(lease_ms: int | None) -> None:
+    if lease_ms is not None and not SHORTEST_LEASE_MS <= lease_ms <= LONGEST_LEASE_MS:
+        raise _wrong("lease_s", f"must be between {SHORTEST_LEASE_MS // 1000} and {LONGEST_LEASE_MS // 1000} seconds")
+
+
+def _check_label(field: str, text: str) -> None:
+    if len(text) > _LABEL_CHARS or not (text.isprintable() and text.isascii()):
+        raise _wrong(field, f"must have at most {_LABEL_CHARS} printable ASCII characters")
+
+
+def _check_count(field: str, count: int) -> None:
+    if count > MOST_ITEMS:
+        raise _wrong(field, f"has {count} entries; at most {MOST_ITEMS} fit into one request")
+
+
+def _check_report(report: Report, place: str) -> None:
+    if report.exitcode is not None and not is_status(report.exitcode):
+        raise _wrong(f"{place}.exitcode", "must be 1xx (retry), 2xx (ok), 4xx (failed) or 5xx (error)")
+    if report.retry_after_ms is not None and report.retry_after_ms < 0:
+        raise _wrong(f"{place}.delay_s", "must be 0 or more")
+    if report.progress is not None:
+        if len(report.progress) > _PROGRESS_BYTES:
+            raise _wrong(f"{place}.progress", f"must have at most {_PROGRESS_BYTES} bytes as JSON")
+        try:
+            msgspec.json.decode(report.progress)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            raise _wrong(f"{place}.progress", "must be JSON") from None
+
+
+def _wrong(field: str, what: str) -> InvalidInput:
+    return InvalidInput(f"{field}: {what}", detail={"field": field})

@@ -1,0 +1,194 @@
+"""Routes of workers: take, renew, report, give back; and who they are."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from functory.errors import FunctoryError, InvalidInput
+from functory.operations import workers as operations
+from functory.web.api.rendering import show_options
+from functory.web.api.submission import payload_of
+from functory.web.http.body_room import most_bytes
+from functory.web.http.endpoint import Call
+from functory.web.http.presence import has_gone
+from functory.web.http.routes import Routes
+from functory.wire.base import to_wire
+from functory.wire.workers import (
+    LeaseBody,
+    MadeJob,
+    RenewBody,
+    ReportBody,
+    Reported,
+    ReportItem,
+    ReturnBody,
+    TakeBody,
+    TakenJob,
+    TakenJobs,
+    VerdictRow,
+    Verdicts,
+    WorkerList,
+    WorkerRow,
+)
+from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict, Worker
+from runner.outcome import name_of
+from runner.protocol import NewJob
+from vocabulary.names import type_of
+
+routes = Routes()
+
+_EXITCODES: Final = {"retry": 100, "ok": 200, "failed": 400, "error": 500}
+_STATUSES: Final = {
+    Answer.OK: 200,
+    Answer.FIXED: 200,
+    Answer.UNKNOWN: 404,
+    Answer.TIMED_OUT: 408,
+    Answer.LATE: 409,
+    Answer.REFUSED: 413,
+}
+_SLICE_BYTES: Final = 256 * 1024
+_SLICE_ITEMS: Final = 100
+
+
+@routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
+async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
+    return TakenJobs(await _take(call, body))
+
+
+@routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
+async def renew_jobs(call: Call, body: RenewBody) -> Verdicts:
+    verdicts = await operations.renew(call.service, call.principal, _deliveries(body.leases), _ms(body.lease_s))
+    return Verdicts(_show_verdicts(verdicts))
+
+
+@routes.add("POST", "/{tenant}/work/report", scope="work", summary="Report jobs, and take the next ones")
+async def report_jobs(call: Call, body: ReportBody) -> Reported:
+    verdicts = await operations.report(call.service, call.principal, await _reports(body.reports))
+    shown = _show_verdicts(verdicts)
+    if body.take is None:
+        return Reported(shown)
+    body.reports.clear()  # nobody needs them while the next jobs are waited for
+    if most_bytes(call.request, call.web.settings.max_body_bytes) > call.web.bodies.free_bytes:
+        body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
+    return Reported(shown, await _take(call, body.take))
+
+
+@routes.add("POST", "/{tenant}/work/return", scope="work", summary="Give jobs back that were not begun")
+async def return_jobs(call: Call, body: ReturnBody) -> Verdicts:
+    verdicts = await operations.give_back(call.service, call.principal, _deliveries(body.leases), goodbye=body.goodbye)
+    return Verdicts(_show_verdicts(verdicts))
+
+
+@routes.add("GET", "/{tenant}/workers", scope="read", summary="Workers of the last hour")
+async def list_workers(call: Call) -> WorkerList:
+    workers = await operations.list_workers(call.service, call.tenant)
+    return WorkerList([msgspec.convert(it, WorkerRow, from_attributes=True) for it in workers])
+
+
+async def _take(call: Call, body: TakeBody) -> list[TakenJob]:
+    call.web.edge.outflow.check(call.tenant)
+    order = Order(
+        call.tenant,
+        tuple(body.types),
+        body.limit,
+        body.wait_s,
+        _ms(body.lease_s),
+        Worker(body.worker.name, body.worker.host, body.worker.version, body.worker.capacity),
+        lambda: not has_gone(call.request),
+    )
+    now_ms = call.service.now_ms()
+    return [_show(taken, now_ms) for taken in await operations.take(call.service, call.principal, order)]
+
+
+def _show(taken: Taken, now_ms: int) -> TakenJob:
+    job = taken.job
+    payload, encoding = to_wire(job.data)
+    return TakenJob(
+        id=job.id,
+        type=type_of(job.jobtype),
+        token=job.token,
+        payload=payload,
+        payload_encoding=encoding,
+        attempts=job.attempts,
+        lease_until_ms=job.dt_ms,
+        lease_s=max(job.dt_ms - now_ms, 0) / 1000,
+        timeout_s=None if taken.timeout_ms is None else taken.timeout_ms / 1000,
+        is_renewable=job.retry_after_ms is None,
+        priority=job.priority,
+        created_ms=job.create_ms,
+        due_ms=job.due_ms,
+        parent=job.parent,
+        options=show_options(job.options),
+    )
+
+
+def _show_verdicts(verdicts: Sequence[Verdict]) -> list[VerdictRow]:
+    return [
+        VerdictRow(it.id, it.answer.value, _STATUSES[it.answer], it.until_ms, it.code, it.message) for it in verdicts
+    ]
+
+
+def _deliveries(leases: Sequence[LeaseBody]) -> list[Delivery]:
+    return [Delivery(lease.id, lease.token) for lease in leases]
+
+
+async def _reports(items: Sequence[ReportItem]) -> list[Report]:
+    """In slices: an item can be as large as a whole body."""
+    reports: list[Report] = []
+    size_bytes = 0
+    for number, item in enumerate(items):
+        try:
+            report = _report(item)
+        except FunctoryError as error:
+            error.args = (f"reports[{number}]: {error}",)
+            error.detail["field"] = f"reports[{number}].{error.detail.get('field', '')}"
+            raise
+        reports.append(report)
+        size_bytes += len(report.result) + len(report.carried or b"") + sum(len(new.payload) for new in report.new_jobs)
+        if size_bytes > _SLICE_BYTES or number % _SLICE_ITEMS == _SLICE_ITEMS - 1:
+            await asyncio.sleep(0)
+            size_bytes = 0
+    return reports
+
+
+def _report(item: ReportItem) -> Report:
+    return Report(
+        Delivery(item.id, item.token),
+        _exitcode(item),
+        _value("result", item.result, item.result_base64) or b"",
+        item.log.encode("utf-8", "replace"),
+        None if item.progress is msgspec.UNSET else msgspec.json.format(bytes(item.progress), indent=-1),
+        tuple(_new_jobs(item.new_jobs)),
+        _ms(item.delay_s),
+        _value("payload", item.payload, item.payload_base64),
+    )
+
+
+def _exitcode(item: ReportItem) -> int | None:
+    if item.outcome is None or item.exitcode is None:
+        return item.exitcode if item.outcome is None else _EXITCODES[item.outcome]
+    if name_of(item.exitcode) != item.outcome:
+        raise InvalidInput(f"exitcode {item.exitcode} is not one of {item.outcome}", detail={"field": "exitcode"})
+    return item.exitcode
+
+
+def _new_jobs(made: Sequence[MadeJob]) -> Iterator[NewJob]:
+    for one in made:
+        payload = _value("payload", one.payload, one.payload_base64)
+        if payload is None:
+            raise InvalidInput("a new job needs one of payload and payload_base64", detail={"field": "new_jobs"})
+        yield NewJob(one.type, payload)
+
+
+def _value(name: str, value: msgspec.Raw | msgspec.UnsetType, in_base64: str | msgspec.UnsetType) -> bytes | None:
+    """In one of two forms: text or JSON as it stands, or any bytes."""
+    if value is not msgspec.UNSET and in_base64 is not msgspec.UNSET:
+        raise InvalidInput(f"use either {name} or {name}_base64, not both", detail={"field": name})
+    if in_base64 is not msgspec.UNSET:
+        return payload_of(msgspec.Raw(), in_base64)
+    return None if value is msgspec.UNSET else payload_of(value, None)
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)

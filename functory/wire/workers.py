@@ -1,0 +1,152 @@
+"""Workers on the wire: taking jobs, renewing leases, reporting, giving back (docs/workers.md)."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, UnsetType, field
+
+from functory.wire.base import Answer, Encoding, Request, TypeName
+from functory.wire.jobs import TypePattern
+from vocabulary.names import JOB_ID
+
+JobId = Annotated[str, Meta(pattern=f"^{JOB_ID}$")]
+Token = Annotated[int, Meta(ge=0, le=1 << 53)]
+Word = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
+LeaseSeconds = Annotated[float, Meta(ge=1, le=86_400)]
+Base64 = Annotated[str, Meta(max_length=23_000_000)]
+
+
+class WorkerBody(Request):
+    """What a worker says of itself. Jobs that it holds go back when it says goodbye under this name."""
+
+    name: Word = ""
+    host: Word = ""
+    version: Word = ""
+    capacity: Annotated[int, Meta(ge=1, le=100_000, description="jobs that it works on at once; shown")] = 1
+
+
+class TakeBody(Request):
+    """Which jobs, how many, and for how long to wait for them. `lease_s`: until a renewal is due; the type's own when
+    left out."""
+
+    types: Annotated[list[TypePattern], Meta(min_length=1, max_length=20, description="types, or GLOB patterns")]
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
+    wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    lease_s: LeaseSeconds | None = None
+    worker: WorkerBody = field(default_factory=WorkerBody)
+
+
+class LeaseBody(Request):
+    """One delivery of a job, as it was taken."""
+
+    id: JobId
+    token: Token
+
+
+class RenewBody(Request):
+    """Without `lease_s`, each lease is renewed for as long as it was taken for."""
+
+    leases: Annotated[list[LeaseBody], Meta(min_length=1, max_length=1000)]
+    lease_s: LeaseSeconds | None = None
+
+
+class MadeJob(Request):
+    """A job that a job makes. A payload that is no string is kept as its JSON text."""
+
+    type: TypeName
+    payload: Raw | UnsetType = UNSET
+    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+
+
+class ReportItem(LeaseBody):
+    """How a job ended, or, without `outcome` and `exitcode`, what it says while it runs. `result` of a job that did not
+    end well is the text of the error. `delay_s` and `payload` are for the next attempt or round."""
+
+    outcome: Literal["ok", "failed", "retry", "error"] | None = None
+    exitcode: Annotated[int, Meta(ge=100, le=599, description="1xx retry, 2xx ok, 4xx failed, 5xx error")] | None = None
+    result: Raw | UnsetType = UNSET
+    result_base64: Base64 | UnsetType = UNSET
+    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    payload: Raw | UnsetType = UNSET
+    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+    progress: Raw | UnsetType = UNSET
+    log: Annotated[str, Meta(max_length=65_536, description="lines that are added to its log")] = ""
+    new_jobs: Annotated[list[MadeJob], Meta(max_length=1000)] = field(default_factory=list)
+
+
+class ReportBody(Request):
+    """Reports of many jobs. With `take`, the next jobs come with the answer."""
+
+    reports: Annotated[list[ReportItem], Meta(max_length=1000)]
+    take: TakeBody | None = None
+
+
+class ReturnBody(Request):
+    """Jobs that were not begun. With `goodbye`, everything that the worker of this name took from this daemon."""
+
+    leases: Annotated[list[LeaseBody], Meta(max_length=1000)] = field(default_factory=list)
+    goodbye: Word = ""
+
+
+class TakenJob(Answer):
+    """A job to work on. `timeout_s`: how long it can be held with all renewals; null: as long as it is renewed."""
+
+    id: str
+    type: str
+    token: int
+    payload: str
+    payload_encoding: Encoding
+    attempts: int
+    lease_until_ms: int
+    lease_s: float
+    timeout_s: float | None
+    is_renewable: bool
+    priority: int
+    created_ms: int
+    due_ms: int
+    parent: str = ""
+    options: Any = None
+
+
+class TakenJobs(Answer):
+    jobs: list[TakenJob]
+
+
+class VerdictRow(Answer):
+    """What became of one item. `status`: 200 done; 404 unknown; 408 timed out, 409 late: stop working on it, nothing
+    was changed; 413 refused: it has failed, and `message` says why. `code` is the outcome that was recorded."""
+
+    id: str
+    answer: Literal["ok", "late", "unknown", "fixed", "timed_out", "refused"]
+    status: int
+    lease_until_ms: int | None = None
+    code: str = ""
+    message: str = ""
+
+
+class Verdicts(Answer):
+    """In the order of the request."""
+
+    verdicts: list[VerdictRow]
+
+
+class Reported(Verdicts):
+    """`jobs` are those of `take`."""
+
+    jobs: list[TakenJob] = field(default_factory=list)
+
+
+class WorkerRow(Answer):
+    """A worker as it last asked for jobs. `running`: jobs that it holds."""
+
+    name: str
+    host: str
+    version: str
+    capacity: int
+    types: list[str]
+    asked_ms: int
+    running: int
+    daemon: str
+
+
+class WorkerList(Answer):
+    workers: list[WorkerRow]

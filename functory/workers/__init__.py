@@ -1,0 +1,12 @@
+"""Jobs that programs elsewhere take, work on and report: the types with `lang: worker` (docs/workers.md).
+
+values.py          what a worker asks for, what it says of a job, and what it is told
+external_types.py  which types of a tenant workers serve
+held_jobs.py       what workers hold, as far as this daemon knows, with its log and progress; log_tail.py the end of one
+claims.py          from a type to jobs in a worker's hands, within caps
+taker_line.py      the workers of one tenant that wait, and the types that may have something for them
+handout.py         the lines of all tenants, and one look at the store for all of them
+reports.py         renewals, outcomes and jobs given back, each with a verdict
+presence.py        which workers were seen, and when
+worker_queue.py    the front of it all
+"""

@@ -1,0 +1,154 @@
+"""From a type to jobs in a worker's hands: claimed within the caps of their tenant, with the lease that was asked for.
+
+Ensures: caps are never exceeded by what this daemon hands out; room is taken before the claim, and what the claim did
+not use is given up. A job whose attempts were used up by workers that vanished is abandoned and not handed out again.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from functory.execution.handler_cache import HandlerCache
+from functory.execution.outbox import Outbox
+from functory.execution.outcomes import give_up, retry_policy
+from functory.execution.tenant_book import TenantBook
+from functory.loops.shared import Shared
+from functory.workers.held_jobs import Held, HeldJobs
+from functory.workers.values import OWNER, Order, Taken
+from handlers.errors import HandlerError
+from handlers.languages import WORKER
+from handlers.model import Handler
+from scheduler import Policy
+from scheduler.retry import RetryPolicy
+from store.base import Job, Unclaim
+from vocabulary.names import tenant_of
+
+log = logging.getLogger("functory.workers")
+
+MOST_BYTES: Final = 4 << 20
+"""Of payloads in one claim; a larger one comes alone."""
+
+
+class Claimed(NamedTuple):
+    """jobs in hand. may_have_more: the claim did not find less than it asked for, or a cap stopped it."""
+
+    jobs: list[Taken]
+    may_have_more: bool
+
+
+class ClaimDefaults(NamedTuple):
+    """What holds for types that do not say otherwise."""
+
+    retry: RetryPolicy
+    lease_ms: int
+
+
+class Claims:
+    def __init__(
+        self,
+        shared: Shared,
+        outbox: Outbox,
+        tenants: TenantBook,
+        policy: Policy,
+        handlers: HandlerCache,
+        defaults: ClaimDefaults,
+    ) -> None:
+        self._store = shared.store
+        self._clock = shared.clock
+        self._progress = shared.progress
+        self._job_log = shared.job_log
+        self._outbox = outbox
+        self._tenants = tenants
+        self._policy = policy
+        self._defaults = defaults
+        self._handlers = handlers
+        self.held = HeldJobs(policy.run_outside)
+        self.taken = 0
+        """Jobs that were handed out so far."""
+
+    async def claim(self, jobtype: str, version: int, order: Order, limit: int) -> Claimed:
+        """Raises StoreUnavailable."""
+        handler = await self._handler(jobtype, version)
+        if handler is None or handler.lang != WORKER:
+            return Claimed([], may_have_more=False)
+        count = min(limit, handler.max_batch or limit, self.room(jobtype))
+        if count <= 0:
+            return Claimed([], may_have_more=True)
+        tenant, now_ms = tenant_of(jobtype), self._clock.now_ms()
+        lease_ms = self.lease_ms(handler, order.lease_ms)
+        self._policy.run_outside(tenant, count)
+        try:
+            with self._progress.step("workers"):
+                jobs = await self._store.claim_jobs(
+                    jobtype, count, owner=OWNER, lease_ms=lease_ms, now_ms=now_ms, max_bytes=MOST_BYTES
+                )
+        finally:
+            self._policy.run_outside(tenant, -count)
+        retry = retry_policy(handler, self._defaults.retry)
+        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
+        self._outbox.put([(job, give_up(job, now_ms), ()) for job in exhausted])
+        good = [job for job in jobs if job.attempts <= retry.max_attempts]
+        for job in good:
+            held = Held(job, now_ms, version, retry, _timeout_ms(handler))
+            held.worker = order.worker.name
+            self.held.add(held)
+        self.taken += len(good)
+        self._log_started(jobtype, good, now_ms)
+        return Claimed([Taken(job, _timeout_ms(handler)) for job in good], bool(jobs))
+
+    def room(self, jobtype: str) -> int:
+        """How many more jobs of the type may be held."""
+        tenant, allowance = tenant_of(jobtype), self._tenants.of(jobtype)
+        self.held.drop_lapsed(self._clock.now_ms())
+        room = 0 if allowance.is_closed else self.held.room(tenant)
+        if allowance.max_running is not None:
+            room = min(room, allowance.max_running - self._policy.board.running(tenant))
+        if allowance.max_per_type is not None:
+            room = min(room, allowance.max_per_type - self.held.count_type(jobtype))
+        return room
+
+    def lease_ms(self, handler: Handler, asked_ms: int | None) -> int:
+        own_ms = None if handler.lease_s is None else handler.lease_s * 1000
+        lease_ms = asked_ms or own_ms or self._defaults.lease_ms
+        return min(lease_ms, _timeout_ms(handler) or lease_ms)
+
+    def give_back(self, jobs: Iterable[Taken]) -> None:
+        """Jobs that were claimed, and that nobody was there to take."""
+        for job, _ in jobs:
+            self.held.drop(job.id, job.token)
+            self._outbox.put([(job, Unclaim(job.id, job.token), ())])
+
+    async def read(self, tenant: str, job_id: str) -> Held | None:
+        """A job that a worker holds, as the store has it; None if none does. It is known here from now on."""
+        record = await self._store.get_job(tenant, job_id, now_ms=self._clock.now_ms(), max_bytes=0)
+        if record is None or record.job.lock != OWNER:
+            return None
+        (gate,) = await self._store.get_type_gates([record.job.jobtype])
+        version = gate.handler_version
+        handler = await self._handler(record.job.jobtype, version) if version else None
+        retry = self._defaults.retry if handler is None else retry_policy(handler, self._defaults.retry)
+        held = Held(record.job, record.claimed_ms, version, retry, None if handler is None else _timeout_ms(handler))
+        held.data_bytes = record.data_bytes
+        held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
+        self.held.add(held)
+        return held
+
+    async def exists(self, tenant: str, job_id: str) -> bool:
+        return bool(await self._store.get_states(tenant, [job_id], now_ms=self._clock.now_ms()))
+
+    async def _handler(self, jobtype: str, version: int) -> Handler | None:
+        try:
+            return await self._handlers.get(jobtype, version)
+        except HandlerError as error:  # stored by a newer version of this program
+            log.warning("workers.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+            return None
+
+    def _log_started(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
+        if self._job_log is not None:
+            started = [(job.id, jobtype, job.attempts, max(now_ms - job.due_ms, 0)) for job in jobs]
+            self._job_log.started(started, now_ms)
+
+
+def _timeout_ms(handler: Handler) -> int | None:
+    """None: as long as it is renewed."""
+    return round(handler.timeout_s * 1000) or None

@@ -1,0 +1,34 @@
+"""The end of what a job has said, in bounded memory, for those who read along and for its outcome."""
+
+from typing import Final
+
+KEPT_BYTES: Final = 16 * 1024
+
+
+class LogTail:
+    def __init__(self) -> None:
+        self._kept = b""
+        self._dropped = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._kept)
+
+    def add(self, text: bytes) -> None:
+        """Whole lines: one that is not ended is."""
+        if text:
+            kept = self._kept + text + (b"" if text.endswith(b"\n") else b"\n")
+            self._dropped += max(len(kept) - KEPT_BYTES, 0)
+            self._kept = kept[-KEPT_BYTES:]
+
+    def since(self, offset: int) -> tuple[bytes, int]:
+        """What came after the first `offset` bytes, and the offset after that. What is gone is counted in its place."""
+        end = self._dropped + len(self._kept)
+        if offset >= self._dropped:
+            return self._kept[offset - self._dropped :], end
+        return b"[%d bytes were dropped]\n" % (self._dropped - offset) + self._kept, end
+
+    def whole(self) -> bytes:
+        if not self._dropped:
+            return self._kept
+        return b"[%d bytes before this were dropped]\n" % self._dropped + self._kept

@@ -1,0 +1,152 @@
+"""Which workers of a tenant were seen, when, and what they take: as they asked this daemon.
+
+Every few seconds it is written down as a note for the other daemons, which read it when somebody asks. It is shown and
+decides nothing. Bounded by tenant and in all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from functory.loops.shared import Shared
+from functory.workers.values import Order
+from store.errors import StoreUnavailable
+from vocabulary.glob import glob_matches
+
+KEPT_MS: Final = 3_600_000
+_MOST_OF_ONE: Final = 500
+_MOST_TENANTS: Final = 1000
+_MOST_TYPES: Final = 20
+"""Patterns of one worker that are kept."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker, as it last asked."""
+
+    name: str
+    host: str = ""
+    version: str = ""
+    capacity: int = 1
+    types: list[str] = []
+    asked_ms: int = 0
+    """When it last asked for jobs, or waited for some."""
+    running: int = 0
+    daemon: str = ""
+
+    def takes(self, type_name: str) -> bool:
+        return any(glob_matches(pattern, type_name) for pattern in self.types)
+
+
+_NOTE: Final = msgspec.json.Decoder(list[Seen])
+
+
+def note_key(tenant: str, sysid: str) -> str:
+    return f"workers.{tenant}.{sysid}"
+
+
+class Presence:
+    def __init__(self, shared: Shared, running: Callable[[str], Mapping[str, int]]) -> None:
+        """running: how many jobs of a tenant each worker holds."""
+        self._store = shared.store
+        self._clock = shared.clock
+        self._sysid = shared.owner
+        self._running = running
+        self._workers: dict[str, dict[str, Seen]] = {}
+        self._changed: set[str] = set()
+        self._waiting: Counter[tuple[str, str]] = Counter()
+        """Workers that wait for jobs now: tenant and name."""
+
+    @contextmanager
+    def asking(self, order: Order) -> Iterator[None]:
+        """A worker asks for jobs, and waits for them as long as the block lasts."""
+        who = (order.tenant, order.worker.name)
+        self._asks(order)
+        self._waiting[who] += 1
+        try:
+            yield
+        finally:
+            self._waiting[who] -= 1
+            if not self._waiting[who]:
+                del self._waiting[who]
+            self._asks(order)
+
+    def _asks(self, order: Order) -> None:
+        workers = self._of(order.tenant)
+        name = order.worker.name
+        workers.pop(name, None)
+        now_ms = self._clock.now_ms()
+        workers[name] = Seen(
+            name=name,
+            host=order.worker.host,
+            version=order.worker.version,
+            capacity=order.worker.capacity,
+            types=list(order.patterns[:_MOST_TYPES]),
+            asked_ms=now_ms,
+            daemon=self._sysid,
+        )
+        if len(workers) > _MOST_OF_ONE:
+            del workers[next(iter(workers))]
+        self._changed.add(order.tenant)
+
+    def left(self, tenant: str, name: str) -> None:
+        """It said goodbye."""
+        if self._workers.get(tenant, {}).pop(name, None) is not None:
+            self._changed.add(tenant)
+
+    def here(self, tenant: str) -> list[Seen]:
+        """Those that were seen by this daemon in the last hour."""
+        now_ms, running = self._clock.now_ms(), self._running(tenant)
+        found: list[Seen] = []
+        for seen in self._workers.get(tenant, {}).values():
+            is_waiting = (tenant, seen.name) in self._waiting
+            asked_ms = now_ms if is_waiting else seen.asked_ms
+            if asked_ms >= now_ms - KEPT_MS:
+                count = running.get(seen.name, 0)
+                found.append(msgspec.structs.replace(seen, running=count, asked_ms=asked_ms))
+        return found
+
+    async def everywhere(self, tenant: str) -> list[Seen]:
+        """Those that any living daemon saw in the last hour, each as it was seen last, in order of their names."""
+        now_ms = self._clock.now_ms()
+        latest = {seen.name: seen for seen in self.here(tenant)}
+        for daemon in await self._store.list_daemons(now_ms=now_ms):
+            if daemon.sysid == self._sysid:
+                continue
+            note = await self._store.get_note(note_key(tenant, daemon.sysid), now_ms=now_ms)
+            for seen in _read(note):
+                known = latest.get(seen.name)
+                if now_ms - seen.asked_ms <= KEPT_MS and (known is None or known.asked_ms < seen.asked_ms):
+                    latest[seen.name] = seen
+        return [latest[name] for name in sorted(latest)]
+
+    async def write_down(self) -> None:
+        """Tell the other daemons what has changed here since the last time."""
+        self._changed |= {tenant for tenant, _ in self._waiting}
+        while self._changed:
+            tenant = self._changed.pop()
+            try:
+                await self._store.put_note(
+                    note_key(tenant, self._sysid),
+                    msgspec.json.encode(self.here(tenant)),
+                    expires_ms=self._clock.now_ms() + KEPT_MS,
+                )
+            except StoreUnavailable:
+                self._changed.add(tenant)
+                raise
+
+    def _of(self, tenant: str) -> dict[str, Seen]:
+        workers = self._workers.pop(tenant, {})
+        self._workers[tenant] = workers
+        if len(self._workers) > _MOST_TENANTS:
+            del self._workers[next(iter(self._workers))]
+        return workers
+
+
+def _read(note: bytes | None) -> Iterable[Seen]:
+    try:
+        return _NOTE.decode(note) if note else ()
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # of another version
+        return ()

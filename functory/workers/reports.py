@@ -1,0 +1,246 @@
+"""What workers say of the jobs that they hold: renewals, outcomes, jobs given back. Each item gets its own verdict.
+
+Ensures: an outcome is recorded on condition of its token, by the same path that outcomes of our own contexts take
+(outcomes.py, outbox.py), and the verdict is given after it was. A late one changes nothing and is counted; it makes no
+new jobs either, because the lease is renewed before they are written.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from functory.errors import NotReadyYet
+from functory.execution.outbox import Ending, Outbox
+from functory.execution.outcomes import releases_or_refusals
+from functory.loops.shared import Shared
+from functory.workers.claims import Claims
+from functory.workers.held_jobs import Held
+from functory.workers.values import EXTERNAL, OWNER, Answer, Delivery, Report, Verdict
+from runner.launch import Level
+from runner.limits import ContextLimits
+from runner.new_jobs import NewJobs
+from runner.outcome import Stopped, name_of, size_bytes, too_big
+from store.base import Lease, Release, Unclaim
+
+_WITHIN_S: Final = 15.0
+"""An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
+_LEAST_LEASE_MS: Final = 30_000
+_FIRST_ERROR: Final = 500
+_LIMITS: Final = ContextLimits()
+
+
+class Reports:
+    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims) -> None:
+        self._store = shared.store
+        self._clock = shared.clock
+        self._outbox = outbox
+        self._claims = claims
+        self._held = claims.held
+        self._endings: dict[tuple[str, int], Held] = {}
+        """On their way to the store."""
+        self.late = 0
+        """Renewals, reports and jobs given back whose delivery was over."""
+        outbox.when_recorded(self._recorded)
+        outbox.when_released(self._released)
+
+    async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None) -> list[Verdict]:
+        """lease_ms None: as long as it was before. Raises StoreUnavailable."""
+        now_ms = self._clock.now_ms()
+        found = [await self._find(tenant, delivery) for delivery in deliveries]
+        by_length: defaultdict[int, list[Lease]] = defaultdict(list)
+        verdicts: dict[Lease, Verdict] = {}
+        for held in found:
+            if isinstance(held, Verdict):
+                continue
+            lease = Lease(held.job.id, held.job.token)
+            left_ms = None if held.timeout_ms is None else held.claimed_ms + held.timeout_ms - now_ms
+            length_ms = lease_ms or held.lease_ms
+            if left_ms is not None and left_ms <= 0:
+                text = f"held for {(now_ms - held.claimed_ms) / 1000:g} s, longer than its type allows"
+                verdicts[lease] = Verdict(lease.id, Answer.TIMED_OUT, held.until_ms, message=text)
+            else:
+                by_length[length_ms if left_ms is None else min(length_ms, left_ms)].append(lease)
+        for length_ms, leases in by_length.items():
+            verdicts |= await self._renew(tenant, leases, length_ms)
+        return self._counted(
+            it if isinstance(it, Verdict) else verdicts[Lease(it.job.id, it.job.token)] for it in found
+        )
+
+    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:
+        """Raises StoreUnavailable, NotReadyYet when the store does not take the outcomes now."""
+        await self._outbox.room(tenant)
+        endings: list[tuple[Held, Report]] = []
+        found: list[Held | Verdict] = []
+        for report in reports:
+            held = await self._find(tenant, report.delivery)
+            found.append(held)
+            if isinstance(held, Held):
+                self._held.say(held, report.log, report.progress)
+                if report.exitcode is not None and held.ending is None:
+                    endings.append((held, report))
+        late = await self._not_ours_to_extend(tenant, endings)
+        self._put([(held, report) for held, report in endings if held.job.id not in late])
+        await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
+        return self._counted(
+            _late(it.job.id) if isinstance(it, Held) and it.job.id in late else self._ended(it) for it in found
+        )
+
+    async def give_back(self, tenant: str, deliveries: Sequence[Delivery]) -> list[Verdict]:
+        """Jobs that were not worked on: they wait again at their old place, and the attempt does not count."""
+        found = [await self._find(tenant, delivery) for delivery in deliveries]
+        mine = [it for it in found if isinstance(it, Held) and it.ending is None]
+        for held in mine:
+            self._begin_ending(held)
+        self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
+        await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
+        return self._counted(self._ended(it) for it in found)
+
+    # Steps
+
+    async def _find(self, tenant: str, delivery: Delivery) -> Held | Verdict:
+        """The job, if that delivery is the one that a worker holds."""
+        held = self._held.find(tenant, delivery.id)
+        if held is None or delivery.token not in (None, held.job.token):
+            held = await self._claims.read(tenant, delivery.id)
+        if held is not None and delivery.token in (None, held.job.token):
+            return held
+        if held is not None or await self._claims.exists(tenant, delivery.id):
+            return _late(delivery.id)
+        return Verdict(delivery.id, Answer.UNKNOWN, message=f"there is no job {delivery.id}")
+
+    async def _renew(self, tenant: str, leases: Sequence[Lease], length_ms: int) -> dict[Lease, Verdict]:
+        now_ms = self._clock.now_ms()
+        report = await self._store.renew_locks(OWNER, leases, lease_ms=length_ms, now_ms=now_ms)
+        stale, fixed = set(report.stale), set(report.fixed)
+        verdicts: dict[Lease, Verdict] = {}
+        for lease in leases:
+            held = self._held.find(tenant, lease.id)
+            if lease.id in stale:
+                self._held.drop(*lease)
+                verdicts[lease] = _late(lease.id)
+                continue
+            if held is not None and lease.id not in fixed:
+                held.until_ms = now_ms + length_ms
+            answer = Answer.FIXED if lease.id in fixed else Answer.OK
+            until_ms = held.until_ms if held is not None else now_ms + length_ms
+            verdicts[lease] = Verdict(lease.id, answer, until_ms)
+        return verdicts
+
+    async def _not_ours_to_extend(self, tenant: str, endings: Sequence[tuple[Held, Report]]) -> set[str]:
+        """Of the jobs that make new ones, those that are not held any more. New jobs are written before the outcome, so
+        this is asked before them."""
+        leases = [Lease(held.job.id, held.job.token) for held, report in endings if report.new_jobs]
+        if not leases:
+            return set()
+        verdicts = await self._renew(tenant, leases, _LEAST_LEASE_MS)
+        return {lease.id for lease, verdict in verdicts.items() if verdict.answer is Answer.LATE}
+
+    def _put(self, endings: Sequence[tuple[Held, Report]]) -> None:
+        now_ms = self._clock.now_ms()
+        sizes: dict[tuple[str, int], int] = {}
+        out: list[Ending] = []
+        for held, report in endings:
+            stopped = _stopped(held, report, now_ms)
+            job = held.job
+            if stopped.carried is not None:  # what it carries on counts by how much it grew
+                job = job._replace(data=bytes(held.data_bytes))
+            (release,) = releases_or_refusals([job], [stopped], held.version, held.retry, now_ms, random.random)
+            out.append((job, _external(release), stopped.new_jobs))
+            sizes[job.id, job.token] = size_bytes(stopped)
+            self._begin_ending(held)
+        self._outbox.put(out, sizes)
+
+    def _begin_ending(self, held: Held) -> None:
+        held.ending = asyncio.get_running_loop().create_future()
+        self._endings[held.job.id, held.job.token] = held
+
+    async def _all_recorded(self, endings: Sequence["asyncio.Future[Verdict]"]) -> None:
+        if endings:
+            _, late = await asyncio.wait(endings, timeout=_WITHIN_S)
+            if late:
+                raise NotReadyYet(
+                    "the store does not take outcomes now: they are kept, and will be recorded; report them again to"
+                    " hear what became of them",
+                    retry_after_s=2.0,
+                )
+
+    def _recorded(self, endings: Sequence[Ending], stale: Sequence[str]) -> None:
+        late = set(stale)
+        for job, release, _ in endings:
+            held = self._endings.get((job.id, job.token))
+            if held is None or held.ending is None or held.ending.done():
+                continue
+            verdict = _late(job.id) if job.id in late else _verdict(job.id, release)
+            held.ending.set_result(verdict)
+
+    def _released(self, endings: Sequence[Ending]) -> None:
+        """After they were recorded, and also if they could not be in any form."""
+        for job, _, _ in endings:
+            held = self._endings.pop((job.id, job.token), None)
+            if held is not None and held.ending is not None:
+                self._held.drop(job.id, job.token)
+                if not held.ending.done():
+                    text = "what it left behind cannot be recorded: its lease will lapse"
+                    held.ending.set_result(Verdict(job.id, Answer.REFUSED, message=text))
+
+    @staticmethod
+    def _ended(found: Held | Verdict) -> Verdict:
+        """What became of it, once all that was reported is recorded; of a job that goes on, until when it is held."""
+        if isinstance(found, Verdict):
+            return found
+        if found.ending is None:
+            return Verdict(found.job.id, Answer.OK, found.until_ms)
+        return found.ending.result()
+
+    def _counted(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
+        counted = list(verdicts)
+        self.late += sum(verdict.answer is Answer.LATE for verdict in counted)
+        return counted
+
+
+def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
+    """The same value that the end of a run in one of our contexts is, within the same limits."""
+    assert report.exitcode is not None
+    made = NewJobs(_LIMITS)
+    made.add_all(report.new_jobs)
+    is_error = report.exitcode >= _FIRST_ERROR  # it runs again as it did before, and makes its new jobs again
+    stopped = Stopped(
+        held.job.id,
+        name_of(report.exitcode),
+        report.exitcode,
+        report.result,
+        held.log.whole(),
+        float(max(now_ms - held.claimed_ms, 0)),
+        () if is_error else made.taken(),
+        Level.L0,
+        report.retry_after_ms,
+        None if is_error else report.carried,
+    )
+    if made.too_much:
+        return too_big(stopped, made.too_much)
+    if len(report.result) > _LIMITS.result_bytes:
+        return too_big(stopped, f"reported a result of more than {_LIMITS.result_bytes} bytes")
+    if len(report.carried or b"") > _LIMITS.new_job_bytes:
+        return too_big(stopped, f"carried more than {_LIMITS.new_job_bytes} bytes on")
+    return stopped
+
+
+def _external(release: Release) -> Release:
+    if isinstance(release, Unclaim):
+        return release
+    return release._replace(outcome=release.outcome._replace(isolation=EXTERNAL))
+
+
+def _verdict(job_id: str, release: Release) -> Verdict:
+    if isinstance(release, Unclaim):
+        return Verdict(job_id, Answer.OK)
+    outcome = release.outcome
+    if outcome.isolation != EXTERNAL:  # a refusal of the outbox stands in its place
+        return Verdict(job_id, Answer.REFUSED, code=outcome.code.value, message=outcome.message)
+    return Verdict(job_id, Answer.OK, code=outcome.code.value, message=outcome.message)
+
+
+def _late(job_id: str) -> Verdict:
+    return Verdict(job_id, Answer.LATE, message="this delivery is over: the lease lapsed, or the job was ended")

@@ -1,0 +1,247 @@
+"""The workers of one tenant that wait for jobs, first come first served, and the types that may have some.
+
+One task serves the line, and only while somebody stands in it. So a job that arrives costs one claim, however many
+workers wait. Among the types that a worker takes, the one goes first whose jobs have used the least time.
+
+Ensures: every taker gets one answer: jobs, or none when its time is up. Jobs for a taker that has left meanwhile are
+given back. Names are compared in slices, so a tenant with many types and patterns holds up nobody else.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Iterable
+from itertools import count
+from typing import Final
+
+from functory.errors import QuotaExceeded
+from functory.workers.claims import Claims
+from functory.workers.external_types import ExternalTypes
+from functory.workers.values import Order, Taken
+from scheduler import SchedulerOptions
+from scheduler.costs import Costs
+from scheduler.fair_queue import FairQueue
+from store.errors import StoreUnavailable
+from vocabulary.glob import glob_matches
+from vocabulary.names import type_of
+
+log = logging.getLogger("functory.workers")
+
+MOST_TAKERS: Final = 5000
+"""Of one tenant that wait at once."""
+_SLICE: Final = 200
+_MOST_REMEMBERED: Final = 10_000
+_BURST_S: Final = 0.1
+_AGAIN_S: Final = 0.1
+"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token."""
+
+
+class _Taker:
+    __slots__ = ("deadline_s", "future", "number", "order")
+
+    def __init__(self, order: Order, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.order = order
+        self.number = number
+        self.deadline_s = loop.time() + order.wait_s
+        self.future: asyncio.Future[list[Taken]] = loop.create_future()
+
+    def answer(self, jobs: list[Taken]) -> None:
+        if not self.future.done():
+            self.future.set_result(jobs)
+
+
+class _Group:
+    """Takers with the same patterns."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._patterns = patterns
+        self._known: dict[str, bool] = {}
+        self.takers: deque[_Taker] = deque()
+
+    def first(self) -> _Taker | None:
+        """The first that is still there."""
+        while self.takers:
+            taker = self.takers[0]
+            if not taker.future.done() and taker.order.is_present():
+                return taker
+            self.takers.popleft().answer([])
+        return None
+
+    def takes(self, jobtype: str) -> bool:
+        known = self._known.get(jobtype)
+        if known is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            name = type_of(jobtype)
+            known = self._known[jobtype] = any(glob_matches(pattern, name) for pattern in self._patterns)
+        return known
+
+
+class TakerLine:
+    def __init__(self, tenant: str, claims: Claims, types: ExternalTypes) -> None:
+        self._tenant = tenant
+        self._claims = claims
+        self._types = types
+        self._groups: dict[tuple[str, ...], _Group] = {}
+        self._deadlines: list[tuple[float, int, _Taker]] = []
+        self._numbers = count()
+        self._ready: dict[str, None] = {}
+        """Types that may have waiting jobs."""
+        self._listed: frozenset[str] = frozenset()
+        """Types that have some, as the last look at the store said."""
+        self._turns = FairQueue(1, _BURST_S)
+        self._costs = Costs(SchedulerOptions(slots=1, remembered_types=_MOST_REMEMBERED))
+        self._news = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+        self.is_open = True
+        """False: jobs are kept back, and takers wait."""
+        self.waiting = 0
+        """Takers that wait now."""
+        self.used_s = asyncio.get_running_loop().time()
+
+    @property
+    def has_takers(self) -> bool:
+        return self._serving is not None
+
+    async def take(self, order: Order) -> list[Taken]:
+        """Jobs as soon as there are some; none when the time is up. Raises QuotaExceeded, StoreUnavailable."""
+        if self.waiting >= MOST_TAKERS:
+            raise QuotaExceeded(
+                f"{MOST_TAKERS} workers of this tenant wait for jobs already: use fewer, with a larger limit each",
+                detail={"quota": "waiting_workers", "limit": MOST_TAKERS},
+            )
+        loop = asyncio.get_running_loop()
+        taker = _Taker(order, next(self._numbers))
+        self._groups.setdefault(order.patterns, _Group(order.patterns)).takers.append(taker)
+        heapq.heappush(self._deadlines, (taker.deadline_s, taker.number, taker))
+        self.used_s = loop.time()
+        self._news.set()
+        if self._serving is None:
+            self._serving = asyncio.create_task(self._serve(), name=f"takers of {self._tenant}")
+        timer = loop.call_at(taker.deadline_s, self._news.set)
+        self.waiting += 1
+        try:
+            return await taker.future
+        finally:
+            self.waiting -= 1
+            timer.cancel()
+            self.used_s = loop.time()
+
+    def mark(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types may wait."""
+        self._ready.update(dict.fromkeys(jobtypes))
+        self._news.set()
+
+    def set_listed(self, jobtypes: Iterable[str]) -> None:
+        """These are the types with waiting jobs, as the store says."""
+        self._listed = frozenset(jobtypes)
+        self.mark(self._listed)
+
+    def learn(self, jobtype: str, runner_s: float) -> None:
+        """A job of the type took so long."""
+        self._costs.learn(jobtype, 1, runner_s)
+
+    def serve_again(self) -> None:
+        """Something has changed that may have held jobs back."""
+        self._news.set()
+
+    def close(self) -> None:
+        """Nobody gets anything any more."""
+        self.is_open = False
+        self._answer_all()
+        self._news.set()
+
+    def _answer_all(self) -> None:
+        for _, _, taker in self._deadlines:
+            taker.answer([])
+
+    async def _serve(self) -> None:
+        try:
+            while self._deadlines:
+                self._news.clear()
+                await self._pass()
+                self._end_overdue()
+                if self._deadlines:
+                    await self._news.wait()
+        except Exception:
+            # A defect of ours, which must not take the daemon down. The takers ask again.
+            log.exception("workers.line_failed", extra={"tenant": self._tenant})
+            self._answer_all()
+            self._deadlines.clear()
+            self._groups.clear()
+        finally:
+            self._serving = None
+
+    async def _pass(self) -> None:
+        """Hand out what can be handed out now."""
+        for patterns, group in list(self._groups.items()):
+            while self.is_open and (taker := group.first()) is not None:
+                try:
+                    jobs = await self._fill(taker, group)
+                except StoreUnavailable as error:
+                    if not taker.future.done():
+                        taker.future.set_exception(error)
+                    return
+                if not jobs:
+                    break
+                if taker.future.done():
+                    self._claims.give_back(jobs)
+                else:
+                    taker.answer(jobs)
+            if group.first() is None:
+                del self._groups[patterns]
+
+    async def _fill(self, taker: _Taker, group: _Group) -> list[Taken]:
+        """As many jobs as the taker wants, of all types that it takes."""
+        kinds = await self._types.of(self._tenant)
+        taken: list[Taken] = []
+        for jobtype in await self._candidates(group, kinds):
+            left = taker.order.limit - len(taken)
+            if left <= 0 or taker.future.done():
+                break
+            self._ready.pop(jobtype, None)  # before the claim: what is added meanwhile marks it again
+            try:
+                claimed = await self._claims.claim(jobtype, kinds[jobtype], taker.order, left)
+            except StoreUnavailable:
+                self._ready[jobtype] = None
+                if taken:
+                    break
+                raise
+            if claimed.may_have_more:
+                self._ready[jobtype] = None
+            elif jobtype in self._listed:
+                asyncio.get_running_loop().call_later(_AGAIN_S, self._once_more, jobtype)
+            if claimed.jobs:
+                taken += claimed.jobs
+                cost_s = self._costs.expect_s(jobtype, len(claimed.jobs))
+                self._turns.serve(self._turns.rival(jobtype), cost_s)
+        return taken
+
+    async def _candidates(self, group: _Group, kinds: Iterable[str]) -> list[str]:
+        found: list[str] = []
+        known = frozenset(kinds)
+        for number, jobtype in enumerate(list(self._ready), start=1):
+            if jobtype not in known:
+                self._ready.pop(jobtype, None)  # it has a handler of another kind, or none
+            elif group.takes(jobtype):
+                found.append(jobtype)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        if len(self._turns) > _MOST_REMEMBERED:
+            self._turns.clear()
+        return sorted(found, key=lambda jobtype: self._turns.rival(jobtype).turn_s)
+
+    def _once_more(self, jobtype: str) -> None:
+        if jobtype in self._listed and self.has_takers:
+            self.mark([jobtype])
+
+    def _end_overdue(self) -> None:
+        """Answer those whose time is up, after they were tried."""
+        now_s = asyncio.get_running_loop().time()
+        while self._deadlines and (self._deadlines[0][0] <= now_s or self._deadlines[0][2].future.done()):
+            heapq.heappop(self._deadlines)[2].answer([])
+        if len(self._deadlines) > 2 * sum(len(group.takers) for group in self._groups.values()) + 100:
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].future.done()]
+            heapq.heapify(self._deadlines)

@@ -1,0 +1,121 @@
+"""The front: take, renew, report, give back. Free of HTTP, so that any protocol can stand before it.
+
+    taken = await queue.take(Order("acme", ("resize*",), limit=8, wait_s=60.0, worker=Worker("gpu-1")))
+    await queue.report("acme", [Report(Delivery(taken[0].job.id, taken[0].job.token), exitcode=200, result=b"done")])
+
+A worker that vanishes is found by its leases; nothing here depends on its connection.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from functory.execution.outbox import Ending, Outbox
+from functory.loops.shared import Shared
+from functory.workers.claims import Claims
+from functory.workers.handout import Handout
+from functory.workers.presence import Presence, Seen
+from functory.workers.reports import Reports
+from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from runner.glimpse import Glimpse
+from store.base import Unclaim
+
+
+class WorkerQueue:
+    """Implements `operations.protocols.WorkerQueue`. The outbox is one of its own, whose owner is `values.OWNER`."""
+
+    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims, poll_s: float) -> None:
+        self._clock = shared.clock
+        self._claims = claims
+        self._outbox = outbox
+        self._handout = Handout(shared, claims, poll_s)
+        self._reports = Reports(shared, outbox, claims)
+        self._presence = Presence(shared, claims.held.by_worker)
+        outbox.when_released(self._learn)
+        outbox.when_released(self.released)
+
+    # What workers ask
+
+    async def take(self, order: Order) -> list[Taken]:
+        """Jobs as soon as there are some, or none when the time is up. Raises QuotaExceeded, StoreUnavailable."""
+        with self._presence.asking(order):
+            return await self._handout.take(order)
+
+    async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:
+        return await self._reports.renew(tenant, deliveries, lease_ms)
+
+    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:
+        return await self._reports.report(tenant, reports)
+
+    async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:
+        """goodbye: the name of a worker that leaves. Also what else of this daemon it holds is given back."""
+        named = {delivery.id for delivery in deliveries}
+        rest = [Delivery(held.job.id, held.job.token) for held in self._claims.held.of_worker(tenant, goodbye)]
+        mine = [*deliveries, *(each for each in rest if goodbye and each.id not in named)]
+        verdicts = await self._reports.give_back(tenant, mine)
+        if goodbye:
+            self._presence.left(tenant, goodbye)
+        return verdicts
+
+    # What others ask
+
+    def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:
+        """The log and progress of a job that a worker holds; None if this daemon does not know it."""
+        return self._claims.held.glimpse(tenant, job_id, offset)
+
+    async def seen(self, tenant: str) -> list[Seen]:
+        """Workers of the last hour, on all daemons."""
+        return await self._presence.everywhere(tenant)
+
+    def room(self, jobtype: str) -> int:
+        """How many more jobs of the type this daemon may hand out; 0: a cap is reached."""
+        return self._claims.room(jobtype)
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            "workers_waiting": self._handout.waiting,
+            "worker_jobs_held": len(self._claims.held),
+            "worker_jobs_taken_total": self._claims.taken,
+            "worker_reports_late_total": self._reports.late,
+        }
+
+    # What the daemon tells
+
+    def added(self, jobtypes: Iterable[str]) -> None:
+        self._handout.added(jobtypes)
+
+    def released(self, endings: Sequence[Ending]) -> None:
+        """Endings of any job, of a worker or of this daemon."""
+        self._handout.released(endings)
+
+    def wake(self) -> None:
+        self._handout.wake()
+
+    def changed(self, tenant: str = "") -> None:
+        self._handout.changed(tenant)
+
+    def set_paused(self, *, paused: bool) -> None:
+        self._handout.set_paused(paused=paused)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._handout.run(), name="handout")
+            loops.create_task(self._outbox.run(), name="outcomes of workers")
+
+    async def write_down(self) -> None:
+        """Tell the other daemons which workers were seen here."""
+        self._claims.held.drop_lapsed(self._clock.now_ms())
+        await self._presence.write_down()
+
+    def stop(self) -> None:
+        self._handout.stop()
+
+    def _learn(self, endings: Sequence[Ending]) -> None:
+        """How long jobs of a type take decides whose turn is next."""
+        for job, release, _ in endings:
+            if not isinstance(release, Unclaim):
+                self._handout.learn(job.jobtype, release.outcome.duration_us / 1e6)
+
+    async def empty(self) -> None:
+        """Wait until everything that was reported is recorded."""
+        await self._outbox.empty()

@@ -1,0 +1,49 @@
+"""Jobs in the hands of workers elsewhere: leases, verdicts, caps, waking."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+LIFE = "tests/service/test_workers.py"
+RULES = "tests/service/test_worker_rules.py"
+
+claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
+line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
+handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
+reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
+gates = in_file("functory/execution/type_gates.py", RULES)
+
+MUTANTS: list[Mutant] = [
+    claims(
+        "workers get jobs of any type", " or handler.lang != WORKER", "", tests=RULES, equivalent="_candidates asks"
+    ),
+    claims("caps do not hold for workers", ", self.room(jobtype))", ")", tests=RULES),
+    claims(
+        "a job of workers that vanish is handed out for ever",
+        "good = [job for job in jobs if job.attempts <= retry.max_attempts]",
+        "good = list(jobs)",
+    ),
+    claims("a job that a handler runs can be reported", " or record.job.lock != OWNER", "", tests=LIFE),
+    line(
+        "jobs for one who has left are lost",
+        "                    self._claims.give_back(jobs)",
+        "                    pass",
+    ),
+    line("a closed connection gets jobs", " and taker.order.is_present()", ""),
+    line("patterns are not looked at", "elif group.takes(jobtype):", "elif group:"),
+    line(
+        "a type that was dry is asked again for every waiting worker",
+        "            if claimed.may_have_more:",
+        "            if True:",
+    ),
+    handout("an arrival wakes nobody", "                line.mark([jobtype])", "                pass", tests=LIFE),
+    handout("nothing is found that others added", "                self._is_stale = True\n", "", tests=LIFE),
+    reports("a token is as good as another", "delivery.token in (None, held.job.token)", "True", tests=LIFE),
+    reports(
+        "a late report makes new jobs",
+        "return {lease.id for lease, verdict in verdicts.items() if verdict.answer is Answer.LATE}",
+        "return set()",
+        tests=RULES,
+    ),
+    reports("late reports are not counted", "        self.late += ", "        _ = ", tests=LIFE),
+    reports("a renewal has no end", "if left_ms is not None and left_ms <= 0:", "if False:", tests=LIFE),
+    gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),
+]

@@ -1,0 +1,253 @@
+"""Every rule that holds for other jobs holds for those that workers take."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from functory.errors import InvalidInput, QuotaExceeded
+from functory.intake.job_options import JobOptions
+from functory.operations import workers as operations
+from functory.operations.handlers import invoke
+from functory.operations.job_log import get_log, get_progress
+from functory.operations.jobs import cancel_job
+from functory.operations.tenants import create_tenant, update_tenant
+from functory.operations.type_controls import pause_type
+from functory.operations.why import why
+from functory.wire.admin import TenantLimits
+from functory.workers import taker_line
+from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
+from runner.protocol import NewJob
+from store.base import Code, JobState, RateDomain
+from tests.support.clocks import FakeClock
+from tests.support.service import ended, register, until
+from tests.support.workers import ACME, Shop, held, open_shop, payloads, waiting
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(tmp_path) as opened:
+        yield opened
+
+
+async def test_retries_windows_and_attempts_are_those_of_the_type(shop: Shop) -> None:
+    await shop.serve("resize", options={"max_attempts": 2})
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    assert await shop.report(job, 100, retry_after_ms=0, carried=b"from 17 on", result=b"busy") is Answer.OK
+    (again,) = await shop.take(wait_s=30.0)
+    assert (again.job.data, again.job.attempts) == (b"from 17 on", 2)
+    (verdict,) = await operations.report(shop.service, ACME, [Report(held(again), 500, b"Traceback\nIOError: no")])
+    assert (verdict.answer, verdict.code, verdict.message) == (Answer.OK, "abandoned", "IOError: no")
+    record = await ended(shop.daemon, job_id)
+    assert record.outcome
+    assert record.outcome.code is Code.ABANDONED
+    assert [(attempt.code, attempt.daemon) for attempt in record.history] == [(Code.RETRY, OWNER)]
+    failures = await shop.daemon.store.get_counters("acme", now_ms=shop.daemon.clock.now_ms())
+    assert [(row.retry, row.abandoned) for row in failures] == [(1, 1)]
+
+
+async def test_caps_hold_for_workers_and_handlers_together(shop: Shop) -> None:
+    await update_tenant(shop.service, "test", "acme", limits=TenantLimits(max_running=3, max_running_per_type=2))
+    await shop.serve("resize", "crop")
+    await shop.post("1", "2", "3", "4")
+    await shop.post("5", "6", type_name="crop")
+    jobs = await shop.take(limit=10)
+    assert len(jobs) == 2, "the cap of a type"
+    more = await shop.take("*", limit=10)
+    assert payloads(more) == ["5"], "the cap of the tenant"
+    await register(shop.daemon, "acme-inside", "return 1")
+    (inside,) = await shop.post("7", type_name="inside")
+    waiter = asyncio.create_task(shop.take("resize", wait_s=30.0))
+    assert (await why(shop.service, "acme", inside)).reason == "tenant_cap"
+    assert await shop.report(more[0]) is Answer.OK
+    await ended(shop.daemon, inside)
+    assert await shop.report(jobs[0]) is Answer.OK
+    assert payloads(await waiter) == ["3"]
+
+
+async def test_priorities_rates_pauses_and_suspension(shop: Shop) -> None:
+    await shop.serve("resize")
+    store, now_ms = shop.daemon.store, shop.daemon.clock.now_ms()
+    await store.set_rate_domain(RateDomain("acme", "api", 0.0001, 1), now_ms=now_ms)
+    jobs = [("low", 0, ""), ("one", 500, "api"), ("two", 500, "api"), ("high", 1000, "")]
+    for name, priority, domain in jobs:
+        options = JobOptions(None, priority, domain)
+        await shop.daemon.intake.write("acme-resize", [name.encode()], options)
+    await shop.daemon.intake.flush()
+    assert payloads(await shop.take(limit=10)) == ["high", "one", "low"], "the domain had one token"
+    await store.delete_rate_domain("acme", "api")
+    await pause_type(shop.service, "test", "acme", "resize", paused=True)
+    assert await shop.take() == []
+    waiter = asyncio.create_task(shop.take(wait_s=30.0))
+    await pause_type(shop.service, "test", "acme", "resize", paused=False)
+    assert payloads(await waiter) == ["two"]
+    await shop.post("late")
+    await update_tenant(shop.service, "test", "acme", suspended=True)
+    assert await shop.take() == []
+    waiter = asyncio.create_task(shop.take(wait_s=30.0))
+    await until(waiting(shop, 1))
+    await update_tenant(shop.service, "test", "acme", suspended=False)
+    assert payloads(await waiter) == ["late"]
+    shop.daemon.pause()
+    await shop.post("later")
+    waiter = asyncio.create_task(shop.take(wait_s=30.0))
+    await until(waiting(shop, 1))
+    shop.daemon.resume()
+    assert payloads(await waiter) == ["later"]
+
+
+async def test_types_of_a_tenant_take_turns_by_the_time_they_use(shop: Shop) -> None:
+    await shop.serve("slow", "quick")
+    for name in ("slow", "quick"):
+        await shop.post(*map(str, range(40)), type_name=name)
+    line = shop.daemon.workers._handout
+    await shop.take("none")
+    line.learn("acme-slow", 9.0)
+    line.learn("acme-quick", 1.0)
+    names = [(await shop.take("*"))[0].job.jobtype for _ in range(20)]
+    assert 1 <= names.count("acme-slow") <= 4, "nine parts of time in ten would be its own otherwise"
+
+
+async def test_new_jobs_and_quotas(shop: Shop) -> None:
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    assert await shop.report(job, new_jobs=(NewJob("resize", b"child"), NewJob("mail", b"x"))) is Answer.OK
+    await ended(shop.daemon, job_id)
+    (child,) = await shop.take(wait_s=30.0)
+    assert child.job.data == b"child"
+    await update_tenant(shop.service, "test", "acme", limits=TenantLimits(max_bytes=1))
+    (verdict,) = await operations.report(shop.service, ACME, [Report(held(child), 200, b"r" * 5000)])
+    assert (verdict.answer, verdict.code) == (Answer.REFUSED, "failed")
+    assert "may have 1" in verdict.message
+
+
+async def test_log_and_progress_can_be_read_while_it_runs(shop: Shop) -> None:
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    assert await shop.report(job, None, log=b"one", progress=b"40") is Answer.OK
+    assert await shop.report(job, None, log=b"two\n") is Answer.OK
+    assert await get_log(shop.service, "acme", job_id) == b"one\ntwo\n"
+    assert get_progress(shop.service, "acme", job_id) == 40
+    assert (await shop.record(job_id)).state is JobState.RUNNING
+    assert await shop.report(job, 400, result=b"cannot", log=b"three") is Answer.OK
+    record = await ended(shop.daemon, job_id)
+    assert record.outcome
+    assert record.outcome.log == b"one\ntwo\nthree\n"
+
+
+async def test_a_cancelled_job_is_lost_to_its_worker(shop: Shop) -> None:
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    await cancel_job(shop.service, "acme", job_id)
+    assert await shop.report(job, new_jobs=(NewJob("resize", b"x"),)) is Answer.LATE
+    assert await shop.renew(job) == [Answer.LATE]
+    assert (await shop.end(job_id)).code is Code.CANCELLED
+    await shop.daemon.intake.flush()
+    assert await shop.take() == [], "a late report makes no new jobs"
+
+
+async def test_why_says_who_asks(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock) as shop:
+        await shop.serve("resize", "crop")
+        (job_id,) = await shop.post("1", type_name="crop")
+        reason = await why(shop.service, "acme", job_id)
+        assert (reason.reason, "none has asked" in reason.text) == ("no_worker", True)
+        await shop.take("cr?p", worker=Worker("b"))
+        await shop.take("resize", worker=Worker("a"))
+        (job_id,) = await shop.post("2", type_name="crop")
+        assert (await why(shop.service, "acme", job_id)).reason == "in_line"
+        clock.advance(40)
+        reason = await why(shop.service, "acme", job_id)
+        assert (reason.reason, reason.text) == ("no_worker", "no worker has asked for 40 s")
+        waiter = asyncio.create_task(shop.take("resize", "crop", wait_s=30.0, worker=Worker("b")))
+        (job,) = await waiter
+        reason = await why(shop.service, "acme", job.job.id)
+        assert (reason.reason, reason.text.startswith("a worker has it")) == ("running", True)
+
+
+async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shop.serve("resize")
+    for field, fields in (
+        ("types", {"patterns": ()}),
+        ("types", {"patterns": ("x" * 128,)}),
+        ("types", {"patterns": ("x",) * 21}),
+        ("limit", {"limit": 0}),
+        ("limit", {"limit": 1001}),
+        ("wait_s", {"wait_s": 61.0}),
+        ("wait_s", {"wait_s": float("nan")}),
+        ("lease_s", {"lease_ms": 5}),
+        ("worker.name", {"worker": Worker("a\n")}),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            await operations.take(shop.service, ACME, Order("", ("resize",))._replace(**fields))
+        assert caught.value.detail == {"field": field}
+    one = Delivery("x", 1)
+    for field, reports in (
+        ("reports[0].exitcode", [Report(one, 302)]),
+        ("reports[0].progress", [Report(one, progress=b"{")]),
+        ("reports[0].progress", [Report(one, progress=b'"' + b"x" * 5000 + b'"')]),
+        ("reports[1].id", [Report(one, 200), Report(one, 200)]),
+        ("reports", [Report(one)] * 1001),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            await operations.report(shop.service, ACME, reports)
+        assert caught.value.detail == {"field": field}
+    monkeypatch.setattr(taker_line, "MOST_TAKERS", 1)
+    taker = asyncio.create_task(shop.take(wait_s=30.0))
+    await until(waiting(shop, 1))
+    with pytest.raises(QuotaExceeded):
+        await shop.take()
+    taker.cancel()
+    with pytest.raises(InvalidInput, match="workers"):
+        await invoke(shop.service, ACME, "resize", b"x")
+
+
+async def test_other_types_are_never_handed_out_and_these_are_never_run(shop: Shop) -> None:
+    await register(shop.daemon, "acme-inside", "return payload")
+    await shop.serve("resize")
+    inside = await shop.post("1", type_name="inside")
+    await shop.post("2", type_name="nobody")
+    outside = await shop.post("3")
+    assert (await ended(shop.daemon, inside[0])).outcome
+    assert payloads(await shop.take("*", limit=10)) == ["3"]
+    assert shop.daemon.executor.claimed == 1
+    await pause_type(shop.service, "test", "acme", "inside", paused=True)
+    await shop.post("4", type_name="inside")
+    assert await shop.take("*", "inside", limit=10) == []
+    assert not any(map(shop.daemon.straight.is_here, outside))
+
+
+async def test_a_type_that_gets_a_handler_is_not_handed_out_any_more(shop: Shop) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take()
+    await register(shop.daemon, "acme-resize", "return 'inside'")
+    ids = await shop.post("2")
+    assert await shop.take() == []
+    record = await ended(shop.daemon, ids[0])
+    assert record.outcome
+    assert record.outcome.isolation != "external"
+    assert await shop.report(job) is Answer.OK, "what is held is reported as it was taken"
+
+
+async def test_another_tenant_reaches_nothing(shop: Shop) -> None:
+    await create_tenant(shop.service, "test", "other", 1, TenantLimits())
+    other = ACME._replace(tenant="other")
+    await shop.serve("resize")
+    await shop.post("1")
+    assert await operations.take(shop.service, other, Order("acme", ("*",))) == []
+    (job,) = await shop.take()
+    for verdicts in (
+        await operations.renew(shop.service, other, [held(job)]),
+        await operations.report(shop.service, other, [Report(held(job), 200)]),
+        await operations.give_back(shop.service, other, [held(job)]),
+    ):
+        assert [verdict.answer for verdict in verdicts] == [Answer.UNKNOWN]
+    assert (await shop.record(job.job.id)).state is JobState.RUNNING
+    assert shop.daemon.glimpse("other", job.job.id) is None
