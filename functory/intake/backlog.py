@@ -66,6 +66,7 @@ class Backlog:
         self._boarding_of: Counter[str] = Counter()
         self._ahead: dict[str, bool] = {}
         """Ids that went past and that the reader has not reached, and whether the store has them."""
+        self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightWay | None = None
         self._held: set[str] = set()
         """Ids on the straight way: the reader passes them by, and the journal keeps their lines."""
@@ -74,6 +75,15 @@ class Backlog:
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         self._listeners.append(listener)
+
+    def when_in_line(self, call_reader: Callable[[], None]) -> None:
+        """Lines wait for the reader from now on."""
+        self._call_reader = call_reader
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether lines may be waiting for the reader, of whatever tenant."""
+        return not self._knows_all or bool(self._waiting)
 
     def use(self, straight: StraightWay) -> None:
         self._straight = straight
@@ -256,3 +266,9 @@ class Backlog:
         self._waiting[tenant] += count
         if not self._waiting[tenant]:
             del self._waiting[tenant]
+        if count > 0:
+            self._call_reader()
+
+
+def _nobody() -> None:
+    """Before there is a reader."""

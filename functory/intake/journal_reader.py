@@ -34,6 +34,9 @@ _SOME_LINES = range(4, 50)
 _GATHER_S = 0.003
 """After a step with this many lines, which came one by one, wait this long before the next: many lines cost little more
 in a transaction than one. After fewer lines there is no wait, because somebody may be waiting for a single job."""
+_PASS_BY_S = 0.05
+"""Lines on the straight way only need to be passed by, which is cheaper for many than for each. So while there are no
+others, the next look comes after this time."""
 _RESERVATION_S = 86_400.0
 """This is the only reader, and it gives lines back when it fails. Lines on the straight way can take their time."""
 _KEEP_AFTER_S = 1.0
@@ -83,17 +86,19 @@ class JournalReader:
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._hurry = asyncio.Event()
+        self._is_wanted = asyncio.Event()
+        backlog.when_in_line(self._is_wanted.set)
         self.trouble = ""
         """Why the store does not take lines now; empty when it does."""
         self._oldest_ms: int | None = None
-        """When the oldest line of the last batch was written; None before the first."""
+        """When the oldest line of the last batch was written; None when nothing waits for the reader."""
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         self._listeners.append(listener)
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest line that is not in the store."""
-        if self._oldest_ms is None or self._journal.read_point >= self._journal.write_point:
+        if self._oldest_ms is None or not self._backlog.is_in_line:
             return 0
         return max(0, now_ms - self._oldest_ms)
 
@@ -111,6 +116,7 @@ class JournalReader:
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._journal.readable()
+            await self._until_wanted()
             lines = self._courtesy.step(self._last_tenant, _BATCH_LINES)
             reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
             if reservation is None:
@@ -152,6 +158,7 @@ class JournalReader:
             done = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiting, (target, next(self._order), done))
             self._hurry.set()
+            self._is_wanted.set()
             await done
         if not tenant:
             await self._keep_position()
@@ -258,6 +265,15 @@ class JournalReader:
         except ValueError:  # InvalidValue of the store among them
             await self._add_one_by_one(new, now_ms, position)
         self.kept(position)
+
+    async def _until_wanted(self) -> None:
+        """Wait a while if all that can be read is on the straight way."""
+        self._is_wanted.clear()
+        if not self._backlog.is_in_line and not self._waiting:
+            self._oldest_ms = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PASS_BY_S):
+                    await self._is_wanted.wait()
 
     async def _let_gather(self) -> None:
         """Wait a moment for more lines, unless somebody waits for those that are there."""
