@@ -73,7 +73,7 @@ class HeldJobs:
         self._held: dict[str, Held] = {}
         self._lapses: list[tuple[int, str, int]] = []
         """When each lapses unless it was renewed since: a heap."""
-        self._of_tenant: Counter[str] = Counter()
+        self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
         self._log_bytes: Counter[str] = Counter()
         self.log_bytes_dropped = 0
@@ -82,23 +82,24 @@ class HeldJobs:
         return len(self._held)
 
     def room(self, tenant: str) -> int:
-        return max(min(MOST_OF_ONE - self._of_tenant[tenant], MOST_IN_ALL - len(self._held)), 0)
+        return max(min(MOST_OF_ONE - len(self._of_tenant.get(tenant, ())), MOST_IN_ALL - len(self._held)), 0)
 
     def count_type(self, jobtype: str) -> int:
         return self._of_type[jobtype]
 
     def by_worker(self, tenant: str) -> Counter[str]:
         """How many jobs of the tenant each worker holds, by its name."""
-        return Counter(held.worker for held in self._held.values() if held.tenant == tenant)
+        return Counter(held.worker for held in self._of_tenant.get(tenant, {}).values())
 
     def of_worker(self, tenant: str, name: str) -> Iterator[Held]:
-        return (held for held in self._held.values() if held.worker == name and held.tenant == tenant)
+        return (held for held in self._of_tenant.get(tenant, {}).values() if held.worker == name)
 
     def add(self, held: Held) -> None:
         """If there is no room it is not kept, and will be read from the store when it is needed."""
         self.drop(held.job.id)
         if self.room(held.tenant):
             self._held[held.job.id] = held
+            self._of_tenant.setdefault(held.tenant, {})[held.job.id] = held
             heapq.heappush(self._lapses, (held.until_ms, held.job.id, held.job.token))
             self._count(held, 1)
 
@@ -109,7 +110,7 @@ class HeldJobs:
     def drop(self, job_id: str, token: int | None = None) -> None:
         held = self._held.get(job_id)
         if held is not None and token in (None, held.job.token):
-            del self._held[job_id]
+            del self._held[job_id], self._of_tenant[held.tenant][job_id]
             self._log_bytes[held.tenant] -= held.log.size_bytes
             self._count(held, -1)
 
@@ -144,10 +145,11 @@ class HeldJobs:
         return None if held is None else Glimpse(*held.log.since(offset), held.progress)
 
     def _count(self, held: Held, change: int) -> None:
-        for counter, key in ((self._of_tenant, held.tenant), (self._of_type, held.job.jobtype)):
-            counter[key] += change
-            if not counter[key]:
-                del counter[key]
+        self._of_type[held.job.jobtype] += change
+        if not self._of_type[held.job.jobtype]:
+            del self._of_type[held.job.jobtype]
+        if not self._of_tenant[held.tenant]:
+            del self._of_tenant[held.tenant]
         if not self._log_bytes[held.tenant]:
             del self._log_bytes[held.tenant]
         self._when_changed(held.tenant, change)

@@ -30,7 +30,10 @@ log = logging.getLogger("functory.workers")
 
 MOST_TAKERS: Final = 5000
 """Of one tenant that wait at once."""
-_SLICE: Final = 200
+MOST_GROUPS: Final = 100
+"""Different lists of patterns among them: every arrival is compared with each."""
+_SLICE: Final = 20
+"""Types, each with up to 20 patterns, or groups that are compared in one go."""
 _MOST_REMEMBERED: Final = 10_000
 _BURST_S: Final = 0.1
 _AGAIN_S: Final = 0.1
@@ -112,6 +115,11 @@ class TakerLine:
                 f"{MOST_TAKERS} workers of this tenant wait for jobs already: use fewer, with a larger limit each",
                 detail={"quota": "waiting_workers", "limit": MOST_TAKERS},
             )
+        if len(self._groups) >= MOST_GROUPS and order.patterns not in self._groups:
+            raise QuotaExceeded(
+                f"workers of this tenant wait with {MOST_GROUPS} different lists of types: let them ask for the same",
+                detail={"quota": "waiting_patterns", "limit": MOST_GROUPS},
+            )
         loop = asyncio.get_running_loop()
         taker = _Taker(order, next(self._numbers))
         self._groups.setdefault(order.patterns, _Group(order.patterns)).takers.append(taker)
@@ -176,7 +184,9 @@ class TakerLine:
 
     async def _pass(self) -> None:
         """Hand out what can be handed out now."""
-        for patterns, group in list(self._groups.items()):
+        for number, (patterns, group) in enumerate(list(self._groups.items()), start=1):
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
             while self.is_open and (taker := group.first()) is not None:
                 try:
                     jobs = await self._fill(taker, group)

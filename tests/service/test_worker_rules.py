@@ -198,10 +198,13 @@ async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch:
         with pytest.raises(InvalidInput) as caught:
             await operations.report(shop.service, ACME, reports)
         assert caught.value.detail == {"field": field}
-    monkeypatch.setattr(taker_line, "MOST_TAKERS", 1)
+    monkeypatch.setattr(taker_line, "MOST_GROUPS", 1)
     taker = asyncio.create_task(shop.take(wait_s=30.0))
     await until(waiting(shop, 1))
-    with pytest.raises(QuotaExceeded):
+    with pytest.raises(QuotaExceeded, match="different lists"):
+        await shop.take("other")
+    monkeypatch.setattr(taker_line, "MOST_TAKERS", 1)
+    with pytest.raises(QuotaExceeded, match="1 workers"):
         await shop.take()
     taker.cancel()
     with pytest.raises(InvalidInput, match="workers"):
