@@ -19,7 +19,7 @@ class NewJobs:
 
     def add(self, new: NewJob) -> None:
         limits = self._limits
-        size_bytes = len(new.type) + 1 + len(new.payload)
+        size_bytes = len(new.type) + len(new.options) + 1 + len(new.payload)
         self._size_bytes += size_bytes
         if size_bytes > limits.new_job_bytes:
             self.refuse(f"made a new job of more than {limits.new_job_bytes} bytes")

@@ -62,7 +62,7 @@ def left_nothing(ids: Iterable[str], durations_ms: Iterable[float], level: Level
 
 def size_bytes(stopped: Stopped) -> int:
     """Of what it left."""
-    new_jobs = sum(len(new.payload) for new in stopped.new_jobs) if stopped.new_jobs else 0
+    new_jobs = sum(len(new.payload) + len(new.options) for new in stopped.new_jobs) if stopped.new_jobs else 0
     return len(stopped.result) + len(stopped.log) + new_jobs + len(stopped.carried or b"")
 
 

@@ -8,6 +8,7 @@ is incomplete.
 """
 
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import repeat
@@ -43,6 +44,8 @@ _MANY_BYTES: Final = 16 * _REPLY_BYTES
 _KINDS: Final = frozenset(range(HELLO, PROGRESS + 1))
 _TEXT_BYTES: Final = 128 * 1024
 """Of a reply that carries no more than an error text."""
+_OPTIONS: Final = re.compile(rb"[!-~]{0,2000}")
+"""Of a new job. What they mean is the caller's business."""
 
 
 class BatchJob(Protocol):
@@ -54,6 +57,15 @@ class BatchJob(Protocol):
     def data(self) -> bytes: ...
     @property
     def attempts(self) -> int: ...
+
+
+class ParentJob(NamedTuple):
+    """A job that is told of its children: JSON, as the context takes it. It is a batch of its own."""
+
+    id: str
+    data: bytes
+    attempts: int
+    children: bytes
 
 
 class Reply(NamedTuple):
@@ -69,10 +81,12 @@ ReplyRow = tuple[int, int, int, int, bytes]
 
 
 class NewJob(NamedTuple):
-    """A job that a job made. It has no tenant: the caller adds the one that the parent job belongs to."""
+    """A job that a job made. It has no tenant: the caller adds that of the job which made it. options reads like
+    the query of a URL."""
 
     type: str
     payload: bytes
+    options: str = ""
 
 
 class Detail(NamedTuple):
@@ -98,8 +112,11 @@ def encode_load(kind: int, slot: int, spec: Mapping[str, Any], attachment: bytes
 
 
 def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
-    """BATCH: all sizes, all attempts, all ids, all payloads, so that both sides pack and unpack in bulk."""
+    """BATCH: all sizes, all attempts, all ids, all payloads, so that both sides pack and unpack in bulk. Then what a
+    single job is told of its children."""
     count = len(jobs)
+    first = jobs[0] if count == 1 else None
+    children = first.children if isinstance(first, ParentJob) else b""
     ids = "\n".join([job.id for job in jobs]).encode()
     payloads = [job.data for job in jobs]
     words = struct.pack(
@@ -110,7 +127,7 @@ def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
         *[job.attempts for job in jobs],
         len(ids),
     )
-    body = b"".join((words, ids, *payloads))
+    body = b"".join((words, ids, *payloads, children))
     return _REQUEST.pack(len(body), BATCH, slot) + body
 
 
@@ -216,14 +233,17 @@ def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
 
 
 def parse_new_job(line: bytes) -> NewJob:
-    """`type|payload`.
+    """`type|payload`, or `type?options|payload`.
 
     Raises ProtocolError; the bar that a tenant name would need is not among a type's characters.
     """
-    kind, bar, payload = line.partition(b"|")
+    head, bar, payload = line.partition(b"|")
+    kind, _, options = head.partition(b"?")
     if not bar or not kind.isascii() or not is_type(kind.decode("ascii")):
         raise ProtocolError("sent a new job without a valid type")
-    return NewJob(kind.decode("ascii"), payload)
+    if not _OPTIONS.fullmatch(options):
+        raise ProtocolError("sent a new job whose options are not 2,000 printable characters of ASCII")
+    return NewJob(kind.decode("ascii"), payload, options.decode("ascii"))
 
 
 def parse_refusal(body: bytes) -> tuple[str, str, int, int]:

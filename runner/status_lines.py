@@ -3,6 +3,7 @@
     200                      a status
     200 {"total": 3}         a status and a result
     J: mail|hello            a new job, made by the job whose status line follows
+    J: mail?child=1|hello    a new job with options
     C: {"last": 17}          the payload of the next attempt or round of the job whose status line follows
     # anything               a comment: belongs to no job, like a blank line
 

@@ -22,7 +22,7 @@ from store.names import (
     check_tenant,
     checked_tenant_of,
 )
-from store.values.jobs import Archive, NewJob, Outcome, Rearm, Release, Retry, Unclaim
+from store.values.jobs import Archive, Creation, NewJob, Outcome, Rearm, Release, Retry, Unclaim
 from store.values.records import ApiKey, AuditEvent, RateDomain, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
@@ -132,6 +132,13 @@ def check_new_job(job: NewJob) -> None:
         check_job_id(job.parent)
         if job.repeat:
             raise InvalidValue("a job with a parent cannot repeat: its parent would never end")
+
+
+def check_creations(creations: Sequence[Creation]) -> None:
+    check_batch("create_jobs", len(creations))
+    for creation in creations:
+        check_new_job(creation.job)
+    check_names([creation.job for creation in creations])
 
 
 def check_names(jobs: Sequence[NewJob]) -> None:

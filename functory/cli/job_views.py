@@ -21,6 +21,15 @@ def show_page(arguments: argparse.Namespace, page: Page, empty: str) -> int:
     return status
 
 
+def show_children(arguments: argparse.Namespace, page: Page) -> int:
+    rows = [(job.id, job.type, job.state, job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs]
+    headers = ["id", "type", "state", "code", "exit", "result"]
+    status = show_table(arguments, page, headers, rows, "No children.")
+    if page.cursor and not arguments.json:
+        print(f"More: --cursor {page.cursor}", file=sys.stderr)
+    return status
+
+
 def results_table(jobs: Sequence[Job]) -> str:
     """Jobs that were waited for, each with the beginning of its result."""
     rows = [(job.id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job)) for job in jobs]

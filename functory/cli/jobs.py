@@ -21,13 +21,16 @@ def add_commands(commands: Commands) -> None:
     for name, run, text in (
         ("get", run_get, "show a job: outcome, attempts, payload, result, log"),
         ("result", run_result, "print the result of a job, byte for byte"),
-        ("children", run_children, "list the children of a job"),
         ("cancel", run_cancel, "cancel a job that is not over; stop it if it is running"),
         ("why", run_why, "say why a job is not running"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("id")
         add_remote(action, run)
+    children = actions.add_parser("children", help="list the children of a job, each with the beginning of its result")
+    children.add_argument("id")
+    children.add_argument("--cursor", help="continue the list: the cursor that the last one ended with")
+    add_remote(children, run_children)
     logs = actions.add_parser("logs", help="print the log of a job; -f goes on until it has ended")
     logs.add_argument("id")
     logs.add_argument("-f", "--follow", action="store_true", help="as it is printed; exits 1 unless the job ends ok")
@@ -124,9 +127,9 @@ async def run_logs(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.job_views import show_page  # noqa: PLC0415 (not for the parser)
+    from functory.cli.job_views import show_children  # noqa: PLC0415 (not for the parser)
 
-    return show_page(arguments, await client.children(arguments.id), "No children.")
+    return show_children(arguments, await client.children(arguments.id, cursor=arguments.cursor))
 
 
 async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:

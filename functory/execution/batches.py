@@ -1,32 +1,38 @@
-"""One batch on a slot: its jobs go to the runner, and each of them, however it stops, to the outbox.
+"""One batch on a slot: its jobs go to the runner, and each of them, however it stops, to the outbox. A parent that runs
+again goes alone, and is told of its children.
 
 Ensures: each job that was delivered is put into the outbox once, with its outcome or given back.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final
 
+from functory.execution.families import read_children
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, releases_or_refusals
 from functory.execution.tenant_book import TenantBook
 from handlers.model import Handler
 from runner.outcome import Stopped, size_bytes
+from runner.protocol import BatchJob, ParentJob
 from runner.runner import Runner
 from scheduler.retry import RetryPolicy
-from store.base import Job, Unclaim
+from store.base import Job, Store, Unclaim
 from vocabulary.clock import Clock
 from vocabulary.columns import fields
 
 _LEASE: Final = fields(Job, "id", "token")
+_CHILDREN: Final = fields(Job, "children")
 _NEW_JOBS: Final = fields(Stopped, "new_jobs")
 _LEFT: Final = [fields(Stopped, name) for name in ("result", "log", "new_jobs", "carried")]
 
 
 class Batches:
-    def __init__(self, runner: Runner, outbox: Outbox, tenants: TenantBook, clock: Clock) -> None:
+    def __init__(self, store: Store, runner: Runner, outbox: Outbox, tenants: TenantBook, clock: Clock) -> None:
+        self._store = store
         self._runner = runner
         self._tenants = tenants
         self._outbox = outbox
@@ -45,15 +51,25 @@ class Batches:
         self._outbox.put([(job, give_up(job, self._clock.now_ms()), ()) for job in exhausted])
         left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
         try:
-            if left:
-                on_stopped = partial(self._on_stopped, left, version, retry)
-                to_run, ready = list(left.values()), partial(may_start, left.values())
-                who = self._tenants.of(jobtype).incarnation
-                await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=who)
+            on_stopped = partial(self._on_stopped, left, version, retry)
+            who = self._tenants.of(jobtype).incarnation
+            for some in _parts(list(left.values())):
+                ready = partial(may_start, some)
+                to_run = await self._with_children(some)
+                if await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=who):
+                    break
         finally:
             # Given back by the runner, or this daemon is stopping: these jobs did not start.
             self.give_back(list(left.values()))
             left.clear()
+
+    async def _with_children(self, jobs: Sequence[Job]) -> Sequence[BatchJob]:
+        """What is to be run: a parent, or jobs without children."""
+        if not jobs[0].children:
+            return jobs
+        (job,) = jobs
+        children = await read_children(self._store, job, self._clock.now_ms())
+        return [ParentJob(job.id, job.data, job.attempts, children)]
 
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Jobs that were delivered and not started."""
@@ -67,3 +83,13 @@ class Batches:
             left_something = any(any(map(field, ended)) for field in _LEFT)
             sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
             self._outbox.put(list(zip(jobs, releases, map(_NEW_JOBS, ended), strict=True)), sizes)
+
+
+def _parts(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """In their order: each parent alone, the others in as few parts as possible."""
+    if not any(map(_CHILDREN, jobs)):
+        if jobs:
+            yield jobs
+        return
+    for _, some in groupby(jobs, lambda job: job.id if job.children else ""):
+        yield list(some)

@@ -76,7 +76,7 @@ class Executor:
         self._retry = settings.retry
         self._languages = settings.languages
         self.handlers = HandlerCache(shared.store)
-        self._batches = Batches(runner, outbox, tenants, shared.clock)
+        self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claiming: Counter[str] = Counter()
         """Jobs that claims under way are about to take, by type. A look may still see them as waiting."""

@@ -7,8 +7,11 @@ Ensures: the jobs that a job asked for are durable in the journal before its out
 runs the job again, and loses none of them. While the store cannot be reached, outcomes are kept and tried again. An
 outcome whose lease was lost meanwhile changes nothing; the store reports it, and it is counted.
 
+New jobs with a unique name or a parent go into the store, in the write that ends the run (wishes.py): both are recorded
+or neither, and writing them again makes none twice.
+
 Nothing that a tenant's job left behind ends this loop: new jobs or a result that the journal, the store or the tenant's
-quota refuse become the outcome of that job, failed with 413 or 429 and the reason.
+quota refuse become the outcome of that job, failed with a 4xx and the reason.
 """
 
 import asyncio
@@ -18,11 +21,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
-from functory.errors import QuotaExceeded
+from functory.errors import InvalidInput, QuotaExceeded
 from functory.execution.outcomes import refusal
 from functory.execution.straight import StraightWay
+from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import Stopped
@@ -32,8 +36,8 @@ from journal import InvalidWrite, JournalUnavailable
 from runner.flow import Flow
 from runner.protocol import NewJob as WantedJob
 from store.base import Job, Rearm, Release, Retry, Unclaim
-from store.errors import StoreUnavailable
-from vocabulary.names import jobtype_of, tenant_of
+from store.errors import Conflict, NotFound, StoreUnavailable
+from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
 
@@ -41,7 +45,6 @@ _BATCH = 1000
 _MOST_OF_ONE = 1000
 """Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S = 0.2
-_PIECE_LINES = 1000
 _PIECE_BYTES = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _T = TypeVar("_T")
@@ -49,11 +52,14 @@ _T = TypeVar("_T")
 
 Ending = tuple[Job, Release, tuple[WantedJob, ...]]
 """One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
+Admitted = tuple[Job, Release, Sequence[Wish]]
+"""The same, and its new jobs may be made."""
 _WANTED: Final = itemgetter(2)
 
 
-_REFUSED: Final = (InvalidWrite, QuotaExceeded, ValueError, TypeError, OverflowError)
-"""What is said of a value, and would be said of it again. InvalidValue of the store is a ValueError."""
+_REFUSED: Final = (InvalidInput, InvalidWrite, QuotaExceeded, Conflict, NotFound, ValueError, TypeError, OverflowError)
+"""What is said of a value, and would be said of it again. InvalidValue of the store is a ValueError. Conflict and
+NotFound are about the parent or the name of a new job."""
 
 
 class Outbox:
@@ -66,6 +72,7 @@ class Outbox:
         flow: Flow | None = None,
     ) -> None:
         self._store = shared.store
+        self._journal = shared.journal
         self._clock = shared.clock
         self._owner = shared.owner
         self._progress = shared.progress
@@ -167,47 +174,57 @@ class Outbox:
         if self._sizes:
             self._flow.release(tenant, sum(self._sizes.pop((job.id, job.token), 0) for job, _, _ in batch))
 
-    async def _admitted(self, tenant: str, batch: Sequence[Ending]) -> Sequence[Ending]:
+    async def _admitted(self, tenant: str, batch: Sequence[Ending]) -> Sequence[Admitted]:
         """The endings, with a refusal for each that its tenant may not have. Most leave nothing to look at."""
         limits = self._limits_of(tenant)
         if limits.max_bytes is None and not any(map(_WANTED, batch)):
-            return batch
-        admitted: list[Ending] = []
+            return cast("Sequence[Admitted]", batch)  # nothing wanted, no wishes
+        admitted: list[Admitted] = []
         for job, release, wanted in batch:
             try:
-                await self._admit(job, limits, release, wanted)
+                wishes = wishes_of(job, wanted, self._now())
+                await self._admit(job, limits, release, wishes)
             except _REFUSED as error:
                 admitted.append((job, refusal(job, release, error, self._now()), ()))
             else:
-                admitted.append((job, release, wanted))
+                admitted.append((job, release, wishes))
         return admitted
 
-    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wanted: Sequence[WantedJob]) -> None:
+    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> None:
         """All new jobs of a job, or none; what it carries on counts by how much it grew. Raises InvalidWrite,
         QuotaExceeded."""
         tenant = tenant_of(job.jobtype)
         by_type: defaultdict[str, list[bytes]] = defaultdict(list)
-        for one in wanted:
-            by_type[one.type].append(one.payload)
-        for type_name, payloads in by_type.items():
-            self._admission.check(jobtype_of(tenant, type_name), payloads)
-            await self._admission.take_type(tenant, limits, jobtype_of(tenant, type_name))
+        for wish in wishes:
+            by_type[wish.jobtype].append(wish.payload)
+        for jobtype, payloads in by_type.items():
+            self._admission.check(jobtype, payloads)
+            await self._admission.take_type(tenant, limits, jobtype)
         result = None if isinstance(release, Unclaim) else release.outcome.result
         carried = release.data if isinstance(release, Retry | Rearm) else None
         grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
         await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
-        if wanted:
-            size_bytes = sum(len(one.payload) for one in wanted)
-            await self._admission.take(tenant, limits, jobs=len(wanted), size_bytes=size_bytes)
+        if wishes:
+            size_bytes = sum(len(wish.payload) for wish in wishes)
+            await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
 
-    async def _deliver(self, batch: Sequence[Ending]) -> None:
-        await self._release(await self._write_wanted(batch))
+    async def _deliver(self, batch: Sequence[Admitted]) -> None:
+        makers = [ending for ending in batch if ending[2] and go_into_the_store(ending[2])]
+        if makers:
+            batch = [ending for ending in batch if not go_into_the_store(ending[2])]
+        if batch:
+            await self._release(await self._write_wanted(batch))
+        for maker in makers:
+            try:
+                await self._record_with_jobs(*maker)
+            except _REFUSED as error:
+                await self._release_refused(*maker[:2], error)
 
-    async def _write_wanted(self, batch: Sequence[Ending]) -> Sequence[Ending]:
+    async def _write_wanted(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
         """The endings, with a refusal for each whose new jobs the journal refused although they were admitted."""
         try:
-            for jobtype, payloads in _wanted_lines(batch):
-                await self._until_it_works(partial(self._intake.write, jobtype, payloads))
+            for jobtype, options, lines in journal_pieces([wish for _, _, wishes in batch for wish in wishes]):
+                await self._until_it_works(partial(self._intake.write, jobtype, lines, options))
         except _REFUSED as error:
             if len(batch) > 1:
                 return [written for ending in batch for written in await self._write_wanted([ending])]
@@ -215,7 +232,21 @@ class Outbox:
             return [(job, refusal(job, release, error, self._now()), ())]
         return batch
 
-    async def _release(self, batch: Sequence[Ending]) -> None:
+    async def _record_with_jobs(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
+        """End a run together with the jobs that it made. Their ids stay the same when this is tried again."""
+        assert not isinstance(release, Unclaim)
+        if self._straight is not None:
+            await self._straight.show(job.id)
+        now_ms = self._now()
+        creations = creations_of(wishes, self._journal.take_ids(len(wishes)), now_ms)
+        report = await self._until_it_works(
+            lambda: self._store.release_with_jobs(self._owner, release, creations, now_ms=now_ms)
+        )
+        if self._straight is not None:
+            self._straight.released([(job, release, ())])
+        self._note([(job, release, ())], report.stale)
+
+    async def _release(self, batch: Sequence[Admitted]) -> None:
         """All at once; if that is refused, one by one, so that it costs only the job whose value it is."""
         try:
             await self._record(batch)
@@ -235,10 +266,10 @@ class Outbox:
                 self._straight.refused(job)
             log.exception("outbox.refused", extra={"id": job.id[:80], "reason": str(error)[:200]})
 
-    async def _record(self, batch: Sequence[Ending]) -> None:
+    async def _record(self, batch: Sequence[Admitted]) -> None:
         straight = self._straight
-        new: list[Ending] = []
-        known: list[Ending] = []
+        new: list[Admitted] = []
+        known: list[Admitted] = []
         for ending in batch:
             (new if straight is not None and straight.has(ending[0].id) else known).append(ending)
         if known:
@@ -252,7 +283,7 @@ class Outbox:
         if straight is not None and new:
             await self._record_straight(straight, new)
 
-    async def _record_straight(self, straight: StraightWay, batch: Sequence[Ending]) -> None:
+    async def _record_straight(self, straight: StraightWay, batch: Sequence[Admitted]) -> None:
         """Jobs that the store need not have: they are added with their end, and the journal's position with them."""
         jobs = [straight.new_job(job.id) for job, _, _ in batch]
         releases = [release for _, release, _ in batch]
@@ -264,7 +295,7 @@ class Outbox:
         await self._intake.arrived([job.id for job in jobs], position)
         self._note(batch, report.stale)
 
-    def _note(self, batch: Sequence[Ending], stale: Sequence[str]) -> None:
+    def _note(self, batch: Sequence[Admitted], stale: Sequence[str]) -> None:
         if stale:
             self.stale += len(stale)
             log.warning("outbox.stale", extra={"jobs": len(stale), "first": stale[0]})
@@ -302,26 +333,7 @@ def _first(lane: list[Ending], count: int) -> list[Ending]:
     return endings
 
 
-def _wanted_lines(batch: Sequence[Ending]) -> Iterator[tuple[str, list[bytes]]]:
-    """The jobs that the batch asked for, by jobtype, in pieces that fit one write. Their tenant is that
-    of the asking job."""
-    lines: defaultdict[str, list[bytes]] = defaultdict(list)
-    for job, _, wanted in batch:
-        for one in wanted:
-            lines[jobtype_of(tenant_of(job.jobtype), one.type)].append(one.payload)
-    for jobtype, payloads in lines.items():
-        piece: list[bytes] = []
-        size_bytes = 0
-        for payload in payloads:
-            if piece and (len(piece) == _PIECE_LINES or size_bytes + len(payload) > _PIECE_BYTES):
-                yield jobtype, piece
-                piece, size_bytes = [], 0
-            piece.append(payload)
-            size_bytes += len(payload)
-        yield jobtype, piece
-
-
-def _log_values(batch: Sequence[Ending], stale: set[str]) -> Iterator[Stopped]:
+def _log_values(batch: Sequence[Admitted], stale: set[str]) -> Iterator[Stopped]:
     """Values to log, of the jobs that stopped: not of those given back, nor of those that another delivery has."""
     for job, release, _ in batch:
         if not isinstance(release, Unclaim) and job.id not in stale:

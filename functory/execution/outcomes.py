@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
+from functory.errors import InvalidInput
 from functory.statuses import status_of
 from handlers.model import Handler
 from runner.launch import Level
@@ -24,8 +25,10 @@ _MESSAGE_CHARS: Final = 200
 _ERROR_BYTES: Final = 8000
 _ERROR_LINES: Final = 100
 """Of an error text, at most so much of its end is looked at: it is the tenant's, and everybody waits meanwhile."""
+_INVALID: Final = 400
 _TOO_BIG: Final = 413
-_REFUSALS: Final = frozenset({_TOO_BIG, 429})
+_REFUSALS: Final = frozenset({_INVALID, 404, 409, _TOO_BIG, 429})
+"""Statuses of errors that are the exit code of the job whose end, or whose new jobs, were refused. 413 for others."""
 _TRACE_BYTES: Final = 16 * 1024
 """Kept of what a run returned that is tried again: the end of an error says what happened."""
 _CODES: Final = {code.value: code for code in Code}
@@ -179,7 +182,7 @@ def give_up(job: Job, now_ms: int) -> Release:
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
     """The ending of a job whose own could not be written: failed, with the status of the error and its text."""
     text = "".join(char if char.isprintable() else " " for char in str(error)[:_MESSAGE_CHARS])
-    status = status_of(error)
+    status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
     outcome = Outcome(
         Code.FAILED,

@@ -179,6 +179,10 @@ class StraightWay:
         is not there any more, its tenant was deleted."""
         return job_id in self._running and job_id not in self._shown
 
+    async def show(self, job_id: str) -> None:
+        """Have the store show a job as running that is about to end, if it does not have it: its end needs that."""
+        await self._show_all([job_id])
+
     def new_job(self, job_id: str) -> NewJob:
         return self._running[job_id]
 

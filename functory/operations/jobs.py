@@ -122,9 +122,14 @@ async def list_jobs(service: Service, tenant: str, where: JobFilter, *, cursor: 
     return await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit)
 
 
-async def list_children(service: Service, tenant: str, job_id: str, *, cursor: str | None, limit: int) -> JobPage:
+async def list_children(
+    service: Service, tenant: str, job_id: str, *, cursor: str | None, limit: int, max_bytes: int = 0
+) -> JobPage:
+    """With the first max_bytes bytes of each result."""
     await get_job(service, tenant, job_id)
-    return await service.store.list_children(tenant, job_id, now_ms=service.now_ms(), cursor=cursor, limit=limit)
+    return await service.store.list_children(
+        tenant, job_id, now_ms=service.now_ms(), cursor=cursor, limit=limit, max_bytes=max_bytes
+    )
 
 
 async def cancel_job(service: Service, tenant: str, job_id: str) -> None:

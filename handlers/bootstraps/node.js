@@ -167,7 +167,7 @@ const log = {
       if (MARK.test(line) && !(this.inside && number === 0)) {
         const made = line.replace(MARK, '');
         const bar = made.indexOf('|');
-        if (bar > 0 && TYPE.test(made.slice(0, bar))) return this.lines.push(Buffer.from(made));
+        if (bar > 0 && isHead(made.slice(0, bar))) return this.lines.push(Buffer.from(made));
         line += ' [not a new job: write J: type|payload]';
       }
       return rest.push(line);
@@ -205,6 +205,7 @@ class Context {
     this.toldAt = 0;
   }
   get type() { return this.slot.type; }
+  get children() { return this.slot.children; } // of a job that runs again after they have ended
   get timeoutS() { return this.slot.limits.timeout_s; }
   retry({ afterS, data } = {}) {
     throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
@@ -213,12 +214,16 @@ class Context {
     if (!(code >= 400 && code <= 499)) throw new RangeError(`ctx.fail takes a code from 400 to 499, not ${code}`);
     throw new Outcome(code, data);
   }
-  enqueue(type, payload = '') {
+  enqueue(type, payload = '', { delayS, priority, domain, unique, child, sibling } = {}) {
     if (typeof type !== 'string' || !TYPE.test(type)) {
       throw new TypeError(`not a job type: ${type}; letters, digits and _ . : - without the tenant`);
     }
+    const query = asQuery({
+      delay_s: delayS, priority, domain: domain || undefined, unique: unique || undefined,
+      child: child ? 1 : undefined, sibling: sibling ? 1 : undefined,
+    });
     const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
-    this.add(Buffer.concat([Buffer.from(type + '|'), data]));
+    this.add(Buffer.concat([Buffer.from(type + (query && '?' + query) + '|'), data]));
   }
   carry(data) { // the payload of the next round of a repeating job, or of the next attempt of one that is retried
     const carried = typeof data === 'string' ? Buffer.from(data) : dump(data);
@@ -246,6 +251,28 @@ class Context {
     }
     this.newJobs.push(line);
   }
+}
+
+function isHead(text) { // what stands before the bar of a new job: its type, and options after a question mark
+  const at = text.indexOf('?');
+  return at < 0 ? TYPE.test(text) : TYPE.test(text.slice(0, at)) && /^[!-~]{0,2000}$/.test(text.slice(at + 1));
+}
+
+function asQuery(options) {
+  const { delay_s: delayS = 0, priority = 500 } = options;
+  if (typeof delayS !== 'number' || !(delayS >= 0 && delayS <= 3_155_760_000)) {
+    throw new RangeError(`delayS must be a number of seconds from 0 on, not ${delayS}`);
+  }
+  if (![0, 500, 1000].includes(priority)) throw new RangeError(`priority must be 0, 500 or 1000, not ${priority}`);
+  for (const name of ['domain', 'unique']) {
+    const value = options[name] ?? '';
+    if (typeof value !== 'string' || value.length > 255) throw new RangeError(`${name} must be a text of up to 255 characters`);
+  }
+  const said = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);
+  const quoted = (value) => encodeURIComponent(value).replace(/[!'()*]/g, (char) => '%' + char.charCodeAt(0).toString(16));
+  const query = said.map(([name, value]) => `${name}=${quoted(value)}`).join('&');
+  if (query.length > 2000) throw new RangeError('the options of a new job are more than 2,000 characters: choose shorter names');
+  return query;
 }
 
 function dump(data) {
@@ -444,6 +471,8 @@ async function runBatch(slot, body) {
   const idsAt = 8 + 8 * count;
   let at = idsAt + 4 + body.readUInt32LE(idsAt);
   const ids = body.toString('latin1', idsAt + 4, at).split('\n');
+  const family = count === 1 ? body.toString('utf8', at + body.readUInt32LE(8)) : ''; // a single job is told of its children
+  slot.children = family ? JSON.parse(family) : [];
   if (slot.beforeEach) {
     if (!(await runHook(slot.beforeEach, FAILED, number))) return;
     reply(BEGUN, 0, number);

@@ -39,6 +39,8 @@ final class FunctoryContext
         public readonly string $payload,
         private readonly array $limits,
         private readonly Closure $tell,
+        /** Its children, if it runs again after they have ended. */
+        public readonly array $children = [],
     ) {
     }
 
@@ -56,12 +58,33 @@ final class FunctoryContext
         throw new FunctoryOutcome($code, $data);
     }
 
-    public function enqueue(string $type, mixed $payload = ''): void
-    {
+    public function enqueue(
+        string $type,
+        mixed $payload = '',
+        ?float $delay_s = null,
+        ?int $priority = null,
+        string $domain = '',
+        string $unique = '',
+        bool $child = false,
+        bool $sibling = false,
+    ): void {
         if (!preg_match(Functory::TYPE, $type)) {
             throw new ValueError("not a job type: $type; letters, digits and _ . : - without the tenant");
         }
-        $this->add($type . '|' . (is_string($payload) ? $payload : Functory::dump($payload)));
+        if ($delay_s !== null && !($delay_s >= 0 && $delay_s <= 3_155_760_000)) {
+            throw new ValueError("delay_s must be a number of seconds from 0 on, not $delay_s");
+        }
+        if ($priority !== null && !in_array($priority, [0, 500, 1000], true)) {
+            throw new ValueError("priority must be 0, 500 or 1000, not $priority");
+        }
+        $options = ['delay_s' => $delay_s, 'priority' => $priority, 'domain' => $domain === '' ? null : $domain,
+            'unique' => $unique === '' ? null : $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null];
+        $query = http_build_query(array_filter($options, fn ($value) => $value !== null), '', '&', PHP_QUERY_RFC3986);
+        if (strlen($query) > 2000) {
+            throw new ValueError('the options of a new job are more than 2,000 characters: choose shorter names');
+        }
+        $head = $query === '' ? $type : "$type?$query";
+        $this->add($head . '|' . (is_string($payload) ? $payload : Functory::dump($payload)));
     }
 
     /** The payload of the next round of a repeating job, or of the next attempt of one that is retried. */
@@ -273,6 +296,8 @@ final class Functory
         $idsBytes = unpack('V', $body, $at)[1];
         $ids = explode("\n", substr($body, $at + 4, $idsBytes));
         $at += 4 + $idsBytes;
+        $family = $count === 1 ? substr($body, $at + $sizes[0]) : ''; // a single job is told of its children
+        $children = $family === '' ? [] : json_decode($family, true, 512, JSON_THROW_ON_ERROR);
         if ($slot['beforeEach'] !== null) {
             if (!$this->hook($slot['beforeEach'], self::FAILED, $number)) {
                 return;
@@ -280,7 +305,7 @@ final class Functory
             $this->reply(self::BEGUN, 0, $number);
         }
         foreach ($sizes as $index => $size) {
-            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell);
+            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell, $children);
             $at += $size;
             $this->job($slot, $index, $ctx);
         }
@@ -351,7 +376,8 @@ final class Functory
         foreach (explode("\n", $text) as $line) {
             if (preg_match('/^#?J: (.*)$/Ds', $line, $found)) {
                 [$type, $payload] = explode('|', $found[1], 2) + [1 => null];
-                if ($payload !== null && preg_match(self::TYPE, $type)) {
+                [$name, $options] = explode('?', $type, 2) + [1 => ''];
+                if ($payload !== null && preg_match(self::TYPE, $name) && preg_match('/^[!-~]{0,2000}$/D', $options)) {
                     $ctx->add($found[1]);
                     continue;
                 }

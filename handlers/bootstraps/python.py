@@ -113,11 +113,32 @@ class Context:
             raise ValueError(f"ctx.fail takes a code from 400 to 499, not {code}")
         raise Outcome(code, data)
 
-    def enqueue(self, type: str, payload: object = "") -> None:  # noqa: A002  the tenant writes ctx.enqueue(type=…)
+    @property
+    def children(self) -> list[dict[str, Any]]:
+        """Its children, if it runs again after they have ended: id, type, code, exitcode, result, result_bytes."""
+        return self.slot.children
+
+    def enqueue(
+        self,
+        type: str,  # noqa: A002  the tenant writes ctx.enqueue(type=…)
+        payload: object = "",
+        *,
+        delay_s: float | None = None,
+        priority: int | None = None,
+        domain: str = "",
+        unique: str = "",
+        child: bool = False,
+        sibling: bool = False,
+    ) -> None:
         if not is_type(type):
             raise ValueError(f"not a job type: {type!r}; letters, digits and _ . : - without the tenant")
+        head = type
+        if delay_s is not None or priority is not None or domain or unique or child or sibling:
+            said = {"delay_s": delay_s, "priority": priority, "domain": domain or None, "unique": unique or None,
+                    "child": 1 if child else None, "sibling": 1 if sibling else None}  # fmt: skip
+            head += "?" + as_query({name: value for name, value in said.items() if value is not None})
         data = payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else dump(payload)
-        self.add(type.encode() + b"|" + data)
+        self.add(head.encode() + b"|" + data)
 
     def carry(self, data: object) -> None:
         """The payload of the next round of a repeating job, or of the next attempt of one that is retried."""
@@ -149,6 +170,41 @@ def is_type(text: object) -> bool:
     import re
 
     return isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}", text) is not None
+
+
+def is_head(text: str) -> bool:
+    """What stands before the bar of a new job: its type, and options after a question mark."""
+    kind, _, options = text.partition("?")
+    return is_type(kind) and len(options) <= 2000 and all("!" <= char <= "~" for char in options)
+
+
+def as_query(options: dict[str, object]) -> str:
+    from urllib.parse import quote
+
+    delay_s = options.get("delay_s", 0)
+    if isinstance(delay_s, bool) or not isinstance(delay_s, int | float) or not 0 <= delay_s <= 3_155_760_000:
+        raise ValueError(f"delay_s must be a number of seconds from 0 on, not {delay_s!r:.80}")
+    if options.get("priority", 500) not in (0, 500, 1000):
+        raise ValueError(f"priority must be 0, 500 or 1000, not {options['priority']!r:.80}")
+    for name in ("domain", "unique"):
+        value = options.get(name, "")
+        if not isinstance(value, str) or len(value) > 255:
+            raise ValueError(f"{name} must be a text of up to 255 characters, not {value!r:.80}")
+    query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in options.items())
+    if len(query) > 2000:
+        raise ValueError("the options of a new job are more than 2,000 characters: choose shorter names")
+    return query
+
+
+def as_table(children: list[dict[str, Any]]) -> str:
+    """For languages without JSON: id, type, code, exit code and result, with tabs between them, a line for each. In a
+    result, what would break the line is written as `printf %b` reads it."""
+    breaks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+    rows = []
+    for child in children:
+        result = "".join(breaks.get(char, char) for char in child["result"] or "")
+        rows.append(f"{child['id']}\t{child['type']}\t{child['code']}\t{child['exitcode']}\t{result}\n")
+    return "".join(rows)
 
 
 def ignore(_: object) -> None:
@@ -272,7 +328,7 @@ class Log(io.TextIOBase):
     def take_mark(self, mark: str, value: str) -> str:
         """Note what a marked line says; returns what is wrong with it, or nothing."""
         if mark == "J":
-            if "|" not in value or not is_type(value.partition("|")[0]):
+            if "|" not in value or not is_head(value.partition("|")[0]):
                 return "not a new job: write J: type|payload"
             if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
                 self.lines.append(value.encode("utf-8", "surrogateescape"))
@@ -343,6 +399,7 @@ class Slot:
         self.before_each = before_each
         self.after_each = after_each
         self.tell: Callable[[object], None] = ignore  # what a running job says of its progress
+        self.children: list[dict[str, Any]] = []  # of the running job
         self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
 
 
@@ -681,6 +738,8 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     at = 8 + 8 * count
     ids_end = at + 4 + int.from_bytes(body[at : at + 4], "little")
     ids = body[at + 4 : ids_end].decode().split("\n")
+    family = body[ids_end + sizes[0] :] if count == 1 else b""  # of a single job: what it is told of its children
+    slot.children = json.loads(family) if family else []
     if slot.before_each is not None:
         if not run_hook(channel, slot.before_each, FAILED, number):
             return

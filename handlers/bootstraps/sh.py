@@ -3,8 +3,8 @@ and the daemon.
 
 `before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
 they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
-stdin of the job, what it and its children print is its log, `S: 403 why` is its status. The shell tells exit
-statuses on a descriptor that no job has.
+stdin of the job, what it and its children print is its log, `S: 403 why` is its status. JOB_CHILDREN names a file with
+a line for each child job of a parent that runs again. The shell tells exit statuses on a descriptor that no job has.
 
 One file, standard library only; the protocol and the job's log are those of `python.py` beside it.
 """
@@ -39,9 +39,9 @@ CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
 PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints nothing more
 DRIVER = """
-while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT <&8; do
+while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
     case $functory_order in
-    job) ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT; . "$functory_file" ) ;;
+    job) ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; . "$functory_file" ) ;;
     hook) . "$functory_file" </dev/null ;;
     esac
     printf '%s\\n' "$?" >&9
@@ -95,6 +95,13 @@ class Sh:
             file.write(text + "\n")
         return path
 
+    def list_children(self, ctx: python.Context) -> str:
+        """The file that tells a parent of its children."""
+        path = os.path.join(self.folder, "children")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(python.as_table(ctx.children))
+        return path
+
     def hook(self, name: str, text: str) -> Callable[[], None] | None:
         if not text:
             return None
@@ -135,7 +142,8 @@ class Sh:
         os.ftruncate(self.payload_fd, 0)
         os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
         os.lseek(self.payload_fd, 0, os.SEEK_SET)
-        status = self.order(f"job {path} {ctx.id} {ctx.attempt}")
+        children = self.list_children(ctx) if ctx.children else "/dev/null"
+        status = self.order(f"job {path} {ctx.id} {ctx.attempt} {children}")
         self.log.settle(final=True)
         if self.log.carried is not None:
             ctx.carry(self.log.carried)

@@ -89,6 +89,8 @@ class Wasm:
 
     def run(self, module: wasmtime.Module, ctx: python.Context) -> object:
         env = {**os.environ, "JOB_ID": ctx.id, "JOB_ATTEMPT": str(ctx.attempt)}
+        if ctx.children:
+            env["JOB_CHILDREN"] = python.as_table(ctx.children)
         try:
             status = self.execute(module, ctx.payload_bytes, env, ctx.slot.limits["memory_mb"] - OWN_MEMORY_MB)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as err:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from store.checked.core import CheckedCore
 from store.checks import (
     check_change,
+    check_creations,
     check_data,
-    check_names,
-    check_new_job,
     check_page_limit,
     check_range,
     check_rate_domain,
@@ -26,10 +25,7 @@ _MAX_BYTES = (1 << 31) - 1
 
 class CheckedJobs(CheckedCore, JobVerbs):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
-        check_batch("create_jobs", len(creations))
-        for creation in creations:
-            check_new_job(creation.job)
-        check_names([creation.job for creation in creations])
+        check_creations(creations)
         check_time("now_ms", now_ms)
         return await self._back.create_jobs(creations, now_ms=now_ms)
 
@@ -71,15 +67,25 @@ class CheckedJobs(CheckedCore, JobVerbs):
         return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit)
 
     async def list_children(
-        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        parent_id: str,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
         check_tenant(tenant)
         check_job_id(parent_id)
         check_page_limit(limit)
         check_time("now_ms", now_ms)
+        check_range("max_bytes", max_bytes, 0, _MAX_BYTES)
         if cursor is not None:
             check_job_id(cursor)
-        return await self._back.list_children(tenant, parent_id, now_ms=now_ms, cursor=cursor, limit=limit)
+        return await self._back.list_children(
+            tenant, parent_id, now_ms=now_ms, cursor=cursor, limit=limit, max_bytes=max_bytes
+        )
 
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         check_tenant(tenant)

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from store.checked.core import CheckedCore
-from store.checks import check_claim, check_lease, check_new_jobs, check_range, check_releases, check_time
+from store.checks import (
+    check_claim,
+    check_creations,
+    check_lease,
+    check_new_jobs,
+    check_range,
+    check_releases,
+    check_time,
+)
 from store.names import (
     MAX_BATCH,
     MAX_DATA_BYTES,
@@ -16,6 +24,8 @@ from store.names import (
 from store.protocol.queue import JobQueue
 from store.values.jobs import (
     AddReport,
+    Creation,
+    EndOfRun,
     ExpireReport,
     Job,
     JournalPosition,
@@ -76,6 +86,15 @@ class CheckedQueue(CheckedCore, JobQueue):
         check_releases(releases)
         check_time("now_ms", now_ms)
         return await self._back.release_jobs(owner, releases, now_ms=now_ms)
+
+    async def release_with_jobs(
+        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
+    ) -> ReleaseReport:
+        check_owner(owner)
+        check_releases([release])
+        check_creations(new_jobs)
+        check_time("now_ms", now_ms)
+        return await self._back.release_with_jobs(owner, release, new_jobs, now_ms=now_ms)
 
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         check_time("now_ms", now_ms)

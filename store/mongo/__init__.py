@@ -18,6 +18,7 @@ from store.mongo.queue.create import MongoCreate
 from store.mongo.queue.expire import MongoExpire
 from store.mongo.queue.job_changes import MongoJobChanges
 from store.mongo.queue.listing import MongoListing
+from store.mongo.queue.making import MongoMaking
 from store.mongo.queue.rates import MongoRates
 from store.mongo.queue.straight import MongoStraight
 from store.mongo.records.activity import MongoActivity
@@ -37,6 +38,7 @@ class MongoStore(
     MongoAdd,
     MongoClaim,
     MongoStraight,
+    MongoMaking,
     MongoExpire,
     MongoCreate,
     MongoJobChanges,

@@ -69,9 +69,17 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def list_children(
-        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        parent_id: str,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
-        """The children of a job in order of id, as list_jobs. No such parent: an empty page."""
+        """The children of a job in order of id, as list_jobs; with the first max_bytes bytes of each result. No such
+        parent: an empty page."""
 
     @abc.abstractmethod
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:

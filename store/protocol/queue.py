@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from store.names import MAX_DATA_BYTES
 from store.values.jobs import (
     AddReport,
+    Creation,
+    EndOfRun,
     ExpireReport,
     Job,
     JournalPosition,
@@ -112,6 +114,22 @@ class JobQueue(abc.ABC):
         Raises InvalidValue (nothing is released): a code that does not fit, result over MAX_RESULT_BYTES, log
         over MAX_LOG_BYTES, the same id twice.
         Cost: one write per job, a few per type in the batch, and the children of parents that end.
+        """
+
+    @abc.abstractmethod
+    async def release_with_jobs(
+        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
+    ) -> ReleaseReport:
+        """End one delivery as `release_jobs` does, and add the jobs that its run asked for as `create_jobs` does: both,
+        or neither. The jobs are added first, so the job that ends has its new children while it still runs: with ok
+        it is paused for them, and with a final code that is not ok they are cancelled.
+
+        A delivery that is not the owner's any more adds nothing and is reported as stale. So repeating a call that was
+        applied adds nothing twice.
+        Where there are no transactions, all jobs are checked before anything is written, and none can be seen before
+        the release is recorded. After that they appear in later steps, which expire_locks repeats if a crash interrupts
+        them; a job whose name or parent somebody else took in between is left out.
+        Raises what create_jobs and release_jobs raise; nothing has changed then.
         """
 
     @abc.abstractmethod

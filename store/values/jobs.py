@@ -51,6 +51,7 @@ class Job(NamedTuple):
     through a delivery. token grows with every delivery; attempts counts deliveries since it was added, replayed or
     re-armed, without those that were given back unused. seq is None unless the job is of an indexed queue.
     begun_ms and planned_ms are kept from a first attempt for the next ones: see `window_ms` and `scheduled_ms`.
+    children counts all that it has had.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Job(NamedTuple):
     parent: str = ""
     begun_ms: int | None = None
     planned_ms: int | None = None
+    children: int = 0
 
     @property
     def window_ms(self) -> int:
@@ -176,7 +178,8 @@ class Rearm(NamedTuple):
     data: bytes | None = None
 
 
-Release = Archive | Retry | Unclaim | Rearm
+EndOfRun = Archive | Retry | Rearm
+Release = EndOfRun | Unclaim
 
 
 class Lease(NamedTuple):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from store.base import Code, JobFilter, JobRecord, JobState, JournalPosition, NewJob, Rearm, Release, Unclaim
+from store.base import Code, Creation, JobFilter, JobRecord, JobState, JournalPosition, NewJob, Rearm, Release, Unclaim
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
 from store.mongo.server.ledger import LAPSE_MS
@@ -26,7 +26,7 @@ PARENT = f"{TENANT}-parent"
 CHILD = f"{TENANT}-child"
 ROUNDS = f"{TENANT}-rounds"
 FIRST = 8  # before it the store is being opened
-LAST = 256
+LAST = 296
 STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 11
 LATER = T0 + 2 * LAPSE_MS
 
@@ -79,6 +79,22 @@ async def scenario(store: MongoStore, promises: Promises) -> None:
     promises.gone.add(failed.id)
     await store.expire_locks(now_ms=T0 + 45_000)
     await family_of_rounds(store, promises)
+    await family_that_is_made(store, promises)
+
+
+async def family_that_is_made(store: MongoStore, promises: Promises) -> None:
+    """A run that makes a child and a job with a name, and a child that makes a sibling."""
+    await store.create_job(relative(60, PARENT), now_ms=T0)
+    promises.exist.add(job_id(60))
+    parent = await claim_one(store, jobtype=PARENT)
+    new = [relative(61, CHILD, parent.id), new_job(62, jobtype=CHILD, unique="made")]
+    await store.release_with_jobs(OWNER, archive(parent), [Creation(job) for job in new], now_ms=T0)
+    promises.exist |= {job_id(61), job_id(62)}
+    child = await claim_one(store, jobtype=CHILD)
+    sibling = Creation(relative(63, CHILD, parent.id))
+    await store.release_with_jobs(OWNER, archive(child), [sibling], now_ms=T0)
+    promises.ended[child.id] = Code.OK
+    promises.exist.add(job_id(63))
 
 
 async def family_of_rounds(store: MongoStore, promises: Promises) -> None:

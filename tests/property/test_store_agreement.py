@@ -15,7 +15,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from store.base import Archive, Code, Job, Lease, NewJob, Outcome, RateDomain, Rearm, Release, Retry, Store, Unclaim
+from store.base import (
+    Archive,
+    Code,
+    Creation,
+    Job,
+    Lease,
+    NewJob,
+    Outcome,
+    RateDomain,
+    Rearm,
+    Release,
+    Retry,
+    Store,
+    Unclaim,
+)
 from store.errors import StoreError
 from store.names import PRIORITIES
 from store.url import open_store
@@ -168,6 +182,23 @@ class StoreAgreement(RuleBasedStateMachine):
         for _, job in chosen:
             releases[job.id] = self._release(data, job)
         self.both("release_jobs", owner, list(releases.values()), now_ms=self.now_ms)
+
+    @rule(data=st.data(), jobs=st.lists(new_jobs(related=True), max_size=3), is_family=st.booleans())
+    def release_with_jobs(self, data: st.DataObject, jobs: list[NewJob], is_family: bool) -> None:
+        """The end of a run that made jobs: with is_family they are its children, if it is of their tenant."""
+        if not self.delivered:
+            return
+        owner, job = data.draw(st.sampled_from(self.delivered))
+        release = self._release(data, job)
+        if isinstance(release, Unclaim):
+            return
+        new = [
+            one._replace(
+                dt_ms=self.now_ms + one.dt_ms, indexed=False, unique="", parent=job.id if is_family else one.parent
+            )
+            for one in {one.id: one for one in jobs if one.id not in self.model.entries}.values()
+        ]
+        self.both("release_with_jobs", owner, release, [Creation(one) for one in new], now_ms=self.now_ms)
 
     def _release(self, data: st.DataObject, job: Job) -> Release:
         kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm"]))

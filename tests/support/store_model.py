@@ -1,10 +1,11 @@
 """A store in memory, as plain as possible: what the state machine holds every back end against.
 
-It scans where a store has an index and counts where a store has a counter, so it shares none of their
-mistakes. Jobs only; single-threaded; no limits on sizes.
+It scans where a store has an index and counts where a store has a counter, so it shares none of their mistakes. Jobs
+only; single-threaded; no limits on sizes.
 """
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from store.base import (
     Attempt,
     Code,
     CreateReport,
+    Creation,
+    EndOfRun,
     ExpireReport,
     Job,
     JobState,
@@ -31,7 +34,7 @@ from store.base import (
     state_of,
     with_attempt,
 )
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
 from vocabulary.names import tenant_of
 
@@ -121,6 +124,7 @@ class StoreModel:
         if parent is not None:
             parent.children.add(new.id)
             parent.pending.add(new.id)
+            parent.set(children=len(parent.children))
             if parent.running:
                 child.held = True
                 child.set(lock=PAUSED_LOCK)
@@ -165,8 +169,7 @@ class StoreModel:
         return taken
 
     def add_running_jobs(self, owner: str, jobs: Sequence[NewJob], *, lease_ms: int, now_ms: int) -> AddReport:
-        new = {job.id for job in jobs} - self.entries.keys()
-        report = self.add_jobs(jobs, now_ms=now_ms)
+        new, report = {job.id for job in jobs} - self.entries.keys(), self.add_jobs(jobs, now_ms=now_ms)
         for job_id in new:
             self.entries[job_id].set(lock=owner, dt_ms=now_ms + lease_ms, token=1, attempts=1)
         return report
@@ -232,6 +235,18 @@ class StoreModel:
             self._cancel_held(entry, outcome, now_ms)
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
 
+    def release_with_jobs(
+        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
+    ) -> ReleaseReport:
+        before = copy.deepcopy(self.__dict__)
+        try:
+            for new, _ in new_jobs if self._owned(owner, release) else ():
+                self.create_job(new, now_ms=now_ms)
+        except StoreError:
+            self.__dict__ = before
+            raise
+        return self.release_jobs(owner, [release], now_ms=now_ms)
+
     def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         entry.outcome, entry.done_ms = outcome, now_ms
         planned_ms = entry.job.scheduled_ms
@@ -280,8 +295,8 @@ class StoreModel:
         self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int, failed_before_ms: int | None = None
     ) -> ExpireReport:
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
-        ended = [e for e in self.entries.values() if not e.live and e.outcome is not None]
         bad = {Code.FAILED, Code.ABANDONED}
+        ended = [e for e in self.entries.values() if not e.live and e.outcome is not None]
         old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
         waiting = [e for e in self.entries.values() if e.queued and e.job.due_ms < waiting_before_ms]
         self._remove(old)
@@ -289,9 +304,10 @@ class StoreModel:
             self._end_unrun(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)
         return ExpireReport(len(old), len(waiting), more=False)
 
-    def _remove(self, entries: Iterable[Entry]) -> None:
+    def _remove(self, entries: Sequence[Entry]) -> int:
         for entry in entries:
             del self.entries[entry.job.id]
+        return len(entries)
 
     def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
         entry = self._of(tenant, job_id)
@@ -322,9 +338,7 @@ class StoreModel:
 
     def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         found = [self.entries[i] for i in set(job_ids) & self.entries.keys()]
-        archived = [e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live]
-        self._remove(archived)
-        return len(archived)
+        return self._remove([e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live])
 
     def update_job(
         self,

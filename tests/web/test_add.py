@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.base import JobRecord
+from store.base import Archive, Code, JobRecord, Outcome
 from tests.support.web import T0, Site
 
 ADD = "/acme/job/thumb/add"
@@ -196,6 +196,27 @@ async def test_a_child_needs_a_parent_that_runs(site: Site) -> None:
     assert (await stored(site, child)).state == "paused"
     answer = await site.get(f"/acme/job/{parent}/children")
     assert [job["id"] for job in answer.json["jobs"]] == [child]
+
+
+async def test_children_are_listed_with_the_beginning_of_their_results(site: Site) -> None:
+    (parent,) = await site.add("p", path=ADD + "?ack=store")
+    (running,) = await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=1000, now_ms=T0)
+    children = await site.add("a", "b", "c", path=f"/acme/job/piece/add?parent={parent}")
+    await site.store.release_jobs("a7", [Archive(parent, running.token, Outcome(Code.OK, 200, T0))], now_ms=T0)
+    jobs = await site.store.claim_jobs("acme-piece", 2, owner="a7", lease_ms=1000, now_ms=T0)
+    results = [b'{"n":1}', "ä".encode() * 4000]
+    ends = [
+        Archive(job.id, job.token, Outcome(Code.OK, 200, T0, result=result))
+        for job, result in zip(jobs, results, strict=True)
+    ]
+    await site.store.release_jobs("a7", ends, now_ms=T0)
+    answer = await site.get(f"/acme/job/{parent}/children")
+    shown = [(job["id"], job["code"], job["result"], job["result_bytes"]) for job in answer.json["jobs"]]
+    assert shown == [
+        (children[0], "ok", '{"n":1}', 7),
+        (children[1], "ok", "ä" * 2048, 8000),
+        (children[2], None, None, 0),
+    ]
 
 
 async def test_the_same_idempotency_key_answers_the_same_ids(site: Site) -> None:

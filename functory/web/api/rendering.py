@@ -87,6 +87,28 @@ def show_page(page: JobPage) -> Page:
     return Page([show_job(record, whole=False) for record in page.records], page.cursor)
 
 
+def show_children(page: JobPage) -> Page:
+    """With the beginning of each result; `result_bytes` says how long it is."""
+    shown = show_page(page)
+    for record, job in zip(page.records, shown.jobs, strict=True):
+        if record.outcome is not None and record.outcome.result is not None:
+            result = record.outcome.result
+            is_cut = len(result) < record.result_bytes
+            job.result, job.result_encoding = to_wire(_whole_chars(result) if is_cut else result)
+    return shown
+
+
+def _whole_chars(text: bytes) -> bytes:
+    """The beginning of a text, without the part of a character at its end."""
+    for cut in range(4):
+        try:
+            text[: len(text) - cut].decode()
+        except UnicodeDecodeError:
+            continue
+        return text[: len(text) - cut]
+    return text
+
+
 def show_quantiles(histogram: Histogram) -> Quantiles | None:
     """In milliseconds, from a histogram of microseconds."""
     cuts = [histogram.quantile(share) for share in (0.5, 0.95, 0.99)]

@@ -6,7 +6,7 @@ from functory.errors import Missing
 from functory.operations import jobs, scoreboard, type_controls
 from functory.operations.jobs import Queued
 from functory.web.api.large_job import result_answer
-from functory.web.api.rendering import show_page, show_quantiles
+from functory.web.api.rendering import show_children, show_page, show_quantiles
 from functory.web.http.endpoint import Call, check_type_name
 from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.routes import Routes
@@ -29,6 +29,8 @@ from vocabulary.names import jobtype_of, type_of
 
 routes = Routes()
 
+_CHILD_RESULT_BYTES = 4096
+
 
 class ChildrenQuery(Request):
     cursor: str | None = None
@@ -41,10 +43,17 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
     return show_page(await jobs.list_jobs(call.service, call.tenant, where, cursor=query.cursor, limit=query.limit))
 
 
-@routes.add("GET", "/{tenant}/job/{id}/children", scope="read", summary="The children of a job")
+@routes.add(
+    "GET",
+    "/{tenant}/job/{id}/children",
+    scope="read",
+    summary="The children of a job, each with the first 4 KB of its result",
+)
 async def list_children(call: Call, query: ChildrenQuery) -> Page:
-    page = await jobs.list_children(call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100)
-    return show_page(page)
+    page = await jobs.list_children(
+        call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
+    )
+    return show_children(page)
 
 
 @routes.add("GET", "/{tenant}/job/{id}/result", scope="read", summary="The result of a job, as its bytes", answer=bytes)

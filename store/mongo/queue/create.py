@@ -35,7 +35,7 @@ class MongoCreate(Core):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
         if len(creations) > 1:  # one is checked as it is created
             for job, _ in creations:
-                await _check(self, job, now_ms)
+                await check_creation(self, job, now_ms)
         return [await _create_one(self, job, keeps, now_ms) for job, keeps in creations]
 
 
@@ -47,12 +47,12 @@ async def _create_one(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int)
     raise StoreUnavailable(f"create_jobs {job.id}: others keep changing the same name or parent; try again")
 
 
-async def _check(db: Core, job: NewJob, now_ms: int) -> None:
+async def check_creation(db: Core, job: NewJob, now_ms: int) -> None:
     """Raise what `_create` would."""
     if await db.collections.jobs.find_one({"_id": job.id, "s": {"$in": list(schema.VISIBLE_STATES)}}, {"_id": 1}):
         return
     if job.unique:
-        holder = await _holder(db, await _name(db, job.jobtype, job.unique), now_ms)
+        holder = await find_holder(db, await find_name(db, job.jobtype, job.unique), now_ms)
         if holder is not None:
             _check_holder(holder, job)
             return
@@ -73,11 +73,11 @@ async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> 
         await drop_hidden(db, older, now_ms)
     if not job.unique and not job.parent:
         return await _insert_plain(db, job, now_ms)
-    name = await _name(db, job.jobtype, job.unique) if job.unique else None
+    name = await find_name(db, job.jobtype, job.unique) if job.unique else None
     if name is not None:
-        holder = await _holder(db, name, now_ms)
+        holder = await find_holder(db, name, now_ms)
         if holder is not None:
-            return await _change_holder(db, holder, job, keeps, now_ms)
+            return await change_holder(db, holder, job, keeps, now_ms)
     if job.parent:
         await _check_parent(db, job)
     if not await _insert_hidden(db, job, now_ms):
@@ -149,12 +149,12 @@ async def _check_parent(db: Core, job: NewJob) -> None:
         raise Conflict(f"job {job.parent} is neither running nor paused: it cannot get a child now")
 
 
-async def _name(db: Core, jobtype: str, unique: str) -> Document:
+async def find_name(db: Core, jobtype: str, unique: str) -> Document:
     found = await db.collections.names.find_one({"_id": _name_key(jobtype, unique)})
     return found or {"job": None, "version": 0}
 
 
-async def _holder(db: Core, name: Document, now_ms: int) -> Document | None:
+async def find_holder(db: Core, name: Document, now_ms: int) -> Document | None:
     """The live job that has the name."""
     if name["job"] is None:
         return None
@@ -193,13 +193,13 @@ async def _keep_ended(db: Core, job_id: str) -> bool:
 
 async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
     """Whether the job may have its unique name again; takes it if so."""
-    name = await _name(db, document["type"], document["unique"])
-    if await _holder(db, name, now_ms) is not None:
+    name = await find_name(db, document["type"], document["unique"])
+    if await find_holder(db, name, now_ms) is not None:
         return False
     return await take_name(db, document["type"], document["unique"], name, document["_id"])
 
 
-async def _change_holder(
+async def change_holder(
     db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int
 ) -> CreateReport | None:
     _check_holder(holder, job)

@@ -93,6 +93,7 @@ def job_from(document: Mapping[str, Any], data: bytes) -> Job:
         parent=document.get("parent", ""),
         begun_ms=document.get("begun"),
         planned_ms=document.get("planned"),
+        children=document.get("kids", 0),
     )
 
 

@@ -31,12 +31,18 @@ NEEDED: Final = {
     "planned": 1,
     "next": 1,
     "past": 1,
+    "todo": 1,
+    "by": 1,
     "out.code": 1,
     "out.blob": 1,
     "out.size": 1,
     "out.log_size": 1,
 }
 """What must be known of a document to change its state."""
+
+
+MAKE: Final = "make."
+"""In `todo`, before the token of a delivery: the jobs that it made are to appear (making.py)."""
 
 
 class Step(NamedTuple):
@@ -62,6 +68,11 @@ def as_read(document: Document) -> Document:
     """The condition that nothing has moved the job since it was read."""
     same = ("s", "token", "at", "d", "rev", "kids", "size")
     return {"_id": document["_id"], **{field: document.get(field) for field in same}}
+
+
+def makings(document: Document) -> list[str]:
+    """What is left to do for the jobs that its deliveries made."""
+    return [mark for mark in document.get("todo", ()) if mark.startswith(MAKE)]
 
 
 def release_step(
@@ -138,7 +149,7 @@ def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, own
         deferred=-int(document.get("d", False)),
         size_bytes=_grown(document, kept),
     )
-    return Step(held_by(document, owner) | {"kids": document["kids"]}, update, effect)
+    return Step(held_by(document, owner) | {"kids": document.get("kids")}, update, effect)
 
 
 def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -> Step:
@@ -147,8 +158,12 @@ def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -
     deferred = due_ms > now_ms
     update: dict[str, dict[str, Any]] = {
         "$set": {"s": schema.QUEUED, "at": due_ms, "due": due_ms, **fields},
-        "$unset": {"todo": "", "next": ""},
+        "$unset": {"next": ""},
     }
+    if marks := makings(document):
+        update["$set"]["todo"] = marks
+    else:
+        update["$unset"]["todo"] = ""
     if deferred:
         update["$set"]["d"] = True
     effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred))

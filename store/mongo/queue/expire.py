@@ -6,8 +6,9 @@ from typing import Final
 from store.mongo.queue.changes import apply, apply_alike
 from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.documents import outcome_bytes
-from store.mongo.queue.endings import NEEDED, archive_step
-from store.mongo.queue.relatives import end_with_relatives, follow
+from store.mongo.queue.endings import NEEDED, Step, archive_step
+from store.mongo.queue.making import follow_made, is_waiting_to_appear
+from store.mongo.queue.relatives import end_with_relatives
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
@@ -26,15 +27,17 @@ class MongoExpire(Core):
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
-        rows = await jobs.find(lapsed, {"_id": 1}, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
-        expired = 0
-        if rows:
+        needed = {"type": 1, "due": 1, "d": 1}
+        rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
+        early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
+        expired = len(await apply(self, [_defer_step(row, lapsed) for row in early], now_ms))
+        if len(rows) > len(early):
             # No counter changes with it: running is counted from its index.
             done = await jobs.update_many(
-                {"_id": {"$in": [row["_id"] for row in rows]}, **lapsed},
+                {"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},
                 [{"$set": {"s": schema.QUEUED, "at": "$due"}}, {"$unset": "lock"}],
             )
-            expired = done.modified_count
+            expired += done.modified_count
         await _promote_due(self, now_ms, limit)
         await finish_interrupted(self, now_ms, limit, gone_before_ms=now_ms - LAPSE_MS)
         return expired
@@ -60,6 +63,16 @@ class MongoExpire(Core):
         return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
 
 
+def _defer_step(row: Document, lapsed: Document) -> Step:
+    """A job that was started before the store had it may be due later than its lease lapses."""
+    queued = {"s": schema.QUEUED, "at": row["due"], "d": True}
+    return Step(
+        {"_id": row["_id"], "d": None, **lapsed},
+        {"$set": queued, "$unset": {"lock": ""}},
+        Effect(row["type"], row["_id"], deferred=1),
+    )
+
+
 async def _promote_due(db: Core, now_ms: int, limit: int) -> None:
     """Count deferred jobs that came due as waiting, so that readers need not look for them."""
     due: Document = {"d": True, "due": {"$lte": now_ms}, "s": schema.QUEUED}
@@ -76,10 +89,11 @@ async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_m
     jobs = db.collections.jobs
     left = jobs.find({"todo": {"$exists": True}}, {"_id": 1}, hint=schema.TODO)
     for row in await left.limit(limit).to_list(limit):
-        await follow(db, row["_id"], now_ms)
+        await follow_made(db, row["_id"], now_ms)
     old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
     for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
-        await drop_hidden(db, row, now_ms)
+        if not await is_waiting_to_appear(db, row):
+            await drop_hidden(db, row, now_ms)
     purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit))
     await db.collections.types.update_many(

@@ -17,6 +17,7 @@ from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document, aggregate
 from store.names import check_job_id
 from store.values.jobs import JobFilter, JobPage, JobRecord, time_window
+from vocabulary.names import tenant_of
 from vocabulary.states import FINAL_CODES, JobState
 
 _RANGES: Final = 150
@@ -102,7 +103,14 @@ class MongoListing(Core):
 
     @repeatable
     async def list_children(
-        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        parent_id: str,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
         which: Document = {"parent": parent_id, "type": schema.types_of(tenant)} | _visible()
         which["pend"] = {"$in": [True, False]}  # all of them: two ranges of the index, merged in order of id
@@ -110,7 +118,18 @@ class MongoListing(Core):
         page = self.collections.jobs.find(which, WITHOUT_BYTES).sort("_id", 1).limit(limit + 1)
         rows = await page.to_list(limit + 1)
         more = rows[limit - 1]["_id"] if len(rows) > limit else None
-        return JobPage(await _records(self, rows[:limit], now_ms), more)
+        records = await _records(self, rows[:limit], now_ms)
+        if max_bytes:
+            records = tuple([await self._with_result(record, max_bytes) for record in records])
+        return JobPage(records, more)
+
+    async def _with_result(self, record: JobRecord, max_bytes: int) -> JobRecord:
+        """The record of a listing, with the beginning of its result."""
+        if record.outcome is None or not record.result_bytes:
+            return record
+        tenant, done_ms = tenant_of(record.job.jobtype), record.done_ms
+        result = await self.read_result(tenant, record.job.id, done_ms=done_ms, start=0, length=max_bytes)
+        return record._replace(outcome=record.outcome._replace(result=result))
 
     @repeatable
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:

@@ -8,19 +8,22 @@ What an end means for relatives follows in later steps, each idempotent. The doc
     wake     this job is queued for its next round: it was paused while its children were cancelled
     up       the parent of this job is queued again if this was the last child that it waited for
     hold     this job is held by a parent that may have ended while it was being created
+    make.7   the jobs that its delivery with token 7 made appear (making.py); before all others
 
 A parent counts its children in `kids`; every change that depends on them is on condition that the number
 is as it was read. So no child can appear between the look and the change.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
 from store.mongo.queue.endings import (
+    MAKE,
     NEEDED,
     Step,
     archive_step,
     held_by,
+    makings,
     pause_step,
     queue_again_step,
     queue_step,
@@ -43,8 +46,22 @@ HOLD: Final = "hold"
 _CHUNK: Final = 500
 
 
+class Made(NamedTuple):
+    """What a delivery that ends has made: jobs that are hidden until then, of which some are its children."""
+
+    token: int
+    kids: int
+
+
 async def end_with_relatives(
-    db: Core, document: Document, outcome: Outcome, result: Kept | None, *, owner: str | None, now_ms: int
+    db: Core,
+    document: Document,
+    outcome: Outcome,
+    result: Kept | None,
+    *,
+    owner: str | None,
+    now_ms: int,
+    made: Made | None = None,
 ) -> Document | None:
     """End a job that has relatives: a run of it by its owner, or without a run (owner None).
 
@@ -54,7 +71,7 @@ async def end_with_relatives(
     job_id, state = document["_id"], document["s"]
     current: Document | None = document
     while current is not None and current["s"] == state:
-        step = await _ending(db, current, outcome, result, owner, now_ms)
+        step = await _ending(db, current, outcome, result, owner, now_ms, made)
         if await apply(db, [step], now_ms):
             await follow(db, job_id, now_ms)
             return {**current, "s": step.update["$set"]["s"]}
@@ -64,12 +81,20 @@ async def end_with_relatives(
 
 
 async def rearm_with_children(
-    db: Core, document: Document, release: Rearm, result: Kept | None, data: Kept | None, *, owner: str, now_ms: int
+    db: Core,
+    document: Document,
+    release: Rearm,
+    result: Kept | None,
+    data: Kept | None,
+    *,
+    owner: str,
+    now_ms: int,
+    made: Made | None = None,
 ) -> Document | None:
     """End a round of a job that has relatives; returns as `end_with_relatives`, `s` being the state in the end."""
     current: Document | None = document
     while current is not None and current["s"] == schema.RUNNING:
-        step, state = await _end_of_round(db, current, release, result, data, owner, now_ms)
+        step, state = await _end_of_round(db, current, release, result, data, owner, now_ms, made)
         if await apply(db, [step], now_ms):
             await follow(db, release.id, now_ms)
             return {**current, "s": state}
@@ -79,43 +104,61 @@ async def rearm_with_children(
 
 
 async def _end_of_round(
-    db: Core, document: Document, release: Rearm, result: Kept | None, data: Kept | None, owner: str, now_ms: int
+    db: Core,
+    document: Document,
+    release: Rearm,
+    result: Kept | None,
+    data: Kept | None,
+    owner: str,
+    now_ms: int,
+    made: Made | None,
 ) -> tuple[Step, str]:
     """Paused in both cases where children wait: a job that is queued can be claimed and get new children, which a step
     that is done late must not reach."""
     held = held_by(document, owner) | {"kids": document.get("kids")}
-    if not (document.get("kids") and await _is_waited_for(db, document["_id"])):
-        return queue_again_step(document, release, result, data, held, owner, now_ms), schema.QUEUED
+    if not (_has_kids(document, made) and await _is_waited_for(db, document["_id"])):
+        step = queue_again_step(document, release, result, data, held, owner, now_ms)
+        return with_made(step, document, made), schema.QUEUED
     step = pause_step(document, release.outcome, result, owner=owner, now_ms=now_ms)
     if release.outcome.code == Code.OK:
-        return with_data(_with_todo(step, [FREE]), document, release.data, data), schema.PAUSED
+        step = with_made(_with_todo(step, document, [FREE]), document, made)
+        return with_data(step, document, release.data, data), schema.PAUSED
     step = step._replace(effect=of_run(step.effect, release.outcome, document["due"]))
     step.update["$set"]["next"] = release.dt_ms
     step.update["$unset"] |= {"planned": "", "past": ""}
     del step.update["$set"]["planned"]
-    return with_data(_with_todo(step, [CANCEL, WAKE]), document, release.data, data), schema.QUEUED
+    step = with_made(_with_todo(step, document, [CANCEL, WAKE]), document, made)
+    return with_data(step, document, release.data, data), schema.QUEUED
 
 
 async def _ending(
-    db: Core, document: Document, outcome: Outcome, result: Kept | None, owner: str | None, now_ms: int
+    db: Core,
+    document: Document,
+    outcome: Outcome,
+    result: Kept | None,
+    owner: str | None,
+    now_ms: int,
+    made: Made | None,
 ) -> Step:
-    kids = document.get("kids")
+    kids = _has_kids(document, made)
     if owner is not None and kids and outcome.code == Code.OK and await _is_waited_for(db, document["_id"]):
         step = pause_step(document, outcome, result, owner=owner, now_ms=now_ms)
-        return _with_todo(step, [FREE])
+        return with_made(_with_todo(step, document, [FREE]), document, made)
     step = archive_step(document, outcome, result, now_ms=now_ms, ran=owner is not None)
     if owner is not None:
-        step = step._replace(condition=held_by(document, owner) | {"kids": kids})
+        step = step._replace(condition=held_by(document, owner) | {"kids": document.get("kids")})
     todo = [UP] if document.get("pend") else []
-    return _with_todo(step, [*todo, CANCEL] if kids and outcome.code != Code.OK else todo)
+    step = _with_todo(step, document, [*todo, CANCEL] if kids and outcome.code != Code.OK else todo)
+    return with_made(step, document, made)
 
 
 async def follow(db: Core, job_id: str, now_ms: int) -> None:
-    """Do what a job's end means for its relatives, if anything is left to do. Idempotent."""
+    """Do what a job's end means for its relatives, if anything is left to do. Idempotent. If it made jobs that have to
+    appear first, that is for `making.follow_made`."""
     ended = await db.collections.jobs.find_one(
         {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1}
     )
-    if ended is None:
+    if ended is None or makings(ended):
         return
     if FREE in ended["todo"]:
         await _free_children(db, job_id, now_ms)
@@ -162,7 +205,7 @@ async def _cancel_children(db: Core, parent_id: str, now_ms: int) -> None:
         await apply(
             db,
             [
-                _with_todo(step, [CANCEL] if child.get("kids") else [])
+                _with_todo(step, child, [CANCEL] if child.get("kids") else [])
                 for step, child in zip(steps, children, strict=True)
             ],
             now_ms,
@@ -182,7 +225,24 @@ async def _is_waited_for(db: Core, parent_id: str) -> bool:
     return await db.collections.jobs.find_one({"parent": parent_id, "pend": True}, {"_id": 1}) is not None
 
 
-def _with_todo(step: Step, todo: list[str]) -> Step:
+def with_made(step: Step, document: Document, made: Made | None) -> Step:
+    """The step, as the end of a delivery that made jobs. Its children among them are counted with it."""
+    if made is None:
+        return step
+    todo = [*makings(document), f"{MAKE}{made.token}"]
+    fields = step.update["$set"]
+    fields = fields | {"todo": [*todo, *(mark for mark in fields.get("todo", ()) if mark not in todo)]}
+    if not made.kids:
+        return step._replace(update={**step.update, "$set": fields})
+    return step._replace(update={**step.update, "$set": fields | {"kin": True}, "$inc": {"kids": made.kids}})
+
+
+def _has_kids(document: Document, made: Made | None) -> bool:
+    return bool(document.get("kids") or (made is not None and made.kids))
+
+
+def _with_todo(step: Step, document: Document, todo: list[str]) -> Step:
     if not todo:
         return step
-    return step._replace(update={**step.update, "$set": {**step.update["$set"], "todo": todo}})
+    fields = step.update["$set"] | {"todo": [*makings(document), *todo]}
+    return step._replace(update={**step.update, "$set": fields})

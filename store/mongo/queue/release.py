@@ -61,7 +61,7 @@ class MongoRelease(Core):
         done = await self.collections.jobs.bulk_write(steps, ordered=False) if steps else None
         if done is None or done.matched_count == len(tokens):
             return RenewReport(len(tokens), (), ())
-        held = await _held(self, owner, tokens)
+        held = await read_held(self, owner, tokens)
         fixed = tuple(job_id for job_id in tokens if job_id in held and "retry_after" in held[job_id])
         stale = tuple(job_id for job_id in tokens if job_id not in held)
         return RenewReport(len(tokens) - len(fixed) - len(stale), fixed, stale)
@@ -73,9 +73,9 @@ class MongoRelease(Core):
         stale: set[str] = set()
         held = self.deliveries.recall(owner, {release.id: release.token for release in releases})
         while left:
-            held |= await _held(self, owner, {i: left[i].token for i in left if i not in held})
+            held |= await read_held(self, owner, {i: left[i].token for i in left if i not in held})
             stale |= left.keys() - held.keys()
-            endings = [await _keep_bytes(self, left[job_id], document) for job_id, document in held.items()]
+            endings = [await keep_bytes(self, left[job_id], document) for job_id, document in held.items()]
             done = await _end_plain(self, owner, endings, now_ms)
             for ending in endings:
                 ended = await _end_with_kin(self, ending, owner, now_ms) if _has_kin(ending) else None
@@ -84,7 +84,7 @@ class MongoRelease(Core):
                     if ended["s"] == schema.PAUSED:
                         paused.append(ending.release.id)
             for ending in endings:
-                await _drop_bytes(self, ending, applied=ending.release.id in done)
+                await drop_bytes(self, ending, applied=ending.release.id in done)
             left = {job_id: left[job_id] for job_id in held if job_id not in done}
             held = {}  # what was not as remembered, or not as read, is read again
         return ReleaseReport(
@@ -94,7 +94,7 @@ class MongoRelease(Core):
         )
 
 
-async def _held(db: Core, owner: str, tokens: dict[str, int]) -> dict[str, Document]:
+async def read_held(db: Core, owner: str, tokens: dict[str, int]) -> dict[str, Document]:
     """The documents of those deliveries that are still the owner's."""
     if not tokens:
         return {}
@@ -112,7 +112,7 @@ async def _end_plain(db: Core, owner: str, endings: Sequence[_Ending], now_ms: i
     return await apply(db, steps, now_ms)
 
 
-async def _keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
+async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
     result = data = None
     if not isinstance(release, Unclaim) and release.outcome.result is not None:
         result = await db.blobs.put(release.id, release.outcome.result)
@@ -121,7 +121,7 @@ async def _keep_bytes(db: Core, release: Release, document: Document) -> _Ending
     return _Ending(release, document, result, data)
 
 
-async def _drop_bytes(db: Core, ending: _Ending, *, applied: bool) -> None:
+async def drop_bytes(db: Core, ending: _Ending, *, applied: bool) -> None:
     """Remove the blobs that nothing refers to any more: the old ones, or those made in vain."""
     if not applied:
         await db.blobs.remove((ending.result, ending.data))

@@ -20,7 +20,7 @@ from vocabulary.columns import fields
 
 _COLUMNS: Final = (
     "due, id, n, state, data_bytes, data, token + 1, attempts + 1, created,"
-    " retry_after, options, seq, repeat, uniq, parent, begun, planned"
+    " retry_after, options, seq, repeat, uniq, parent, begun, planned, children"
 )
 _QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE {IN_ORDER}"
 _INDEXED: Final = (
@@ -162,12 +162,14 @@ def _delivered(tx: Tx, lane: Lane, rows: Sequence[Sequence[Any]], claim: Claim) 
     _, domain, priority = lane
     jobs = []
     for row in rows:
-        due, job_id, n, _, size, data, token, attempts, created, own_ms, options, seq, repeat, unique, parent, *ms = row
+        due, job_id, n, _, size, data, token, attempts, created, own_ms, options, seq, repeat, unique, parent, *rest = (
+            row
+        )
         if size > INLINE_BYTES:
             data = read_blob(tx.conn, data_key(n))
         job = Job(
             job_id, jobtype, data, now_ms + (own_ms or usual_ms), owner, token, attempts, priority, due, created,
-            domain, options or "", own_ms, seq, repeat or "", unique or "", parent or "", *ms,
+            domain, options or "", own_ms, seq, repeat or "", unique or "", parent or "", *rest,
         )  # fmt: skip
         jobs.append(job)
     return _Taken(lane, jobs, [row[2] for row in rows], [row[3] for row in rows].count(DEFERRED))

@@ -232,11 +232,24 @@ def _decode(cursor: str, state: JobState) -> tuple[int, Any]:
 
 
 def list_children(
-    conn: apsw.Connection, tenant: str, parent: str, now_ms: int, cursor: str | None, limit: int
+    conn: apsw.Connection, tenant: str, parent: str, now_ms: int, cursor: str | None, limit: int, max_bytes: int
 ) -> JobPage:
     rows = conn.execute(RECORD + _CHILDREN, (parent, tenant, cursor or "", limit + 1)).fetchall()
-    records = tuple(record_from_row(conn, row, now_ms, whole=False) for row in rows[:limit])
+    records = tuple(
+        _with_result(conn, record_from_row(conn, row, now_ms, whole=False), row[-1], max_bytes) for row in rows[:limit]
+    )
     return JobPage(records, records[-1].job.id if len(rows) > limit else None)
+
+
+def _with_result(conn: apsw.Connection, record: JobRecord, n: Any, max_bytes: int) -> JobRecord:
+    """The record of a listing, with the beginning of its result."""
+    if record.outcome is None or not record.result_bytes or not max_bytes:
+        return record
+    if record.result_bytes > INLINE_BYTES:
+        result = read_blob(conn, result_key(n), 0, max_bytes)
+    else:
+        result = conn.execute("SELECT result FROM jobs WHERE n = ?", (n,)).get[:max_bytes]
+    return record._replace(outcome=record.outcome._replace(result=result))
 
 
 def get_position(conn: apsw.Connection, tenant: str, job_id: str, now_ms: int, cap: int) -> int | None:

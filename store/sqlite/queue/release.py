@@ -58,6 +58,11 @@ def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, R
     return {row.id: row for row in found if tokens[row.id] == row.token}
 
 
+def is_owned(tx: Tx, owner: str, lease: Lease | Release) -> bool:
+    """Whether that delivery is still the owner's."""
+    return bool(_owned(tx, owner, [lease]))
+
+
 def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_ms: int) -> RenewReport:
     owned = _owned(tx, owner, leases)
     fixed = tuple(row.id for row in owned.values() if row.retry_after_ms is not None)

@@ -69,7 +69,7 @@ def record_from_row(
         )  # fmt: skip
     job = Job(
         job_id, jobtype, data, dt_ms, shown_lock, token, attempts, priority, due, created, domain,
-        options or "", retry_after, seq, repeat or "", unique or "", parent or "", begun, planned,
+        options or "", retry_after, seq, repeat or "", unique or "", parent or "", begun, planned, children,
     )  # fmt: skip
     return JobRecord(
         job,

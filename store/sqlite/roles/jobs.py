@@ -32,9 +32,18 @@ class SqliteJobs(SqliteCore, JobVerbs):
         return await self._read(lambda conn: listing.list_jobs(conn, tenant, where, now_ms, cursor, limit))
 
     async def list_children(
-        self, tenant: str, parent_id: str, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        parent_id: str,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
-        return await self._read(lambda conn: listing.list_children(conn, tenant, parent_id, now_ms, cursor, limit))
+        return await self._read(
+            lambda conn: listing.list_children(conn, tenant, parent_id, now_ms, cursor, limit, max_bytes)
+        )
 
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         return await self._read(lambda conn: listing.get_position(conn, tenant, job_id, now_ms, cap))

@@ -8,11 +8,13 @@ from store.names import (
 )
 from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import add, claim, expire, release
+from store.sqlite.queue import add, claim, expire, making, release
 from store.sqlite.records import scoreboard
 from store.values.jobs import (
     AddReport,
     Claim,
+    Creation,
+    EndOfRun,
     ExpireReport,
     Job,
     JournalPosition,
@@ -61,6 +63,13 @@ class SqliteQueue(SqliteCore, JobQueue):
 
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         return await self._write(lambda tx: release.release_jobs(tx, owner, releases, now_ms), bulk=len(releases) > FEW)
+
+    async def release_with_jobs(
+        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
+    ) -> ReleaseReport:
+        return await self._write(
+            lambda tx: making.release_with_jobs(tx, owner, release, new_jobs, now_ms), bulk=len(new_jobs) > FEW
+        )
 
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         return await self._write(lambda tx: expire.expire_locks(tx, now_ms, limit, owner), bulk=True)

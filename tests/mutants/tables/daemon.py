@@ -22,7 +22,26 @@ reader = in_file("functory/intake/journal_reader.py", INTAKE)
 backlog = in_file("functory/intake/backlog.py", INTAKE)
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
+FAMILIES = "tests/service/test_families.py"
+wishes = in_file("functory/execution/wishes.py", f"tests/unit/functory/test_wishes.py {FAMILIES}")
+families = in_file("functory/execution/families.py", FAMILIES)
+
 MUTANTS: list[Mutant] = [
+    wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
+    wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),
+    wishes("jobs with a name go through the journal", "any(wish.unique or wish.parent", "any(wish.parent"),
+    wishes(
+        "a unique name forgets the priority of the job that has it",
+        'else {"repeat", "priority"})',
+        'else {"repeat"})',
+    ),
+    families("results of children are not bounded", "min(RESULT_BYTES, left_bytes // _PAGE)", "RESULTS_BYTES"),
+    batches(
+        "a parent is not told of its children",
+        "        if not jobs[0].children:\n",
+        "        if jobs:\n",
+        tests=FAMILIES,
+    ),
     daemon("a stop does not flush outcomes", "                await self.outbox.empty()\n", ""),
     daemon("a stop does not flush lines", "                await self.intake.flush()\n", ""),
     daemon("a stop waits for nothing", "            await self._unless_hurried(self._flush())", "            pass"),
@@ -167,11 +186,10 @@ MUTANTS: list[Mutant] = [
         "                await asyncio.sleep(_PAUSE_S)",
         "                return await call()",
     ),
-    outbox(
+    wishes(
         "a tenant's new jobs go to the type that they name",
-        "            lines[jobtype_of(tenant_of(job.jobtype), one.type)].append(one.payload)",
-        "            lines[one.type].append(one.payload)",
-        tests="tests/service/test_execute.py tests/service/test_promises.py",
+        "        else Wish(jobtype_of(tenant, one.type), one.payload)\n",
+        "        else Wish(one.type, one.payload)\n",
     ),
     outbox(
         "two deliveries of a job go in one call",

@@ -28,7 +28,10 @@ connection = in_file("store/sqlite/file/connection.py", UNIT)
 tenants = in_file("store/sqlite/records/tenants.py", TENANTS)
 daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
 
+making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
+
 MUTANTS: list[Mutant] = [
+    making("who lost a job makes jobs", "    if is_owned(tx, owner, release):\n", "    if release:\n"),
     release(
         "a lease is renewed with an old token",
         "    return {row.id: row for row in found if tokens[row.id] == row.token}",

@@ -1,0 +1,52 @@
+"""What a parent that runs again is told of its children, in bounded memory.
+
+Each child with its id, type, code, exit code and result. Up to MOST_CHILDREN of them, of each result up to
+RESULT_BYTES, of all results RESULTS_BYTES: what is over that is left out, and `result_bytes` says how long it is.
+"""
+
+import json
+from typing import Any, Final
+
+from store.base import Job, JobRecord, Store
+from vocabulary.names import tenant_of, type_of
+
+MOST_CHILDREN: Final = 1000
+RESULT_BYTES: Final = 64 * 1024
+RESULTS_BYTES: Final = 4 << 20
+_PAGE: Final = 50
+
+
+async def read_children(store: Store, job: Job, now_ms: int) -> bytes:
+    """As JSON. Raises StoreUnavailable."""
+    rows: list[dict[str, Any]] = []
+    left_bytes = RESULTS_BYTES
+    cursor: str | None = None
+    while len(rows) < MOST_CHILDREN:
+        page = await store.list_children(
+            tenant_of(job.jobtype),
+            job.id,
+            now_ms=now_ms,
+            cursor=cursor,
+            limit=_PAGE,
+            max_bytes=min(RESULT_BYTES, left_bytes // _PAGE),
+        )
+        rows += [_row(record) for record in page.records]
+        left_bytes -= sum(len(record.outcome.result or b"") for record in page.records if record.outcome)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _row(record: JobRecord) -> dict[str, Any]:
+    outcome = record.outcome
+    result = None if outcome is None or outcome.result is None else outcome.result
+    return {
+        "id": record.job.id,
+        "type": type_of(record.job.jobtype),
+        "state": record.state.value,
+        "code": None if outcome is None else outcome.code.value,
+        "exitcode": None if outcome is None else outcome.exitcode,
+        "result": None if result is None else result.decode("utf-8", "replace"),
+        "result_bytes": record.result_bytes,
+    }

@@ -1,0 +1,156 @@
+"""The jobs that a run asked for: their options read, and the two ways that they go.
+
+    J: mail|hello                                a plain job: through the journal
+    J: mail?delay_s=60&priority=1000|hello       the same, with options
+    J: mail?unique=daily|hello                   one with a unique name, and one with a parent: into the store,
+    J: mail?child=1|hello                        in the write that ends the run
+
+Options read like the query of the route that adds jobs. `child` makes a child of the job itself, `sibling` one of its
+parent. If one of a run's jobs goes into the store, all of them do: they are made together, or not at all.
+What cannot be read is InvalidInput, and the outcome of the job that asked for it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl
+
+from functory.errors import InvalidInput
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
+from runner.protocol import NewJob as WantedJob
+from store.base import Creation, Job, NewJob
+from store.checks import check_new_job
+from store.names import PRIORITIES
+from vocabulary.names import jobtype_of, tenant_of
+
+_OPTIONS: Final = ("delay_s", "priority", "domain", "unique", "child", "sibling")
+_MAX_DELAY_S: Final = 3_155_760_000
+_PIECE_LINES: Final = 1000
+_PIECE_BYTES: Final = 8 << 20
+_PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
+
+
+class Wish(NamedTuple):
+    """A new job, checked. parent and unique are empty for most."""
+
+    jobtype: str
+    payload: bytes
+    options: JobOptions = PLAIN
+    unique: str = ""
+    parent: str = ""
+    keeps: frozenset[str] = frozenset()
+    """What a live job with the same unique name keeps."""
+
+
+def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
+    """The new jobs of a run; their tenant is that of the job. Raises InvalidInput, and InvalidValue of the store."""
+    tenant = tenant_of(job.jobtype)
+    return [
+        _read(job, jobtype_of(tenant, one.type), one, now_ms)
+        if one.options
+        else Wish(jobtype_of(tenant, one.type), one.payload)
+        for one in wanted
+    ]
+
+
+def go_into_the_store(wishes: Sequence[Wish]) -> bool:
+    return any(wish.unique or wish.parent for wish in wishes)
+
+
+def creations_of(wishes: Sequence[Wish], ids: Sequence[str], now_ms: int) -> list[Creation]:
+    return [
+        Creation(
+            new_job(job_id, wish.jobtype, wish.payload, wish.options, now_ms)._replace(
+                unique=wish.unique, parent=wish.parent
+            ),
+            wish.keeps,
+        )
+        for wish, job_id in zip(wishes, ids, strict=True)
+    ]
+
+
+def journal_pieces(wishes: Sequence[Wish]) -> Iterator[tuple[str, JobOptions, list[bytes]]]:
+    """Lines that share a type and options, in pieces that fit one write."""
+    groups: defaultdict[tuple[str, JobOptions], list[bytes]] = defaultdict(list)
+    for wish in wishes:
+        groups[wish.jobtype, wish.options].append(wish.payload)
+    for (jobtype, options), payloads in groups.items():
+        piece: list[bytes] = []
+        size_bytes = 0
+        for payload in payloads:
+            if piece and (len(piece) == _PIECE_LINES or size_bytes + len(payload) > _PIECE_BYTES):
+                yield jobtype, options, piece
+                piece, size_bytes = [], 0
+            piece.append(payload)
+            size_bytes += len(payload)
+        yield jobtype, options, piece
+
+
+def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
+    said = _said(wanted)
+    parent = ""
+    if _flag(said, "child"):
+        parent = job.id
+    if _flag(said, "sibling"):
+        if parent:
+            raise _wrong("sibling", "cannot be said together with child")
+        if not job.parent:
+            raise _wrong("sibling", "is for the child of another job, and this job has no parent")
+        parent = job.parent
+    delay_s = _number(said, "delay_s")
+    options = JobOptions(
+        None if delay_s is None else now_ms + round(delay_s * 1000),
+        _priority(said),
+        said.get("domain", ""),
+    )
+    unique = said.get("unique", "")
+    check_new_job(_PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, unique=unique, parent=parent))
+    keeps = frozenset({"repeat"} if "priority" in said else {"repeat", "priority"})
+    return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset())
+
+
+def _said(wanted: WantedJob) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            wanted.options, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=len(_OPTIONS)
+        )
+    except ValueError as error:
+        raise InvalidInput(f"the options of a new job {wanted.type} cannot be read: {error}") from None
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        raise InvalidInput(f"an option of a new job {wanted.type} is said twice")
+    for name in said:
+        if name not in _OPTIONS:
+            raise _wrong(name[:40], f"is not an option of a new job: use {', '.join(_OPTIONS)}")
+    return said
+
+
+def _flag(said: dict[str, str], name: str) -> bool:
+    value = said.get(name, "0")
+    if value not in {"0", "1", "true", "false"}:
+        raise _wrong(name, f"must be 1 or 0, not {value!r:.40}")
+    return value in {"1", "true"}
+
+
+def _number(said: dict[str, str], name: str) -> float | None:
+    if name not in said:
+        return None
+    try:
+        value = float(said[name])
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= _MAX_DELAY_S:
+        raise _wrong(name, f"must be a number of seconds from 0 to {_MAX_DELAY_S}, not {said[name]!r:.40}")
+    return value
+
+
+def _priority(said: dict[str, str]) -> int:
+    value = said.get("priority", str(DEFAULT_PRIORITY))
+    if value not in {str(priority) for priority in PRIORITIES}:
+        raise _wrong("priority", f"must be 0, 500 or 1000, not {value!r:.40}")
+    return int(value)
+
+
+def _wrong(name: str, what: str) -> InvalidInput:
+    return InvalidInput(f"{name} of a new job {what}", detail={"field": name})

@@ -1,0 +1,93 @@
+"""New jobs with options, and what a parent is told of its children: the same in every language."""
+
+import json
+from urllib.parse import parse_qsl
+
+import pytest
+
+from handlers.model import Handler
+from runner.protocol import NewJob, ParentJob
+from runner.runner import Runner
+from tests.support.engines import Run, behaviours, handler, jobs, need_language, run, wasm
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CHILDREN = [
+    {"id": "c1", "type": "piece", "state": "archived", "code": "ok", "exitcode": 200, "result": '{"n":1}\tä\n'},
+    {"id": "c2", "type": "piece", "state": "archived", "code": "cancelled", "exitcode": 499, "result": None},
+]
+LINES = 'c1\tpiece\tok\t200\t{"n":1}\\tä\\n\nc2\tpiece\tcancelled\t499\t\n'
+
+
+async def run_parent(runner: Runner, made: Handler) -> Run:
+    need_language(made.lang)
+    (job,) = jobs("x")
+    parent = ParentJob(job.id, job.data, job.attempts, json.dumps(CHILDREN).encode())
+    seen = Run()
+    seen.given_back = await runner.run_jobs("acme-test", [parent], made, seen.hear)
+    return seen
+
+
+@pytest.mark.parametrize("lang", behaviours("enqueue"))
+async def test_new_jobs_have_options(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "enqueue"), jobs("x"))
+    first, second, third = seen.stopped[0].new_jobs
+    assert (first.type, first.payload) == ("mail", b"a|b")
+    assert dict(parse_qsl(first.options)) == {
+        "delay_s": "1.5",
+        "priority": "1000",
+        "domain": "d&d",
+        "unique": "ü|?",
+        "child": "1",
+    }
+    assert second == NewJob("mail", b"", "sibling=1")
+    assert third == NewJob("mail", b"x", "child=1")
+    assert b"J: mail?bad option|x [not a new job" in seen.stopped[0].log
+
+
+@pytest.mark.parametrize("lang", behaviours("enqueue_wrong"))
+async def test_a_wrong_option_is_an_error_of_the_call(runner: Runner, lang: str) -> None:
+    seen = await run(runner, handler(lang, "enqueue_wrong"), jobs("7", "0"))
+    assert seen.exitcodes == [500, 200]
+    assert b"priority must be 0, 500 or 1000, not 7" in seen.results[0]
+    assert seen.stopped[1].new_jobs == (NewJob("mail", b"", "priority=0"),)
+
+
+async def test_lines_of_sh_have_options(runner: Runner) -> None:
+    seen = await run(runner, Handler("sh", "echo 'J: mail?delay_s=5&unique=a%7Cb|x|y'"), jobs("x"))
+    assert seen.stopped[0].new_jobs == (NewJob("mail", b"x|y", "delay_s=5&unique=a%7Cb"),)
+
+
+@pytest.mark.parametrize("lang", behaviours("children"))
+async def test_a_parent_sees_its_children_and_the_next_job_does_not(runner: Runner, lang: str) -> None:
+    seen = await run_parent(runner, handler(lang, "children"))
+    assert json.loads(seen.results[0]) == [["c1", "ok", '{"n":1}\tä\n'], ["c2", "cancelled", None]]
+    after = await run(runner, handler(lang, "children"), jobs("y", "z"))
+    assert [json.loads(result) for result in after.results] == [[], []]
+
+
+async def test_a_parent_in_sh_has_them_in_a_file(runner: Runner) -> None:
+    made = Handler("sh", 'cat "$JOB_CHILDREN"; echo "$JOB_CHILDREN"')
+    seen = await run_parent(runner, made)
+    log = seen.stopped[0].log.decode()
+    assert log.startswith(LINES)
+    after = await run(runner, made, jobs("y"))
+    assert after.stopped[0].log == b"/dev/null\n"
+
+
+@pytest.mark.slow
+async def test_a_parent_in_wasm_has_them_in_its_environment(runner: Runner) -> None:
+    need_language("wasm")
+    body = wasm("""
+    (module
+      (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "environ_get" (func $environ_get (param i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
+      (memory (export "memory") 4)
+      (func (export "_start")
+        (drop (call $sizes (i32.const 0) (i32.const 12)))
+        (drop (call $environ_get (i32.const 1024) (i32.const 65536)))
+        (i32.store (i32.const 8) (i32.const 65536))
+        (drop (call $fd_write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 16)))))""")
+    seen = await run_parent(runner, Handler("wasm", body, memory_mb=192))
+    assert f"JOB_CHILDREN={LINES}" in seen.stopped[0].log.decode()
