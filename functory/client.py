@@ -69,6 +69,13 @@ class Client:
         rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
         return await self._call("POST", path, jobs.Added, query=request, body=rows)
 
+    async def create_jobs(
+        self, new_jobs: Sequence[Mapping[str, object]], *, idempotency_key: str | None = None
+    ) -> jobs.Added:
+        """Jobs of several types, all or none. Each names its `type`, and its `payload` or `payload_base64`."""
+        body = {"jobs": list(new_jobs), **({} if idempotency_key is None else {"idempotency_key": idempotency_key})}
+        return await self._call("POST", self._path("jobs"), jobs.Added, body=body)
+
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
         """With `wait_s`, returns as soon as the job has ended, or when the time is up."""
         return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})

@@ -47,6 +47,33 @@ async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
     return 0 if all(job.state == "archived" and job.code == "ok" for job in jobs) else 1
 
 
+async def create_jobs(client: Client, arguments: argparse.Namespace) -> int:
+    """Jobs of several types from a JSON file, in one request."""
+    if arguments.file == "-":
+        text = "".join(await aiofiles.stdin.readlines())
+    else:
+        async with aiofiles.open(arguments.file, encoding="utf-8") as file:
+            text = await file.read()
+    added = await client.create_jobs(_jobs_of(text), idempotency_key=arguments.idempotency_key)
+    ids = added.ids or []
+    print_json({"count": len(ids), "ids": ids}) if arguments.json else print("\n".join(ids))
+    return 0
+
+
+def _jobs_of(text: str) -> list[dict[str, Any]]:
+    """An array, or one job a line."""
+    try:
+        if text.lstrip().startswith("["):
+            jobs = json.loads(text)
+        else:
+            jobs = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise InvalidInput(f"The jobs are not JSON: {error}. Nothing was added.") from None
+    if not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise InvalidInput('Give at least one job, each such as {"type": "mail", "payload": "x"}. Nothing was added.')
+    return list(jobs)
+
+
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     options = given(
         delay_s=arguments.delay_s,

@@ -18,6 +18,7 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("job", help="add jobs and look after them")
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_add(actions)
+    _add_create(actions)
     for name, run, text in (
         ("get", run_get, "show a job: outcome, attempts, payload, result, log"),
         ("result", run_result, "print the result of a job, byte for byte"),
@@ -77,6 +78,18 @@ def _add_add(actions: Commands) -> None:
     add_remote(add, run_add)
 
 
+def _add_create(actions: Commands) -> None:
+    create = actions.add_parser("create", help="create jobs of several types, all or none, from JSON")
+    create.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        help="a JSON array of jobs, or one job a line, each with its type and payload; - or none: standard input",
+    )
+    create.add_argument("--idempotency-key", metavar="KEY", help="repeating the command with this key adds nothing")
+    add_remote(create, run_create)
+
+
 def _add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-s", type=float, metavar="SECONDS", help="give up waiting after this time (default: never)"
@@ -98,6 +111,12 @@ async def run_add(client: "Client", arguments: argparse.Namespace) -> int:
     from functory.cli.job_adding import add_jobs  # noqa: PLC0415 (not for the parser)
 
     return await add_jobs(client, arguments)
+
+
+async def run_create(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_adding import create_jobs  # noqa: PLC0415 (not for the parser)
+
+    return await create_jobs(client, arguments)
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.execution.outcomes import refusal
@@ -54,6 +54,8 @@ Ending = tuple[Job, Release, tuple[WantedJob, ...]]
 """One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
 Admitted = tuple[Job, Release, Sequence[Wish]]
 """The same, and its new jobs may be made."""
+Recorded = tuple[Job, Release, Any]
+"""One that the store has. What it asked for does not matter any more."""
 _WANTED: Final = itemgetter(2)
 
 
@@ -86,7 +88,7 @@ class Outbox:
         self._limits_of = limits_of
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
-        self._witnesses: list[Callable[[Sequence[Ending], Sequence[str]], None]] = []
+        self._witnesses: list[Callable[[Sequence[Recorded], Sequence[str]], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
         self._deliveries: asyncio.TaskGroup | None = None
@@ -101,7 +103,7 @@ class Outbox:
         """The listener is told of endings that the store has recorded."""
         self._listeners.append(listener)
 
-    def when_recorded(self, witness: Callable[[Sequence[Ending], Sequence[str]], None]) -> None:
+    def when_recorded(self, witness: Callable[[Sequence[Recorded], Sequence[str]], None]) -> None:
         """The witness is told of endings as they were recorded, refusals in their place, with the ids of those whose
         lease was lost. Listeners of `when_released` are told after that, also of what could not be recorded."""
         self._witnesses.append(witness)

@@ -12,7 +12,7 @@ All three are admitted in the same way (`intake/admission.py`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from functory.errors import IdempotencyMismatch, InvalidInput, NotReadyYet
@@ -107,34 +107,52 @@ async def submit_once(
     await _let_others(jobs)
     jobtype = jobtype_of(who.tenant, type_name)
     check_submissions(service, jobtype, jobs)
+    check_key(jobs)
+    await _let_others(jobs)
+    mine = service.journal.take_ids(len(jobs))
+    size_bytes = sum(len(job.payload) for job in jobs)
+    ids = await bind_key(
+        service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobtype, len(jobs), size_bytes)
+    )
+    if ids is mine:
+        await _add(service, jobtype, jobs, mine)
+        return mine
+    await _let_others(jobs)
+    missing = await _missing(service, who, jobtype, jobs, ids)
+    await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
+    return ids
+
+
+def check_key(jobs: Iterable[Submission]) -> None:
+    """Whether an idempotency key may be given with these. Raises InvalidInput."""
     if any(job.unique for job in jobs):
         raise InvalidInput(
             "use either unique or idempotency_key, not both: a unique name already is such a key",
             detail={"field": "idempotency_key"},
         )
-    await _let_others(jobs)
+
+
+async def bind_key(
+    service: Service, tenant: str, key: str, fingerprint: str, mine: list[str], admit: Callable[[], Awaitable[None]]
+) -> list[str]:
+    """Bind an idempotency key to ids. Returns `mine` itself, or the ids that the same request got before.
+
+    `admit` is called before the key is bound. Raises IdempotencyMismatch.
+    """
     now_ms, name = service.now_ms(), f"submit:{key}"
-    mine = service.journal.take_ids(len(jobs))
-    standing = await service.store.get_once(who.tenant, name, now_ms=now_ms)
+    standing = await service.store.get_once(tenant, name, now_ms=now_ms)
     if standing is None:
-        await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))
+        await admit()
         expires_ms = now_ms + round(service.settings.idempotency_life_s * 1000)
         value = f"{fingerprint} {mine[0]}".encode()
-        standing = await service.store.put_once(who.tenant, name, value, expires_ms=expires_ms, now_ms=now_ms)
+        standing = await service.store.put_once(tenant, name, value, expires_ms=expires_ms, now_ms=now_ms)
     content, first = standing.decode().split(" ")
     if content != fingerprint:
         raise IdempotencyMismatch(
             "this idempotency_key was used for another request: send the same request again, or choose a new key",
             detail={"field": "idempotency_key"},
         )
-    if first == mine[0]:
-        await _add(service, jobtype, jobs, mine)
-        return mine
-    ids = _ids_from(first, len(jobs))
-    await _let_others(jobs)
-    missing = await _missing(service, who, jobtype, jobs, ids)
-    await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
-    return ids
+    return mine if first == mine[0] else _ids_from(first, len(mine))
 
 
 async def until_stored(service: Service, tenant: str, ids: list[str]) -> None:
@@ -217,7 +235,7 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
     await service.intake.flush(tenant_of(jobtype))
     ids = service.journal.take_ids(len(jobs))
     creations = [
-        Creation(_new_job(service, jobtype, job, job_id), job.keeps) for job, job_id in zip(jobs, ids, strict=True)
+        Creation(stored_job(service, jobtype, job, job_id), job.keeps) for job, job_id in zip(jobs, ids, strict=True)
     ]
     reports: list[CreateReport] = []
     for start in range(0, len(creations), MAX_BATCH):
@@ -230,17 +248,17 @@ async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: 
     """In steps that nobody has to wait for long."""
     children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  # first: a parent may refuse them
     if children:
-        creations = [Creation(_new_job(service, jobtype, job, job_id)) for job, job_id in children]
+        creations = [Creation(stored_job(service, jobtype, job, job_id)) for job, job_id in children]
         await service.store.create_jobs(creations, now_ms=service.now_ms())
     for start in range(0, len(jobs), _ADDED_AT_ONCE):
         some = zip(jobs[start : start + _ADDED_AT_ONCE], ids[start : start + _ADDED_AT_ONCE], strict=True)
-        plain = [_new_job(service, jobtype, job, job_id) for job, job_id in some if not job.parent]
+        plain = [stored_job(service, jobtype, job, job_id) for job, job_id in some if not job.parent]
         if plain:
             await service.store.add_jobs(plain, now_ms=service.now_ms())
     service.control.wake()
 
 
-def _new_job(service: Service, jobtype: str, job: Submission, job_id: str) -> NewJob:
+def stored_job(service: Service, jobtype: str, job: Submission, job_id: str) -> NewJob:
     new = new_job(job_id, jobtype, job.payload, job.options, service.now_ms())
     return new._replace(unique=job.unique, parent=job.parent) if job.unique or job.parent else new
 

@@ -52,6 +52,19 @@ class NewJob(JobSettings):
     options: dict[str, Any] = field(default_factory=dict)
 
 
+class TypedJob(NewJob, kw_only=True):
+    """One job of a request that creates jobs of several types."""
+
+    type: TypeName
+
+
+class CreateBody(Request):
+    """Jobs that are created together: all, or none."""
+
+    jobs: Annotated[list[TypedJob], Meta(min_length=1)]
+    idempotency_key: Label | None = None
+
+
 class JobQuery(Request):
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
 

@@ -79,6 +79,8 @@ async def use_handlers(terminal: Terminal, folder: Path) -> None:
     handler = json.loads(await terminal.run("handler", "get", "thumb", "--json"))["handler"]
     assert (handler["before"], handler["env"], handler["options"]) == ("import json", {"A": "1"}, {"max_batch": 5})
     assert (handler["timeout_s"], handler["memory_mb"], handler["eid"]) == (5.0, 64, "e")
+    (folder / "jobs").write_text('{"type": "mail", "payload": "x"}\n{"type": "audit", "payload": {"n": 1}}\n')
+    assert json.loads(await terminal.run("job", "create", str(folder / "jobs"), "--json"))["count"] == 2
     for words in ("list", "versions thumb", "rollback thumb 1", "invoke thumb"):
         await terminal.run("handler", *words.split())
 

@@ -17,7 +17,7 @@ from functory.web.pages.mount import PAGES
 from tests.support.web import Site
 
 SCOPES = ("submit", "read", "handlers", "manage", "work")
-SUBMIT = {"POST /{tenant}/job/{type}/add", "POST /jobber/queue"}
+SUBMIT = {"POST /{tenant}/job/{type}/add", "POST /{tenant}/jobs", "POST /jobber/queue"}
 HANDLERS = {
     f"{method} /{{tenant}}/handler/{rest}"
     for method, rest in (

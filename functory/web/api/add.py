@@ -1,4 +1,4 @@
-"""The route that adds jobs. Its path and its plain case are defined here, once.
+"""The routes that add jobs. The path and the plain case of the first are defined here, once.
 
 `add_lines` is the plain case: lines in, ids out. The route below calls it, so does `/add` of the older systems
 (legacy.py), and so does the fast path (express.py), which skips everything around it.
@@ -16,6 +16,8 @@ from aiohttp import web
 
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
+from functory.operations import create
+from functory.operations.create import TypedSubmission
 from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
@@ -27,6 +29,7 @@ from functory.web.api.submission import (
     parse_jobs,
     split_lines,
     to_options,
+    to_submission,
     unsaid,
 )
 from functory.web.http.answers import json_bytes
@@ -34,7 +37,7 @@ from functory.web.http.endpoint import Call, Web
 from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
-from functory.wire.jobs import Added, AddQuery, Job, JobSettings
+from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
 from vocabulary.names import TENANT, TYPE
 
 routes = Routes()
@@ -97,6 +100,26 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     return json_bytes(added_json(ids, with_ids=query.ids == "yes"))
 
 
+@routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")
+async def create_jobs(call: Call, body: CreateBody) -> Added:
+    """Built in slices; the answer is sent when they are in the store."""
+    now_ms, jobs = call.service.now_ms(), list[TypedSubmission]()
+    texts = [b"" if isinstance(job.payload, msgspec.UnsetType) else job.payload for job in body.jobs]
+    async for number, _ in call.web.turns.slices(texts):
+        job = body.jobs[number - 1]
+        try:
+            jobs.append((job.type, to_submission(job, now_ms, {})))
+        except InvalidInput as error:
+            error.args = (f"job {number}: {error}",)
+            if "field" in error.detail:
+                error.detail["field"] = f"jobs[{number - 1}].{error.detail['field']}"
+            raise
+    key = body.idempotency_key
+    fingerprint = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
+    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, fingerprint=fingerprint)
+    return Added(len(ids), ids)
+
+
 async def _wait_for(call: Call, ids: list[str], query: AddQuery) -> web.Response:
     """The jobs as they are when all have ended, or when the time is up. They are durable either way. One after the
     other, and with what they left only as long as that is little: a hundred large results are nobody's answer."""
@@ -145,7 +168,11 @@ def _refuse_settings(query: AddQuery) -> None:
 
 
 async def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
-    digest = hashlib.sha256(msgspec.json.encode([type_name, query]))
+    return await _digest(msgspec.json.encode([type_name, query]), body)
+
+
+async def _digest(start: bytes, body: bytes) -> str:
+    digest = hashlib.sha256(start)
     if len(body) > LARGE_BYTES:
         await asyncio.to_thread(digest.update, body)
     else:

@@ -11,7 +11,7 @@ from functory.web.http.routes import Route
 from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantChange
 from functory.wire.base import ErrorAnswer
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody
-from functory.wire.jobs import LogText, NewJob, ReplayBody, RetryBody
+from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
 from functory.wire.workers import ReportBody, TakeBody
 from vocabulary.names import SYSID, TENANT, TYPE
 
@@ -31,6 +31,7 @@ _PATTERNS: Final = {
 
 _EXAMPLES: Final[dict[Any, Any]] = {
     NewJob: [{"payload": {"to": "bob"}}, {"payload": "x", "delay_s": 5}],
+    CreateBody: {"jobs": [{"type": "mail", "payload": {"to": "bob"}}, {"type": "audit", "payload": "sent"}]},
     HandlerBody: {"lang": "python", "body": "return payload.upper()", "timeout_s": 5},
     InvokeBody: {"payload": "hello"},
     RollbackBody: {"version": 1},

@@ -21,7 +21,16 @@ keys = in_file("functory/operations/keys.py", KEYS)
 tenants = in_file("functory/operations/tenants.py", KEYS)
 handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.py tests/web/test_security.py")
 
+create = in_file("functory/operations/create.py", "tests/web/test_create.py")
+
 MUTANTS: list[Mutant] = [
+    create("jobs of several types pass the quota", "        await _take_quota(service, who, jobs)\n", "        pass\n"),
+    create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
+    create(
+        "only the first type is checked",
+        "    for type_name, some in by_type.items():\n",
+        "    for type_name, some in list(by_type.items())[:1]:\n",
+    ),
     keyring("any secret opens", "        if key is None or not is_right or (", "        if key is None or ("),
     keyring(
         "an expired key opens",
@@ -95,8 +104,8 @@ MUTANTS: list[Mutant] = [
     submit("an idempotency key stands for any content", "    if content != fingerprint:", "    if False:"),
     submit(
         "a repeated request adds again",
-        "    if first == mine[0]:\n",
-        "    if first:\n",
+        "    return mine if first == mine[0] else _ids_from(first, len(mine))\n",
+        "    return mine\n",
     ),
     submit(
         "a repeated request adds none of what is missing",
@@ -105,9 +114,8 @@ MUTANTS: list[Mutant] = [
     ),
     submit(
         "an idempotency key has no quota",
-        "    if standing is None:\n"
-        "        await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))\n",
-        "    if standing is None:\n",
+        "        await admit()\n",
+        "",
         tests="tests/web/test_security.py -k quotas",
     ),
     submit(

@@ -1,0 +1,70 @@
+"""Create jobs of several types together: all of them, or none.
+
+They go into the store in one write, whatever they are, after the lines that this daemon has accepted. With an
+idempotency key the key is bound to ids first, so a request that is repeated creates nothing twice.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from functory.errors import InvalidInput, QuotaExceeded
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.operations.submit import Submission, bind_key, check_key, check_submissions, stored_job
+from journal import LimitExceeded
+from store.base import Creation
+from vocabulary.names import jobtype_of
+
+TypedSubmission = tuple[str, Submission]
+"""A type, and a job of it."""
+
+
+async def create_jobs(
+    service: Service, who: Principal, jobs: Sequence[TypedSubmission], *, key: str | None = None, fingerprint: str = ""
+) -> list[str]:
+    """Their ids, in the same order; for a unique name that a live job has, the id of that one.
+
+    Raises InvalidInput, LimitExceeded, QuotaExceeded, IdempotencyMismatch, and of the store InvalidValue, NotFound and
+    Conflict (a parent, a unique name). Then none was created.
+    """
+    _check(service, who.tenant, jobs)
+    ids = service.journal.take_ids(len(jobs))
+    if key is None:
+        await _take_quota(service, who, jobs)
+    else:
+        check_key(job for _, job in jobs)
+        ids = await bind_key(service, who.tenant, key, fingerprint, ids, lambda: _take_quota(service, who, jobs))
+    await service.intake.flush(who.tenant)
+    creations = [
+        Creation(stored_job(service, jobtype_of(who.tenant, type_name), job, job_id), job.keeps)
+        for (type_name, job), job_id in zip(jobs, ids, strict=True)
+    ]
+    reports = await service.store.create_jobs(creations, now_ms=service.now_ms())
+    service.control.wake()
+    return [report.id for report in reports]
+
+
+def _check(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> None:
+    """Everything that can be said of them without the store."""
+    if not jobs:
+        raise InvalidInput("the body holds no job: send at least one", detail={"field": "jobs"})
+    if len(jobs) > service.settings.max_created:
+        what = "the number of jobs that are created together"
+        raise LimitExceeded(what, len(jobs), "max_created", service.settings.max_created)
+    by_type: defaultdict[str, list[Submission]] = defaultdict(list)
+    for type_name, job in jobs:
+        by_type[type_name].append(job)
+    for type_name, some in by_type.items():
+        check_submissions(service, jobtype_of(tenant, type_name), some)
+
+
+async def _take_quota(service: Service, who: Principal, jobs: Sequence[TypedSubmission]) -> None:
+    """Room for all of them at once. Raises QuotaExceeded, and has taken none then."""
+    size_bytes = sum(len(job.payload) for _, job in jobs)
+    await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
+    try:
+        for type_name in dict.fromkeys(type_name for type_name, _ in jobs):
+            await service.admission.take_type(who.tenant, who.limits, jobtype_of(who.tenant, type_name))
+    except QuotaExceeded:
+        await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)
+        raise

@@ -1,0 +1,122 @@
+"""Jobs of several types in one request: all of them, or none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.client import Client
+from functory.operations.service import OperationSettings
+from functory.operations.tenants import update_tenant
+from functory.wire.admin import TenantLimits
+from store.base import JobState
+from tests.support.web import T0, Answer, Site, open_site
+
+JOBS = "/acme/jobs"
+
+
+async def create(site: Site, *jobs: dict[str, Any], **more: Any) -> Answer:
+    body = json.dumps({"jobs": list(jobs), **more}).encode()
+    return await site.post(JOBS, data=body, headers={"Content-Type": "application/json"})
+
+
+async def stored(site: Site) -> int:
+    await site.intake.flush()
+    return (await site.store.get_usage("acme")).jobs
+
+
+async def test_jobs_of_several_types_have_their_own_options(site: Site) -> None:
+    answer = await create(
+        site,
+        {"type": "mail", "payload": {"to": "bob"}},
+        {"type": "audit", "payload": "sent", "delay_s": 60, "priority": 1000},
+        {"type": "mail", "payload_base64": "AP8="},
+    )
+    assert (answer.status, answer.json["count"]) == (200, 3)
+    mail, audit, raw = [await site.store.get_job("acme", one, now_ms=T0) for one in answer.json["ids"]]
+    assert mail is not None
+    assert audit is not None
+    assert raw is not None
+    assert (mail.job.jobtype, mail.job.data) == ("acme-mail", b'{"to":"bob"}')
+    assert (audit.job.jobtype, audit.job.priority, audit.state) == ("acme-audit", 1000, JobState.DEFERRED)
+    assert raw.job.data == b"\x00\xff"
+    assert site.control.wakes == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "field"),
+    [
+        ({"type": "a|b", "payload": "x"}, 422, "jobs[1].type"),
+        ({"payload": "x"}, 422, "jobs[1].type"),
+        ({"type": "mail"}, 422, "jobs[1].payload"),
+        ({"type": "mail", "payload": "x", "colour": "red"}, 422, "jobs[1].colour"),
+        ({"type": "mail", "payload": "x", "repeat": "never"}, 422, "jobs[1].repeat"),
+        ({"type": "mail", "payload": "x" * ((1 << 20) + 1)}, 413, None),
+        ({"type": "mail", "payload": "x", "parent": "20270115T080000000Z-a7-ffffff"}, 404, None),
+        ({"type": "mail", "payload": "x", "unique": "busy"}, 409, None),
+    ],
+)
+async def test_one_that_is_wrong_keeps_all_from_being_created(
+    site: Site, wrong: dict[str, Any], status: int, field: str | None
+) -> None:
+    await create(site, {"type": "mail", "payload": "running", "unique": "busy"})
+    await site.store.claim_jobs("acme-mail", 1, owner="a7", lease_ms=1000, now_ms=T0)
+    answer = await create(site, {"type": "audit", "payload": "first"}, wrong)
+    assert answer.status == status
+    assert answer.json["error"]["detail"].get("field") == field
+    assert await stored(site) == 1
+
+
+async def test_the_quota_is_that_of_all_of_them(site: Site) -> None:
+    await update_tenant(site.service, "test", "acme", limits=TenantLimits(max_jobs=1))
+    for more in ({}, {"idempotency_key": "k"}):
+        answer = await create(site, {"type": "mail", "payload": "x"}, {"type": "audit", "payload": "x"}, **more)
+        assert (answer.status, answer.code) == (429, "quota_exceeded")
+    assert await stored(site) == 0
+    await update_tenant(site.service, "test", "acme", limits=TenantLimits(max_jobs=10, max_types=1))
+    answer = await create(site, {"type": "mail", "payload": "x"}, {"type": "audit", "payload": "x"})
+    assert (answer.status, answer.json["error"]["detail"]["quota"]) == (429, "max_types")
+    assert await stored(site) == 0
+
+
+async def test_unique_names_and_parents_are_those_of_each_job(site: Site) -> None:
+    first = await create(site, {"type": "mail", "payload": "old", "unique": "daily"})
+    second = await create(
+        site, {"type": "audit", "payload": "x"}, {"type": "mail", "payload": "new", "unique": "daily"}
+    )
+    assert second.json["ids"][1] == first.json["ids"][0]
+    found = await site.store.get_job("acme", first.json["ids"][0], now_ms=T0)
+    assert found is not None
+    assert found.job.data == b"new"
+    (parent,) = await site.store.claim_jobs("acme-audit", 1, owner="a7", lease_ms=1000, now_ms=T0)
+    child = await create(site, {"type": "piece", "payload": "x", "parent": parent.id})
+    found = await site.store.get_job("acme", child.json["ids"][0], now_ms=T0)
+    assert found is not None
+    assert (found.job.parent, found.state) == (parent.id, JobState.PAUSED)
+
+
+async def test_a_repeated_request_with_a_key_creates_nothing_twice(site: Site) -> None:
+    jobs = ({"type": "mail", "payload": "x"}, {"type": "audit", "payload": "y"})
+    first = await create(site, *jobs, idempotency_key="k")
+    again = await create(site, *jobs, idempotency_key="k")
+    assert again.json == first.json
+    assert await stored(site) == 2
+    other = await create(site, jobs[0], idempotency_key="k")
+    assert (other.status, other.code) == (422, "idempotency_mismatch")
+    named = await create(site, {"type": "mail", "payload": "x", "unique": "u"}, idempotency_key="other")
+    assert (named.status, named.json["error"]["detail"]["field"]) == (422, "idempotency_key")
+
+
+async def test_there_is_a_most(tmp_path: Path) -> None:
+    async with open_site(tmp_path, operations=OperationSettings(max_created=2)) as site:
+        answer = await create(site, *({"type": f"t{n}", "payload": "x"} for n in range(3)))
+        assert answer.status == 413
+        assert (await create(site)).status == 422
+        assert await stored(site) == 0
+
+
+async def test_the_client_creates_them_too(site: Site) -> None:
+    async with Client(site.url, site.keys["acme"], "acme") as client:
+        added = await client.create_jobs([{"type": "mail", "payload": "x"}, {"type": "audit", "payload": 1}])
+        assert [(await client.get_job(one)).type for one in added.ids or ()] == ["mail", "audit"]
