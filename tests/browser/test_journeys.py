@@ -12,6 +12,7 @@ from tests.browser.conftest import Tenant
 from tests.browser.reader import reader
 from tests.support.command_line import clean_environ
 from tests.support.daemon_process import DaemonProcess
+from tests.support.engines import need_language
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop
 
@@ -129,6 +130,29 @@ async def test_a_try_keeps_the_page_and_no_result_outlives_its_code(
         await expect(page.get_by_role("alert")).to_contain_text("sign in")
         await expect(page.locator("#body")).to_have_value("return payload.lower()")
     assert (await tenant.client.get_handler("upper")).version == 1, "a try never saves"
+
+
+CODE = {
+    "python": ("return payload.upper()  # loud", "return", "# loud"),
+    "node": ("(payload) => { return payload; } // as it is", "return", "// as it is"),
+    "sh": ("if true; then cat; fi # as it is", "if", "# as it is"),
+    "php": (
+        "# 'as' it is\nforeach ([$payload, 'it\\'s', 3] as $one) { return strtoupper($one); }",
+        "foreach",
+        "# 'as' it is",
+    ),
+}
+
+
+@pytest.mark.parametrize("lang", CODE)
+async def test_code_is_highlighted(browser: Browser, server: DaemonProcess, tenant: Tenant, lang: str) -> None:
+    need_language(lang)
+    body, keyword, comment = CODE[lang]
+    await tenant.client.put_handler("code", lang, body)
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/code/edit")
+        await expect(page.locator(".tok-keyword").first).to_have_text(keyword)
+        await expect(page.locator(".tok-comment")).to_have_text([comment])
 
 
 async def test_a_job_is_posted_by_a_form(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
