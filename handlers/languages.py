@@ -93,7 +93,8 @@ def _package(module: str) -> Path:
     return Path(spec.origin).parent
 
 
-_PYTHON: Final = ("-I",)
+_PYTHON: Final = ("-IS",)  # isolated, and without the packages that were installed beside the interpreter
+_PHP: Final = ("-n", "-d", "include_path=.")  # no extensions of this machine, and no libraries
 
 LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
     {
@@ -120,9 +121,7 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 body_max_bytes=22 * _MB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),
-            Language(
-                "php", command="php", arguments=("-n",), bootstrap="php.php", min_memory_mb=32, returns_values=True
-            ),
+            Language("php", command="php", arguments=_PHP, bootstrap="php.php", min_memory_mb=32, returns_values=True),
             Language("http", hooks=False, body_max_bytes=2048),
             Language(WORKER, hooks=False, body_max_bytes=64 * 1024, is_external=True),
         )

@@ -50,7 +50,7 @@ class LaunchSpec:
     the place where it finds it, which need not be the same. So is `readable`, for what the program is not told of.
 
     With `template` the context is forked from that warm process instead of exec'ing `argv`. For "python",
-    `argv` is still what would have been run, `(python, "-I", file, *args)`: the fork runs `file` as
+    `argv` is still what would have been run, `(python, "-IS", file, *args)`: the fork runs `file` as
     `__main__` with `sys.argv == [file, *args]`. A file that defines `prepare` may find itself prepared before its
     context is wanted: `prepare()` does what needs neither the environment nor a tenant and returns the rest as a
     function; run as `__main__`, such a file calls both. A launcher without that template execs `argv`; the program

@@ -2,12 +2,17 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from handlers.model import Handler
 from runner.launch import Limits
 
 _MB = 1 << 20
+
+NO_PACKAGES: Final = (
+    "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "
+    "put the code that you need into the handler's text, or call a service that has it (docs/handlers.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +68,6 @@ class ContextLimits:
                 "EFBIG": f"limit reached: a file may have at most {self.file_bytes >> 20} MB",
                 "ENOSPC": f"limit reached: scratch space of {self.scratch_bytes >> 20} MB is full",
                 "EDQUOT": f"limit reached: scratch space of {self.scratch_bytes >> 20} MB is full",
+                "MODULE_NOT_FOUND": NO_PACKAGES,
             },
         }

@@ -9,8 +9,16 @@ const fs = require('fs');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 
-// Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder.
-globalThis.require = require('module').createRequire(`${process.cwd()}/`);
+// Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
+// machine has installed for everybody is not searched: a handler would run here and on no other machine.
+const Module = require('module');
+const ownFolder = `${process.cwd()}/`;
+const searched = Module._resolveLookupPaths;
+Module._resolveLookupPaths = (request, parent) => {
+  const paths = searched(request, parent);
+  return paths && paths.filter((path) => !path.startsWith('/') || `${path}/`.startsWith(ownFolder));
+};
+globalThis.require = Module.createRequire(ownFolder);
 
 const PROTOCOL = 1;
 const REQUEST_FD = 3;
@@ -303,11 +311,15 @@ function explain(err) {
   return own.join('\n').slice(-TEXT_MAX);
 }
 
+function explainWithHint(err, limits) {
+  const hint = err && typeof err === 'object' ? limits.hints[err.code] : undefined;
+  return explain(err) + (hint ? `\n${hint}` : '');
+}
+
 function judgeError(err, limits) {
   if (err instanceof Outcome) return { ...judge([err.code, err.data], true), afterMs: err.afterMs };
   if (err instanceof TooBig) return { code: TOO_BIG, result: Buffer.from(err.message) };
-  const hint = err && typeof err === 'object' ? limits.hints[err.code] : undefined;
-  return { code: BROKEN, result: Buffer.from(explain(err) + (hint ? `\n${hint}` : '')) };
+  return { code: BROKEN, result: Buffer.from(explainWithHint(err, limits)) };
 }
 
 // --- loading ----------------------------------------------------------------------------------------------------------
@@ -418,7 +430,7 @@ async function load(spec) {
     try {
       await compiled.before.runInThisContext();
     } catch (err) {
-      throw new Refused('before', explain(err), 0, 0, BROKEN);
+      throw new Refused('before', explainWithHint(err, spec.limits), 0, 0, BROKEN);
     }
   }
   const call = compiled.body.runInThisContext();
@@ -535,7 +547,7 @@ async function serve() {
     } catch (err) {
       const known = err instanceof Refused;
       const report = {
-        field: known ? err.field : 'body', message: known ? err.message : explain(err),
+        field: known ? err.field : 'body', message: known ? err.message : explainWithHint(err, spec.limits),
         line: known ? err.line : 0, column: known ? err.column : 0,
       };
       reply(REFUSED, known ? err.code : BROKEN, slot, Buffer.from(JSON.stringify(report)));

@@ -416,7 +416,7 @@ class Python:
     def load(self, spec: dict[str, Any]) -> Slot:
         compiled = self.compile(spec)
         if "before" in compiled:
-            self.run(compiled["before"], "before")
+            self.run(compiled["before"], "before", spec["limits"])
         exec(compiled["body"], self.globals)
         call = self.globals["handler"]
         if not callable(call):
@@ -431,11 +431,11 @@ class Python:
         require_handler(spec["body"])
         return b""
 
-    def run(self, code: CodeType, field: str) -> None:
+    def run(self, code: CodeType, field: str, limits: dict[str, Any]) -> None:
         try:
             exec(code, self.globals)
         except BaseException as err:
-            raise Refused(field, explain(err), code=BROKEN) from None
+            raise Refused(field, f"{explain(err)}\n{hint_for(err, limits)}".strip(), code=BROKEN) from None
 
     def callable(self, call: Any) -> Callable[[str, Context], object]:
         # 0x80 | 0x100: coroutine functions, without importing inspect or asyncio for those that are not.
@@ -607,10 +607,17 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
         text = f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}"
         return NO_MEMORY, text.encode("utf-8", "replace"), NO_DELAY
     text = explain(err)
-    if isinstance(err, OSError) and err.errno is not None:
-        hint = limits["hints"].get(errno.errorcode.get(err.errno, ""))
-        text = f"{text}\n{hint}" if hint else text
+    hint = hint_for(err, limits)
+    text = f"{text}\n{hint}" if hint else text
     return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
+
+
+def hint_for(err: BaseException, limits: dict[str, Any]) -> str:
+    """What the daemon has to say about such an error."""
+    name = "MODULE_NOT_FOUND" if isinstance(err, ModuleNotFoundError) else ""
+    if isinstance(err, OSError) and err.errno is not None:
+        name = errno.errorcode.get(err.errno, "")
+    return str(limits["hints"].get(name, ""))
 
 
 class Channel:
@@ -723,7 +730,8 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
             report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
             channel.reply(REFUSED, err.code, number, json.dumps(report).encode())
         except BaseException as err:
-            report = {"field": "body", "message": explain(err), "line": 0, "column": 0}
+            message = f"{explain(err)}\n{hint_for(err, limits)}".strip()
+            report = {"field": "body", "message": message, "line": 0, "column": 0}
             channel.reply(REFUSED, BROKEN, number, json.dumps(report).encode())
         else:
             channel.reply(LOADED, index=number, body=answer)
@@ -846,7 +854,16 @@ def rehearse(engine: Any, spec: dict[str, Any], attachment: bytes = b"") -> None
     os.close(channel.reply_fd)
 
 
+def add_interactive_names() -> None:
+    """`exit` and the like, which python has from `site`; what else that would do, finding packages, is not wanted."""
+    import site
+
+    site.setquit()
+    site.sethelper()
+
+
 def prepare() -> Callable[[], None]:
+    add_interactive_names()
     rehearse(Python(), {"body": "return None"})  # another engine: the tenant's has a clean namespace
     return ready(Python())
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -46,8 +46,8 @@ class Handover:
         return tuple(self.places[part] if isinstance(part, Path) else part for part in argv)
 
 
-def into_own_root(paths: Iterable[Path], stage: "Stage | None" = None) -> Handover:
-    """For a context with a root of its own. Reads files: not for the event loop.
+def into_own_root(paths: Iterable[Path], stage: "Stage | None" = None, hidden: Collection[str] = ()) -> Handover:
+    """For a context with a root of its own, where the folders `hidden` are empty. Reads files: not for the event loop.
 
     With `stage` the context has a uid of its own, and a folder that only its owner can read is bound from there.
     """
@@ -55,7 +55,7 @@ def into_own_root(paths: Iterable[Path], stage: "Stage | None" = None) -> Handov
     copies: dict[str, bytes] = {}
     binds: dict[str, str] = {}
     for number, path in enumerate(sorted(paths)):
-        if _in_base_runtime(path):
+        if _is_below(path, BASE_RUNTIME) and not _is_below(path, hidden):
             places[path] = str(path)
             continue
         place = places[path] = f"{_GIVEN}/{number}/{path.name}"
@@ -157,8 +157,8 @@ def is_reachable(path: Path) -> bool:
         return False
 
 
-def _in_base_runtime(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in BASE_RUNTIME)
+def _is_below(path: Path, folders: Iterable[str]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _copy_open(path: Path, target: Path) -> Path:

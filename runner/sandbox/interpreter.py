@@ -6,6 +6,7 @@ By default the daemon's own, outside any virtual environment: tenants do not see
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,12 @@ class Interpreter:
     def binds(self) -> dict[str, str]:
         """What to bind into such a root, place by source."""
         return {place: source for source, place in _moved(self.prefixes).items()}
+
+    def places(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Where such a root has these paths, of which some may lie in `prefixes`."""
+        moved = _moved(self.prefixes)
+        homes = ((path, next((home for home in moved if path.startswith(f"{home}/")), "")) for path in paths)
+        return tuple(moved.get(home, "") + path.removeprefix(home) for path, home in homes)
 
     def _landmarks(self) -> tuple[Path, ...]:
         """Files by which the rights on all of it are told: a whole library is too much to look at."""

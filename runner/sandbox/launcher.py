@@ -19,7 +19,7 @@ from typing import Final
 from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import LaunchSpec, Level, Limits
 from runner.pipes import close_all, open_pipes, undisturbed
-from runner.sandbox import cgroups, handover, interpreter, layers, seccomp
+from runner.sandbox import cgroups, handover, installed, interpreter, layers, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.handover import Handover, Stage
 from runner.sandbox.inner import kernel
@@ -72,6 +72,7 @@ class SandboxLauncher:
     ) -> None:
         self._use = use
         self._python = python
+        self._programs: tuple[str, ...] = ()
         self._proven = proven
         self._memory_bytes = memory_bytes
         self._uid_base = uid_base
@@ -105,6 +106,9 @@ class SandboxLauncher:
             self._python = await asyncio.to_thread(
                 interpreter.choose, own_root=Layer.NAMESPACES in self._use, other_uid=Layer.UID in self._use
             )
+        self._programs = await asyncio.to_thread(
+            runtime.programs_in_sight, self._python, own_root=Layer.NAMESPACES in self._use
+        )
         if Layer.NAMESPACES in self._use:
             self._bwrap = await asyncio.to_thread(shutil.which, "bwrap")
             if self._bwrap is None:
@@ -273,7 +277,7 @@ class SandboxLauncher:
 
     def _hand_over(self, view: View) -> Handover:
         if Layer.NAMESPACES in self.layers:
-            return handover.into_own_root(view.given, self._stage)
+            return handover.into_own_root(view.given, self._stage, installed.folders(view.python))
         return handover.in_sight(view.given, self._stage)
 
     def _order(self, kind: Kind, room: Room, handed: Handover) -> Order:
@@ -293,7 +297,7 @@ class SandboxLauncher:
             close_descriptors=Layer.DESCRIPTORS in use,
             rlimits=tuple(self._rlimits(limits)) if Layer.RLIMITS in use else (),
             landlock=Layer.LANDLOCK in use,
-            readable=view.readable(handed, own_root=namespaces),
+            readable=view.readable(handed, self._programs),
             writable=view.writable(room.scratch),
             seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
         )

@@ -2,7 +2,7 @@
 
 Owns the list of paths of the base runtime (programs, libraries, certificates, the python of contexts) and the command
 line of bubblewrap. Beside them a context sees what it was handed (`handover`). Nothing else of the machine is there: no
-home, no /var, no /run, no other tenant.
+home, no /var, no /run, no other tenant; and where packages were installed beside a language, an empty folder.
 """
 
 import os
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from runner.sandbox import installed
 from runner.sandbox.handover import BASE_RUNTIME, ROOT, Handover
 from runner.sandbox.interpreter import Interpreter
 
@@ -67,18 +68,23 @@ class View:
     network: bool
     preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
 
-    def readable(self, handed: Handover, *, own_root: bool) -> tuple[str, ...]:
-        """For Landlock.
-
-        /proc only where it is the context's own and does not show the machine's processes.
-        """
+    def readable(self, handed: Handover, programs: tuple[str, ...]) -> tuple[str, ...]:
+        """For Landlock; `programs` as `programs_in_sight` has them."""
         settings = (*_SETTINGS, *(_NETWORK_SETTINGS if self.network else ()), *_ACCOUNTS)
-        python = self.python.inside().prefixes if own_root else self.python.prefixes
-        proc = ("/proc",) if own_root else ()
-        return (*BASE_RUNTIME, *settings, *proc, *_DEVICES, *python, *handed.places.values())
+        return (*programs, *settings, *_DEVICES, *handed.places.values())
 
     def writable(self, scratch: str) -> tuple[str, ...]:
         return (scratch, "/dev/null", "/dev/zero", "/dev/full")
+
+
+def programs_in_sight(python: Interpreter, *, own_root: bool) -> tuple[str, ...]:
+    """Where contexts find programs and libraries. Reads directories: not for the event loop.
+
+    /proc only where it is the context's own and does not show the machine's processes.
+    """
+    if own_root:
+        return (*BASE_RUNTIME, *python.inside().prefixes, "/proc")
+    return installed.without((*BASE_RUNTIME, *python.prefixes), installed.folders(python))
 
 
 def spawner_command(view: View, handed: Handover, control_fd: int, *, own_root: bool) -> list[str]:
@@ -87,7 +93,7 @@ def spawner_command(view: View, handed: Handover, control_fd: int, *, own_root: 
         f"import sys; sys.path.insert(0, {_CODE_INSIDE if own_root else str(_CODE)!r}); "
         "from runner.sandbox.inner.spawner import main; sys.path.pop(0); main()"
     )
-    return [python.path, "-I", "-c", start, str(control_fd), *handed.translate(view.preload)]
+    return [python.path, "-IS", "-c", start, str(control_fd), *handed.translate(view.preload)]
 
 
 def copied_files(handed: Handover) -> dict[str, bytes]:
@@ -118,14 +124,18 @@ def in_bubblewrap(command: list[str], view: View, handed: Handover, bwrap: str, 
         flags += _same_place(Path(path))
     for place, source in binds.items():
         flags += ["--ro-bind-try", source, place]
+    for place in view.python.places(installed.folders(view.python)):
+        flags += ["--tmpfs", place, "--remount-ro", place]
     for place, fd in copies.items():
         flags += ["--perms", "0444", "--file", str(fd), place]
-    for path in _DEVICES:
-        flags += ["--dev-bind", path, path]
-    for path, target in _DEVICE_LINKS.items():
-        flags += ["--symlink", target, path]
+    flags += _devices()
     flags += ["--proc", "/proc", "--dir", SCRATCH, "--remount-ro", "/", "--chdir", "/"]
     return [bwrap, *flags, "--", *command]
+
+
+def _devices() -> list[str]:
+    binds = [word for path in _DEVICES for word in ("--dev-bind", path, path)]
+    return binds + [word for path, target in _DEVICE_LINKS.items() for word in ("--symlink", target, path)]
 
 
 def _parents(paths: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from runner.launch import Child, Launcher, LaunchSpec, Limits
-from runner.sandbox import cgroups, handover
+from runner.sandbox import cgroups, handover, installed, interpreter
 from runner.sandbox.attacks import PROGRAMS
 
 LIMITS: Final = Limits(
@@ -75,6 +75,7 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             "OPEN_FILE": str(directory / "open"),
             "DIRECTORY": str(directory),
             "CGROUP_PROCS": ":".join(await asyncio.to_thread(_cgroup_procs)),
+            "INSTALLED": ":".join(await asyncio.to_thread(lambda: installed.folders(interpreter.own()))),
             "DAEMON_PID": str(os.getpid()),
             "DAEMON_ADDRESS": str(ctypes.addressof(buffer)),
             "DAEMON_FD": str(fd),

@@ -32,7 +32,7 @@ ALWAYS_STOPPED = {
     ("ignore_terminate", "sh"): "init",
 }
 # And these depend on the machine: its pid 1 may be closed even to root, root may lack CAP_SYS_RESOURCE, there
-# may be no route to the outside.
+# may be no route to the outside, or nothing installed.
 MACHINE = {
     "environment_of_init",
     "raise_limits",
@@ -40,6 +40,7 @@ MACHINE = {
     "ipv6",
     "other_architecture",
     "kernel_setting",
+    "installed_packages",
 }
 
 

@@ -53,6 +53,7 @@ ATTACKS: Final = (
     Attack("shared_memory", _PYTHON),
     Attack("watch_files", _PYTHON),
     Attack("host_paths", _PYTHON),
+    Attack("installed_packages", _PYTHON),
     Attack("survivor", _ALL, brief=True),
     Attack("user_namespace", ("python", "sh"), brief=True),
     Attack("mount", ("python", "sh")),

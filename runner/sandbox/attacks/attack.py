@@ -86,6 +86,18 @@ def write_outside() -> str | None:
     return f"wrote to {got}" if got else None
 
 
+def installed_packages() -> str | None:
+    """What somebody installed beside the languages of this machine: nothing that a tenant may come to depend on."""
+    got = []
+    for path in target("INSTALLED").split(":"):
+        try:
+            got += [f"{path}/{name}" for name in os.listdir(path)]  # noqa: PTH208
+        except OSError:
+            continue
+    outside = [path for path in sys.path if path.endswith("-packages")]
+    return f"found {got[:3]}, searched {outside}" if got or outside else None
+
+
 def set_uid_program() -> str | None:
     """A program that the machine runs as root, whoever starts it."""
     out = subprocess.run([f"{sys.argv[2]}/id", "-u"], capture_output=True, check=False)  # noqa: S603

@@ -41,7 +41,7 @@ PRELOAD: Final = (
     "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "calendar", "collections", "contextlib",
     "copy", "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq",
     "hmac", "html", "io", "inspect", "itertools", "json", "logging", "math", "operator", "os", "random", "re",
-    "secrets", "select", "shlex", "signal", "socket", "statistics", "string", "struct", "subprocess",
+    "secrets", "select", "shlex", "signal", "site", "socket", "statistics", "string", "struct", "subprocess",
     "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata",
     "urllib.parse", "uuid", "zlib",
 )  # fmt: skip

@@ -7,9 +7,26 @@ SECCOMP = "tests/unit/test_seccomp.py tests/security/test_layers.py"
 
 seccomp = in_file("runner/sandbox/seccomp.py", SECCOMP)
 confine = in_file("runner/sandbox/inner/confine.py", WALLS)
+runtime = in_file("runner/sandbox/runtime.py", "tests/security/test_installed.py")
+installed = in_file("runner/sandbox/installed.py", "tests/security/test_installed.py")
+languages = in_file("handlers/languages.py", "tests/security/test_installed.py")
 uids = in_file("runner/sandbox/uids.py", "tests/unit/test_uids.py")
 
 MUTANTS: list[Mutant] = [
+    runtime(
+        "packages of the machine stay in sight",
+        '        flags += ["--tmpfs", place, ',
+        '        [] + ["--tmpfs", place, ',
+    ),
+    runtime("contexts search the packages of the machine", '[python.path, "-IS", "-c"', '[python.path, "-I", "-c"'),
+    installed("Landlock grants what is hidden by another name", "(Path(start).resolve() for", "(Path(start) for"),
+    installed("Landlock grants what is hidden", "    if path in hidden:\n        return\n", ""),
+    languages(
+        "without isolation the machine's packages are found", '_PYTHON: Final = ("-IS",)', '_PYTHON: Final = ("-I",)'
+    ),
+    languages(
+        "php finds the machine's libraries", '_PHP: Final = ("-n", "-d", "include_path=.")', '_PHP: Final = ("-n",)'
+    ),
     seccomp(
         "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
     ),
