@@ -100,6 +100,36 @@ def repeated(count: int, *, among: bool) -> str:
     return "\n".join(lines)
 
 
+def taken(count: int, patterns: list[str]) -> Callable[[Client], None]:
+    """By a worker, with patterns that are slow to compare, among types with names that are almost alike."""
+
+    def act(client: Client) -> None:
+        for number in range(count):
+            name = f"{'a' * 100}{number}"
+            assert client.register("", name, lang="worker").status < 300
+            assert client.add(b"x", name).status == 200
+        reply = client.ask("POST", "/acme/work/take", json.dumps({"types": patterns, "limit": 1000}).encode(), JSON)
+        assert json.loads(reply.body)["jobs"]
+
+    return act
+
+
+def reported(what: dict[str, object]) -> Callable[[Client], None]:
+    """As many jobs of a worker as one request may have, each with this."""
+
+    def act(client: Client) -> None:
+        assert client.register("", lang="worker").status < 300
+        client.add(b"x\n" * 1000)
+        order = json.dumps({"types": ["x"], "limit": 1000, "wait_s": 30}).encode()
+        jobs = json.loads(client.ask("POST", "/acme/work/take", order, JSON).body)["jobs"]
+        reports = [{"id": job["id"], "token": job["token"], **what} for job in jobs]
+        data, named = packed(json.dumps({"reports": reports}).encode(), **JSON)
+        reply = client.ask("POST", "/acme/work/report", data, named)
+        assert reply.status == 200, reply.body[:500]
+
+    return act
+
+
 BIG_RESULT: Final = "return '\\x01' * (16 * 1024 * 1024 // 6 - 100)"
 WIDE_RESULT: Final = "return 'ß' * 7_000_000"
 
@@ -139,6 +169,10 @@ ACTS: Final[dict[str, Callable[[Client], None]]] = {
     "as many jobs on the straight way as may be": waited_for("return payload", 100),
     "errors of a long line": job("raise ValueError('x' * 8000)", 500),
     "errors of many frames": job("raise ValueError('x' + '\\nat y' * 2000)", 500),
+    "slow patterns of a worker": taken(60, [f"*{'a' * 60}{number}" + "b" for number in range(19)] + ["*"]),
+    "reports of a worker": reported({"outcome": "ok", "result": "x" * 10_000}),
+    "new jobs of a worker": reported({"outcome": "ok", "new_jobs": [{"type": "y", "payload": "x"}] * 100}),
+    "words of a worker": reported({"log": "x\n" * 3000, "progress": ["x"] * 300}),
     "many new jobs": job("for n in range(900): print('J: y|x')", 100),
     "a diff of few lines in many places": diff(repeated(4000, among=False), repeated(4000, among=True)),
     "a diff of nothing in common": diff(
