@@ -3,6 +3,7 @@
 The rooms, in the order in which a job meets them:
 
 cli/           the command line; client.py the HTTP client that it uses
+queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 web/           HTTP: the interface and the pages; wire/ the types of the interface
 operations/    everything that can be asked, without HTTP

@@ -14,6 +14,7 @@ FunctoryError
 ├── RateLimited             the key has used up its requests for now
 ├── QuotaExceeded           the tenant has stored as much as it may
 ├── LanguageUnavailable     no context of the handler's language starts on any daemon; the message says why
+├── LeaseLost               a worker has lost a job that it worked on: its outcome does not count
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
 ├── InvalidBackup           a backup is damaged, unfinished, or not one that this version can read
@@ -94,6 +95,10 @@ class QuotaExceeded(FunctoryError):
 
 class LanguageUnavailable(FunctoryError):
     code = "language_unavailable"
+
+
+class LeaseLost(FunctoryError):
+    code = "lease_lost"
 
 
 class NotReadyYet(FunctoryError):

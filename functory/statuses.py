@@ -27,6 +27,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.RateLimited: 429,
     ours.QuotaExceeded: 429,
     ours.LanguageUnavailable: 503,
+    ours.LeaseLost: 409,
     ours.NotReadyYet: 503,
     ours.InvalidConfig: 422,
     ours.InvalidBackup: 422,

@@ -38,6 +38,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "rate": "rate domains: how many jobs may start per second",
     },
     "work": {"work": "take jobs of types that workers serve, and report them"},
+    "worker": {"worker": "run Python functions as tasks, until it is asked to stop"},
     "operator": {
         "daemon": "the daemons of the store (operator)",
         "audit": "who did what, newest first (operator)",

@@ -17,6 +17,9 @@ REST_S: Final = 0.1
 daemon was quicker."""
 
 
+_MOST_UNABLE: Final = 20_000
+
+
 class Outlook:
     def __init__(self, store: Store, clock: Clock, life_s: float) -> None:
         """life_s: how old a look may be that says that nothing waits."""
@@ -59,11 +62,9 @@ class Outlook:
         self.looked_s = now_s
         self._counted_out = dict(taken)
         self.waiting = {each.jobtype: max(0, each.waiting - taken.get(each.jobtype, 0)) for each in waiting}
-        self.unable = {
-            each.jobtype: each.handler_version
-            for each in waiting
-            if self.unable.get(each.jobtype) == each.handler_version
-        }
+        versions = {each.jobtype: each.handler_version for each in waiting}
+        kept = [item for item in self.unable.items() if versions.get(*item) == item[1]]
+        self.unable = dict(kept[-_MOST_UNABLE:])
         runnable = [
             each
             for each in waiting

@@ -77,8 +77,8 @@ def _check_order(order: Order) -> None:
     if not 1 <= len(order.patterns) <= MOST_PATTERNS:
         raise _wrong("types", f"must have 1 to {MOST_PATTERNS} types or patterns")
     for pattern in order.patterns:
-        if not 1 <= len(pattern) <= _PATTERN_CHARS:
-            raise _wrong("types", f"has a pattern of {len(pattern)} characters; it must have 1 to {_PATTERN_CHARS}")
+        if not 1 <= len(pattern) <= _PATTERN_CHARS or not (pattern.isascii() and pattern.isprintable()):
+            raise _wrong("types", f"must be types or patterns of 1 to {_PATTERN_CHARS} printable ASCII characters")
     if not 1 <= order.limit <= MOST_TAKEN:
         raise _wrong("limit", f"must be between 1 and {MOST_TAKEN}")
     if not 0 <= order.wait_s <= MOST_WAIT_S:

@@ -32,6 +32,9 @@ class TakeBody(Request):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
     lease_s: LeaseSeconds | None = None
+    encoding: Annotated[
+        Literal["auto", "base64"], Meta(description="of payloads; auto: text where that loses nothing")
+    ] = "auto"
     worker: WorkerBody = field(default_factory=WorkerBody)
 
 

@@ -4,6 +4,7 @@ Every few seconds it is written down as a note for the other daemons, which read
 decides nothing. Bounded by tenant and in all.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ from store.errors import StoreUnavailable
 from vocabulary.glob import glob_matches
 
 KEPT_MS: Final = 3_600_000
-_MOST_OF_ONE: Final = 500
+_MOST_OF_ONE: Final = 200
 _MOST_TENANTS: Final = 1000
-_MOST_TYPES: Final = 20
-"""Patterns of one worker that are kept."""
+_TYPES_CHARS: Final = 500
+"""Of the patterns of one worker, so much is kept: the note of a tenant stays well below what a note may be."""
+_AT_ONCE: Final = 50
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,8 @@ class Presence:
             self._waiting[who] -= 1
             if not self._waiting[who]:
                 del self._waiting[who]
-            self._asks(order)
+            if order.worker.name in self._workers.get(order.tenant, {}):  # it has not said goodbye meanwhile
+                self._asks(order)
 
     def _asks(self, order: Order) -> None:
         workers = self._of(order.tenant)
@@ -83,7 +86,7 @@ class Presence:
             host=order.worker.host,
             version=order.worker.version,
             capacity=order.worker.capacity,
-            types=list(order.patterns[:_MOST_TYPES]),
+            types=_shortened(order.patterns),
             asked_ms=now_ms,
             daemon=self._sysid,
         )
@@ -124,18 +127,20 @@ class Presence:
 
     async def write_down(self) -> None:
         """Tell the other daemons what has changed here since the last time."""
-        self._changed |= {tenant for tenant, _ in self._waiting}
-        while self._changed:
-            tenant = self._changed.pop()
-            try:
-                await self._store.put_note(
-                    note_key(tenant, self._sysid),
-                    msgspec.json.encode(self.here(tenant)),
-                    expires_ms=self._clock.now_ms() + KEPT_MS,
-                )
-            except StoreUnavailable:
-                self._changed.add(tenant)
-                raise
+        changed = sorted(self._changed | {tenant for tenant, _ in self._waiting})
+        self._changed.clear()
+        for start in range(0, len(changed), _AT_ONCE):  # side by side, so that they share commits
+            await asyncio.gather(*map(self._write_down, changed[start : start + _AT_ONCE]))
+
+    async def _write_down(self, tenant: str) -> None:
+        expires_ms = self._clock.now_ms() + KEPT_MS
+        try:
+            await self._store.put_note(
+                note_key(tenant, self._sysid), msgspec.json.encode(self.here(tenant)), expires_ms=expires_ms
+            )
+        except StoreUnavailable:
+            self._changed.add(tenant)
+            raise
 
     def _of(self, tenant: str) -> dict[str, Seen]:
         workers = self._workers.pop(tenant, {})
@@ -143,6 +148,17 @@ class Presence:
         if len(self._workers) > _MOST_TENANTS:
             del self._workers[next(iter(self._workers))]
         return workers
+
+
+def _shortened(patterns: Iterable[str]) -> list[str]:
+    kept: list[str] = []
+    chars = 0
+    for pattern in patterns:
+        chars += len(pattern)
+        if chars > _TYPES_CHARS:
+            break
+        kept.append(pattern)
+    return kept
 
 
 def _read(note: bytes | None) -> Iterable[Seen]:

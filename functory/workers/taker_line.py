@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final
 
 from functory.errors import QuotaExceeded
-from functory.workers.claims import Claims
+from functory.workers.claims import MOST_BYTES, Claims
 from functory.workers.external_types import ExternalTypes
 from functory.workers.values import Order, Taken
 from scheduler import SchedulerOptions
@@ -207,9 +207,10 @@ class TakerLine:
         """As many jobs as the taker wants, of all types that it takes."""
         kinds = await self._types.of(self._tenant)
         taken: list[Taken] = []
+        size_bytes = 0
         for jobtype in await self._candidates(group, kinds):
             left = taker.order.limit - len(taken)
-            if left <= 0 or taker.future.done():
+            if left <= 0 or size_bytes >= MOST_BYTES or taker.future.done():
                 break
             self._ready.pop(jobtype, None)  # before the claim: what is added meanwhile marks it again
             try:
@@ -225,6 +226,7 @@ class TakerLine:
                 asyncio.get_running_loop().call_later(_AGAIN_S, self._once_more, jobtype)
             if claimed.jobs:
                 taken += claimed.jobs
+                size_bytes += sum(len(job.data) for job, _ in claimed.jobs)
                 cost_s = self._costs.expect_s(jobtype, len(claimed.jobs))
                 self._turns.serve(self._turns.rival(jobtype), cost_s)
         return taken

@@ -254,3 +254,36 @@ async def test_another_tenant_reaches_nothing(shop: Shop) -> None:
         assert [verdict.answer for verdict in verdicts] == [Answer.UNKNOWN]
     assert (await shop.record(job.job.id)).state is JobState.RUNNING
     assert shop.daemon.glimpse("other", job.job.id) is None
+
+
+async def test_workers_are_remembered_within_bounds(shop: Shop) -> None:
+    """Nothing that a tenant's workers say of themselves can keep the note of them from being written."""
+    quotes = tuple(f"{number:02}" + '"' * 125 for number in range(20))
+    for number in range(300):
+        await shop.take(*quotes, worker=Worker(f"{number:03}" + '"' * 97, '"' * 100, '"' * 100))
+    await shop.daemon.workers.write_down()
+    workers = await operations.list_workers(shop.service, "acme")
+    assert len(workers) == 200
+    assert workers[-1].name.startswith("299")
+
+
+async def test_two_daemons_share_workers_jobs_and_what_they_know(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path}/store.db"
+    async with (
+        open_shop(tmp_path / "a", store=store) as here,
+        open_shop(tmp_path / "b", is_new=False, store=store) as there,
+    ):
+        await here.serve("resize")
+        waiter = asyncio.create_task(there.take(wait_s=30.0, worker=Worker("b's")))
+        await until(waiting(there, 1))
+        (job_id,) = await here.post("1")
+        (job,) = await waiter
+        assert job.job.id == job_id, "the poll has found it"
+        await there.daemon.workers.write_down()
+        assert [(seen.name, seen.running) for seen in await operations.list_workers(here.service, "acme")] == [
+            ("b's", 1)
+        ]
+        assert await here.renew(job) == [Answer.OK]
+        assert await here.report(job, result=b"done") is Answer.OK
+        assert await there.report(job) is Answer.LATE
+        assert (await there.end(job_id)).result == b"done"

@@ -1,7 +1,8 @@
 """Routes of workers: take, renew, report, give back; and who they are."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -14,7 +15,7 @@ from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
 from functory.web.http.presence import has_gone
 from functory.web.http.routes import Routes
-from functory.wire.base import to_wire
+from functory.wire.base import Encoding, to_wire
 from functory.wire.workers import (
     LeaseBody,
     MadeJob,
@@ -98,12 +99,17 @@ async def _take(call: Call, body: TakeBody) -> list[TakenJob]:
         lambda: not has_gone(call.request),
     )
     now_ms = call.service.now_ms()
-    return [_show(taken, now_ms) for taken in await operations.take(call.service, call.principal, order)]
+    encode = to_wire if body.encoding == "auto" else _in_base64
+    return [_show(taken, now_ms, encode) for taken in await operations.take(call.service, call.principal, order)]
 
 
-def _show(taken: Taken, now_ms: int) -> TakenJob:
+def _in_base64(data: bytes) -> tuple[str, Encoding]:
+    return b64encode(data).decode(), "base64"
+
+
+def _show(taken: Taken, now_ms: int, encode: Callable[[bytes], tuple[str, Encoding]]) -> TakenJob:
     job = taken.job
-    payload, encoding = to_wire(job.data)
+    payload, encoding = encode(job.data)
     return TakenJob(
         id=job.id,
         type=type_of(job.jobtype),

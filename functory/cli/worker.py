@@ -1,0 +1,76 @@
+"""`functory worker module:worker`: run the tasks of a Python module until it is asked to stop (docs/workers.md)."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from functory.cli.commands import Commands
+from functory.cli.remote import DEFAULT_URL
+
+if TYPE_CHECKING:
+    from functory.queue.worker import Worker
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("worker", help="run Python functions as tasks, until it is asked to stop")
+    parser.add_argument("module", metavar="MODULE:NAME", help="where the worker is, such as tasks:worker")
+    parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="jobs at once (default: 1)")
+    parser.add_argument("--name", default="", help="as the list of workers shows it (default: host and process)")
+    parser.add_argument("--lease-s", type=float, metavar="SECONDS", help="of each job (default: the type's)")
+    parser.add_argument(
+        "--grace-s", type=float, default=30.0, metavar="SECONDS", help="for running jobs at a stop (default: 30)"
+    )
+    group = parser.add_argument_group("server")
+    default = os.environ.get("FUNCTORY_URL", DEFAULT_URL)
+    group.add_argument("--url", default=default, help=f"a server or a store; default: FUNCTORY_URL, or {DEFAULT_URL}")
+    group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY", ""), help="default: FUNCTORY_KEY")
+    group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
+    group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT", ""), help="default: FUNCTORY_TENANT")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio  # noqa: PLC0415 (the parser is made for every --help)
+
+    key = arguments.key_file.read_text().strip() if arguments.key_file else arguments.key
+    asyncio.run(_run(load_worker(arguments.module), arguments, key))
+    return 0
+
+
+def load_worker(text: str) -> "Worker":
+    """Import it from the current folder, or from where Python finds modules. Raises InvalidInput."""
+    from importlib import import_module  # noqa: PLC0415
+
+    from functory.errors import InvalidInput  # noqa: PLC0415
+    from functory.queue.worker import Worker  # noqa: PLC0415
+
+    module, _, name = text.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), name or "worker", None)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"{text}: there is no module {error.name} in this folder or on the path") from error
+    if not isinstance(found, Worker):
+        raise InvalidInput(f"{text}: {module} has no Worker of that name; write worker = functory.queue.Worker()")
+    return found
+
+
+async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> None:
+    import asyncio  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    from functory.logs import configure_logging  # noqa: PLC0415
+    from functory.queue.opening import open_queue  # noqa: PLC0415
+
+    configure_logging("text")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    async with open_queue(
+        arguments.url, key=key, tenant=arguments.tenant, name=arguments.name, lease_s=arguments.lease_s
+    ) as queue:
+        print(f"Working on {', '.join(worker.types)}.", file=sys.stderr, flush=True)
+        await worker.run(queue, concurrency=arguments.concurrency, grace_s=arguments.grace_s)
+    print("Stopped.", file=sys.stderr)

@@ -1,0 +1,128 @@
+"""The other side in this process: a store, and a daemon of its own that serves nobody else and runs no handlers.
+
+The daemon brings what a queue needs: lines that are durable before `add` returns, lapsed leases that are found,
+retries, quotas. Its journal lies beside the file of the store, in a folder for each process that has the store open; a
+folder whose process is gone is used again, with the lines that are in it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from functory.config import load_config
+from functory.daemon.daemon import Daemon
+from functory.errors import InvalidInput
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
+from functory.operations import workers as operations
+from functory.operations.handlers import put_handler
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.operations.submit import Submission, submit_jobs
+from functory.operations.tenants import create_tenant
+from functory.queue.link import AddOptions, Given, Wish
+from functory.wire.admin import TENANT_SCOPES, TenantLimits
+from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from journal.errors import JournalLocked
+from store.errors import Conflict
+from vocabulary.names import type_of
+
+_MOST_PROCESSES: Final = 1000
+
+
+class InProcessLink:
+    def __init__(self, daemon: Daemon, tenant: str) -> None:
+        self._daemon = daemon
+        self._who = Principal("in process", tenant, frozenset(TENANT_SCOPES), TenantLimits())
+        self._running = asyncio.create_task(daemon.run(), name="queue")
+        self._service = Service(
+            store=daemon.store,
+            journal=daemon.journal,
+            intake=daemon.intake,
+            admission=daemon.admission,
+            waiters=daemon.waiters,
+            trial_runs=daemon.trial_runs,
+            control=daemon,
+            now_ms=daemon.clock.now_ms,
+            straight=daemon.straight,
+            workers=daemon.workers,
+        )
+
+    @classmethod
+    async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
+        """folder: where its journal lies; beside the store, if that is a file."""
+        daemon = await _open_daemon(url, folder or _beside(url), settings)
+        link = cls(daemon, tenant)
+        with suppress(Conflict):  # it is there already
+            await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
+        return link
+
+    async def take(self, wish: Wish) -> list[Given]:
+        lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
+        order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
+        now_ms = self._service.now_ms()
+        return [_given(taken, now_ms) for taken in await operations.take(self._service, self._who, order)]
+
+    async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
+        lease_ms = None if lease_s is None else round(lease_s * 1000)
+        return await operations.renew(self._service, self._who, deliveries, lease_ms)
+
+    async def report(self, reports: Sequence[Report]) -> list[Verdict]:
+        return await operations.report(self._service, self._who, reports)
+
+    async def give_back(self, deliveries: Sequence[Delivery], goodbye: str) -> list[Verdict]:
+        return await operations.give_back(self._service, self._who, deliveries, goodbye=goodbye)
+
+    async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
+        dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
+        priority = DEFAULT_PRIORITY if options.priority is None else options.priority
+        said = JobOptions(dt_ms, priority, options.domain)
+        jobs = [
+            Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent)
+            for payload in payloads
+        ]
+        return await submit_jobs(self._service, self._who, job_type, jobs)
+
+    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
+        await put_handler(self._service, self._who, job_type, document)
+
+    async def close(self) -> None:
+        self._daemon.quit()
+        await self._running
+
+
+async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> Daemon:
+    """In the first folder that no other process uses."""
+    chosen = {"role": "api", "min_isolation": "L0", "all_tenants_trusted": "true", "log_jobs": "false", **settings}
+    for number in range(_MOST_PROCESSES):
+        config = load_config({**chosen, "store": url, "data_dir": str(folder / str(number))}, {})
+        daemon = Daemon(config.settings)
+        try:
+            await daemon.open()
+        except JournalLocked:
+            continue
+        return daemon
+    raise InvalidInput(f"{_MOST_PROCESSES} processes have this store open already")
+
+
+def _beside(url: str) -> Path:
+    if not url.startswith("sqlite:"):
+        raise InvalidInput("give folder=, a place for the journal of this process: the store is not a file")
+    path = Path(unquote(urlsplit(url).path))
+    return path.with_name(path.name + ".queues")
+
+
+def _given(taken: Taken, now_ms: int) -> Given:
+    job = taken.job
+    return Given(
+        job.id,
+        job.token,
+        type_of(job.jobtype),
+        job.data,
+        job.attempts,
+        max(job.dt_ms - now_ms, 0) / 1000,
+        None if taken.timeout_ms is None else taken.timeout_ms / 1000,
+        is_renewable=job.retry_after_ms is None,
+    )

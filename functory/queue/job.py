@@ -1,0 +1,191 @@
+"""One job in hand.
+
+    async with job:                       # done when the block ends; an exception is the job's outcome
+        job.result = work(job.json())
+
+Ends once: with `done`, `fail`, `retry`, `error` or `give_back`. A second end is refused by an error of ours, and one
+that comes too late by LeaseLost. `lost` is set when the lease is gone: whatever is done from then on is in vain.
+"""
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from functory.errors import InvalidInput, LeaseLost
+from functory.queue.link import Given
+from functory.queue.reporter import Reporter
+from functory.workers.values import Answer, Delivery, Report, Verdict
+from runner.protocol import NewJob
+
+log = logging.getLogger("functory.queue")
+
+_OK: Final = 200
+_FAILED: Final = 400
+_RETRY: Final = 100
+_ERROR: Final = 500
+
+
+class Fail(Exception):
+    """Raised in a job: it has failed, and trying again would not help."""
+
+
+class Retry(Exception):
+    """Raised in a job: try it again, after a while, with another payload if one is given."""
+
+    def __init__(self, reason: str = "", *, delay_s: float | None = None, payload: object = None) -> None:
+        super().__init__(reason)
+        self.delay_s = delay_s
+        self.payload = payload
+
+
+class Job:
+    def __init__(self, given: Given, reporter: Reporter, give_back: Callable[["Job"], Awaitable[None]]) -> None:
+        self.given = given
+        self._reporter = reporter
+        self._give_back = give_back
+        self._new_jobs: list[NewJob] = []
+        self.lost = asyncio.Event()
+        """Set when the lease is lost: somebody else may work on the job by now."""
+        self.until_s = asyncio.get_running_loop().time() + given.lease_s
+        """When the lease lapses unless it is renewed, by the clock of this program's loop."""
+        self.result: object = None
+        """What `async with` reports when its block ends well."""
+        self.is_over = False
+
+    # What it is
+
+    @property
+    def id(self) -> str:
+        return self.given.id
+
+    @property
+    def type(self) -> str:
+        return self.given.type
+
+    @property
+    def payload(self) -> bytes:
+        return self.given.payload
+
+    @property
+    def attempts(self) -> int:
+        """This attempt's number, from 1."""
+        return self.given.attempts
+
+    @property
+    def delivery(self) -> Delivery:
+        return Delivery(self.given.id, self.given.token)
+
+    @property
+    def text(self) -> str:
+        return self.given.payload.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.given.payload)
+
+    # How it ends
+
+    async def done(self, result: object = None) -> None:
+        """It is over, with a result: text, bytes, or anything that JSON can say. Raises LeaseLost."""
+        await self._end(_OK, encode(result))
+
+    async def fail(self, error: object = "") -> None:
+        """It has failed for good. Raises LeaseLost."""
+        await self._end(_FAILED, encode(error if isinstance(error, bytes) else str(error)))
+
+    async def retry(self, reason: object = "", *, delay_s: float | None = None, payload: object = None) -> None:
+        """Try it again, after delay_s or as the backoff says, with another payload if one is given. Raises
+        LeaseLost."""
+        carried = None if payload is None else encode(payload)
+        await self._end(_RETRY, encode(str(reason)), delay_s=delay_s, carried=carried)
+
+    async def error(self, text: str) -> None:
+        """Something unexpected happened: it is tried again as the backoff says. Raises LeaseLost."""
+        await self._end(_ERROR, text.encode("utf-8", "replace"))
+
+    async def give_back(self) -> None:
+        """It was not begun: it waits again at its place, and the attempt is not counted."""
+        self._begin_end()
+        await self._give_back(self)
+
+    # What it says while it runs
+
+    async def progress(self, value: object) -> None:
+        """How far it has come: a number is a percentage. Raises LeaseLost."""
+        await self._say(Report(self.delivery, progress=json.dumps(value).encode()))
+
+    async def log(self, text: str) -> None:
+        """Lines for its log. Raises LeaseLost."""
+        await self._say(Report(self.delivery, log=text.encode("utf-8", "replace")))
+
+    def add(self, job_type: str, payload: object) -> None:
+        """A new job, made when this one ends well or is to be tried again."""
+        self._new_jobs.append(NewJob(job_type, encode(payload)))
+
+    # As a block
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
+        """An exception becomes the outcome, and goes no further. A cancelled block gives the job back."""
+        try:
+            await self._end_by(error)
+        except LeaseLost:
+            log.warning("queue.lease_lost", extra={"id": self.id})
+        return error is None or isinstance(error, Exception)
+
+    async def _end_by(self, error: BaseException | None) -> None:
+        if self.is_over:
+            return
+        match error:
+            case None:
+                await self.done(self.result)
+            case Retry():
+                await self.retry(error, delay_s=error.delay_s, payload=error.payload)
+            case Fail():
+                await self.fail(error)
+            case LeaseLost():
+                self._begin_end()
+            case Exception():
+                await self.error("".join(traceback.format_exception(error)))
+            case _:  # cancelled, or the program ends
+                await asyncio.shield(self.give_back())
+
+    async def _end(
+        self, exitcode: int, result: bytes, *, delay_s: float | None = None, carried: bytes | None = None
+    ) -> None:
+        self._begin_end()
+        delay_ms = None if delay_s is None else round(delay_s * 1000)
+        new_jobs = tuple(self._new_jobs)
+        report = Report(self.delivery, exitcode, result, new_jobs=new_jobs, retry_after_ms=delay_ms, carried=carried)
+        self._check(await self._reporter.report(report))
+
+    async def _say(self, report: Report) -> None:
+        if self.is_over:
+            raise InvalidInput(f"job {self.id} is over")
+        self._check(await self._reporter.report(report))
+
+    def _begin_end(self) -> None:
+        if self.is_over:
+            raise InvalidInput(f"job {self.id} is over: it ends once")
+        self.is_over = True
+
+    def _check(self, verdict: Verdict) -> None:
+        if verdict.answer in (Answer.LATE, Answer.UNKNOWN):
+            self.lost.set()
+            raise LeaseLost(f"job {self.id}: {verdict.message}")
+
+
+def encode(value: object) -> bytes:
+    """A payload or a result as bytes: text and bytes as they are, nothing as nothing, anything else as JSON."""
+    if value is None:
+        return b""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return json.dumps(value, separators=(",", ":")).encode()

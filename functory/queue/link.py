@@ -1,0 +1,58 @@
+"""What a queue asks of the other side, in process or remote. Values only."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from functory.workers.values import Delivery, Report, Verdict, Worker
+
+
+class Given(NamedTuple):
+    """A job as it was handed out. lease_s: from now on. timeout_s None: it can be held as long as it is renewed."""
+
+    id: str
+    token: int
+    type: str
+    payload: bytes
+    attempts: int
+    lease_s: float
+    timeout_s: float | None
+    is_renewable: bool
+
+
+class Wish(NamedTuple):
+    """Which jobs, how many, how long to wait for the first; lease_s None: as the type says."""
+
+    types: tuple[str, ...]
+    limit: int
+    wait_s: float
+    lease_s: float | None
+    worker: Worker
+
+
+class AddOptions(NamedTuple):
+    """What may be said of new jobs; as in docs/http-api.md."""
+
+    delay_s: float | None = None
+    priority: int | None = None
+    domain: str = ""
+    unique: str = ""
+    parent: str = ""
+
+
+class Link(Protocol):
+    """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable."""
+
+    async def take(self, wish: Wish) -> list[Given]: ...
+
+    async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]: ...
+
+    async def report(self, reports: Sequence[Report]) -> list[Verdict]: ...
+
+    async def give_back(self, deliveries: Sequence[Delivery], goodbye: str) -> list[Verdict]: ...
+
+    async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]: ...
+
+    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
+        """Have a type served by workers."""
+
+    async def close(self) -> None: ...

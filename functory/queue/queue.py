@@ -1,0 +1,145 @@
+"""A queue to take jobs from, and to add some to. The same on both kinds of link.
+
+Ensures: jobs in hand are kept alive until they end, are lost, or the queue is closed. What was taken and not begun
+when an iteration or the queue ends is given back.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self
+
+import functory
+from functory.errors import InvalidInput
+from functory.queue.job import Job, encode
+from functory.queue.keepalive import Keepalive
+from functory.queue.link import AddOptions, Given, Link, Wish
+from functory.queue.reporter import Reporter, is_passing, pause_s
+from functory.workers.values import Worker
+
+log = logging.getLogger("functory.queue")
+
+_WAIT_S: Final = 30.0
+"""Of one request; then another follows."""
+
+
+class Queue:
+    def __init__(self, link: Link, *, name: str = "", types: tuple[str, ...] = ("*",), lease_s: float | None = None):
+        """name: of this worker, unique among those of the tenant. types: what `next` takes."""
+        self._link = link
+        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._types = types
+        self._lease_s = lease_s
+        self._reporter = Reporter(link)
+        self._keepalive = Keepalive(link, lease_s)
+        self.is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Jobs out
+
+    async def next(self, *types: str) -> Job:
+        """The next job, however long that takes."""
+        while True:
+            jobs = await self.take_some(*types, wait_s=_WAIT_S)
+            if jobs:
+                return jobs[0]
+
+    async def take(self, *types: str, limit: int = 1) -> AsyncIterator[Job]:
+        """Jobs one after the other, for ever; up to `limit` are taken in advance. Those that were not begun when the
+        loop is left are given back."""
+        ready: deque[Job] = deque()
+        try:
+            while not self.is_closed:
+                if not ready:
+                    ready.extend(await self.take_some(*types, limit=limit, wait_s=_WAIT_S))
+                if ready:
+                    job = ready.popleft()
+                    if not job.lost.is_set():
+                        yield job
+        finally:
+            await self._give_back_all(list(ready))
+
+    async def take_some(self, *types: str, limit: int = 1, wait_s: float = 0.0) -> list[Job]:
+        """Up to `limit` jobs, as soon as there are some; none when the time is up. A server that is away is asked again
+        a little later."""
+        if self.is_closed:
+            raise InvalidInput("the queue is closed")
+        worker = Worker(self._name, socket.gethostname()[:100], functory.__version__, limit)
+        try:
+            given = await self._link.take(Wish(types or self._types, limit, wait_s, self._lease_s, worker))
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            log.warning("queue.take_again", extra={"reason": str(error)})
+            await asyncio.sleep(min(pause_s(error), wait_s))
+            return []
+        return self._in_hand(given)
+
+    def _in_hand(self, given: list[Given]) -> list[Job]:
+        jobs = [Job(one, self._reporter, self._give_back) for one in given]
+        self._keepalive.watch(jobs)
+        return jobs
+
+    # Jobs in
+
+    async def add(
+        self,
+        job_type: str,
+        *payloads: object,
+        delay_s: float | None = None,
+        priority: int | None = None,
+        domain: str = "",
+        unique: str = "",
+        parent: str = "",
+    ) -> list[str]:
+        """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns."""
+        options = AddOptions(delay_s, priority, domain, unique, parent)
+        return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
+
+    async def register(self, *types: str, **fields: object) -> None:
+        """Have types served by workers: `body` describes the payload, `timeout_s` and `options` as docs/workers.md has
+        them. The same again changes nothing."""
+        for job_type in types:
+            await self._link.register(job_type, {"lang": "worker", **fields})
+
+    # The end
+
+    async def close(self) -> None:
+        """Give back what is in hand, and say goodbye. Idempotent."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        await self._reporter.close()
+        left = [job for job in self._keepalive.jobs if not job.lost.is_set()]
+        for job in left:
+            job.is_over = True
+        try:
+            await self._link.give_back([job.delivery for job in left], self._name)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            # The leases will lapse.
+            log.warning("queue.no_goodbye", extra={"jobs": len(left), "reason": str(error)})
+        await self._keepalive.close()
+        await self._link.close()
+
+    async def _give_back(self, job: Job) -> None:
+        await self._link.give_back([job.delivery], "")
+
+    async def _give_back_all(self, jobs: list[Job]) -> None:
+        left = [job for job in jobs if not job.is_over and not job.lost.is_set()]
+        for job in left:
+            job.is_over = True
+        if left and not self.is_closed:
+            await self._link.give_back([job.delivery for job in left], "")

@@ -1,0 +1,88 @@
+"""The other side over HTTP: a daemon, or several behind one address."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from functory.client import Client
+from functory.queue.link import AddOptions, Given, Wish
+from functory.wire.base import from_wire
+from functory.wire.workers import TakenJob, VerdictRow
+from functory.workers.values import Answer, Delivery, Report, Verdict
+
+
+class RemoteLink:
+    def __init__(self, url: str, key: str, tenant: str) -> None:
+        self._client = Client(url, key, tenant)
+
+    async def take(self, wish: Wish) -> list[Given]:
+        answer = await self._client.take_jobs(
+            *wish.types,
+            limit=wish.limit,
+            wait_s=wish.wait_s,
+            lease_s=wish.lease_s,
+            worker=wish.worker._asdict(),
+        )
+        return [_given(job) for job in answer.jobs]
+
+    async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
+        answer = await self._client.renew_jobs(_leases(deliveries), lease_s=lease_s)
+        return [_verdict(row) for row in answer.verdicts]
+
+    async def report(self, reports: Sequence[Report]) -> list[Verdict]:
+        answer = await self._client.report_jobs([_item(report) for report in reports])
+        return [_verdict(row) for row in answer.verdicts]
+
+    async def give_back(self, deliveries: Sequence[Delivery], goodbye: str) -> list[Verdict]:
+        answer = await self._client.return_jobs(_leases(deliveries), goodbye=goodbye)
+        return [_verdict(row) for row in answer.verdicts]
+
+    async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
+        said = {name: value for name, value in options._asdict().items() if value not in (None, "")}
+        added = await self._client.add_jobs(job_type, payloads, **said)
+        return added.ids if isinstance(added.ids, list) else []
+
+    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
+        fields = {name: value for name, value in document.items() if name not in ("lang", "body")}
+        await self._client.put_handler(job_type, str(document["lang"]), str(document.get("body", "")), **fields)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _given(job: TakenJob) -> Given:
+    payload = from_wire(job.payload, job.payload_encoding)
+    return Given(
+        job.id, job.token, job.type, payload, job.attempts, job.lease_s, job.timeout_s, is_renewable=job.is_renewable
+    )
+
+
+def _leases(deliveries: Sequence[Delivery]) -> list[tuple[str, int]]:
+    return [(each.id, each.token or 0) for each in deliveries]
+
+
+def _verdict(row: VerdictRow) -> Verdict:
+    return Verdict(row.id, Answer(row.answer), row.lease_until_ms, row.code, row.message)
+
+
+def _item(report: Report) -> dict[str, object]:
+    item: dict[str, object] = {"id": report.delivery.id, "token": report.delivery.token, "exitcode": report.exitcode}
+    if report.result:
+        item["result_base64"] = _base64(report.result)
+    if report.log:
+        item["log"] = report.log.decode("utf-8", "replace")
+    if report.progress is not None:
+        item["progress"] = msgspec.Raw(report.progress)
+    if report.new_jobs:
+        made = [{"type": new.type, "payload_base64": _base64(new.payload)} for new in report.new_jobs]
+        item["new_jobs"] = made
+    if report.retry_after_ms is not None:
+        item["delay_s"] = report.retry_after_ms / 1000
+    if report.carried is not None:
+        item["payload_base64"] = _base64(report.carried)
+    return item
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()

@@ -1,0 +1,45 @@
+"""Calls a task: a plain function in a thread, a coroutine function on the loop, with what it asks for.
+
+A function of one parameter gets the payload: what JSON says if it is JSON, otherwise the text, otherwise bytes. One of
+two also gets the job. What it returns is the result.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from functory.errors import InvalidInput
+from functory.queue.job import Job
+
+_PAYLOAD: Final = 1
+_PAYLOAD_AND_JOB: Final = 2
+
+
+def parameters_of(function: Callable[..., Any]) -> int:
+    """How many it takes. Raises InvalidInput if it is not one or two."""
+    named = inspect.signature(function).parameters.values()
+    required = [it for it in named if it.default is it.empty and it.kind is not it.VAR_KEYWORD]
+    if len(required) not in (_PAYLOAD, _PAYLOAD_AND_JOB):
+        name = getattr(function, "__name__", "a task")
+        raise InvalidInput(f"{name} must take one parameter, the payload, or two: the payload and the job")
+    return len(required)
+
+
+async def call(function: Callable[..., Any], job: Job) -> Any:
+    arguments = [read(job.payload), job][: parameters_of(function)]
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
+
+
+def read(payload: bytes) -> Any:
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return payload
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,124 @@
+"""Functions as tasks, run side by side until they are told to stop.
+
+    worker = Worker()
+
+    @worker.task("resize")
+    def resize(payload):
+        return {"width": payload["width"] // 2}
+
+`functory worker module:worker --concurrency 8` runs it. A stop is graceful: nothing more is taken, what runs may end
+for a while, and the rest is given back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from functory.errors import InvalidInput, LeaseLost
+from functory.queue.job import Job
+from functory.queue.queue import Queue
+from functory.queue.task_calls import call, parameters_of
+
+log = logging.getLogger("functory.worker")
+
+_WAIT_S: Final = 30.0
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Worker:
+    def __init__(self) -> None:
+        self._tasks: dict[str, tuple[Callable[..., Any], dict[str, object]]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._is_free = asyncio.Event()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(self._tasks)
+
+    def task(self, job_type: str, **fields: object) -> Callable[[_F], _F]:
+        """Have a function work on the jobs of a type. With fields (`timeout_s`, `options`, ...), or with
+        `register=True`, the type is registered when the worker starts, which needs a key with the scope `handlers`."""
+
+        def decorate(function: _F) -> _F:
+            if job_type in self._tasks:
+                raise InvalidInput(f"type {job_type} has two tasks")
+            parameters_of(function)
+            self._tasks[job_type] = (function, fields)
+            return function
+
+        return decorate
+
+    def stop(self) -> None:
+        """Take no more jobs; again: end those that run. They are given back."""
+        if self._stop.is_set():
+            for task in list(self._running):
+                task.cancel()
+        self._stop.set()
+
+    async def run(self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0) -> None:
+        """Work until `stop`. Jobs that run then have `grace_s` to end."""
+        if not self._tasks:
+            raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
+        for job_type, (_, fields) in self._tasks.items():
+            if fields:
+                said = {name: value for name, value in fields.items() if name != "register"}
+                await queue.register(job_type, **said)
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            while not self._stop.is_set():
+                await self._take(queue, concurrency - len(self._running), stopped)
+        finally:
+            stopped.cancel()
+            await self._finish(grace_s)
+
+    async def _take(self, queue: Queue, free: int, stopped: "asyncio.Task[bool]") -> None:
+        """Start as many jobs as there is room for, or wait for room."""
+        if free <= 0:
+            self._is_free.clear()
+            waiting: asyncio.Task[Any] = asyncio.create_task(self._is_free.wait())
+            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            return
+        taking = asyncio.create_task(queue.take_some(*self.types, limit=free, wait_s=_WAIT_S))
+        room: asyncio.Task[Any] = taking
+        await asyncio.wait([room, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if not taking.done():
+            taking.cancel()  # whatever was on its way comes back by its lease, or with the goodbye
+            await asyncio.gather(taking, return_exceptions=True)
+            return
+        for job in taking.result():
+            task = asyncio.create_task(self._work(job), name=f"job {job.id}")
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._running.discard(task)
+        self._is_free.set()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("worker.job_not_reported", exc_info=task.exception())
+
+    async def _work(self, job: Job) -> None:
+        """A job whose lease is lost is stopped: its outcome would not count."""
+        async with job:
+            work = asyncio.ensure_future(call(self._tasks[job.type][0], job))
+            lost = asyncio.ensure_future(job.lost.wait())
+            try:
+                await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    raise LeaseLost(f"job {job.id} was lost while it ran")
+                job.result = work.result()
+            finally:
+                for task in (work, lost):
+                    task.cancel()
+                await asyncio.gather(work, lost, return_exceptions=True)
+
+    async def _finish(self, grace_s: float) -> None:
+        if self._running:
+            log.info("worker.finishing", extra={"jobs": len(self._running)})
+            await asyncio.wait(self._running, timeout=grace_s)
+        for task in list(self._running):
+            task.cancel()
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)

@@ -1,0 +1,176 @@
+"""The programs of docs/workers.md, run as they stand; and `functory worker`."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.client import Client
+from functory.queue import Queue, open_queue
+from tests.support.command_line import clean_environ
+from tests.support.needs import need_command
+from tests.support.served_daemon import Served, served_daemon
+from tests.support.service import until
+
+PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text()
+FLOW, IN_PROCESS, REMOTE, TASKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+[NODE] = re.findall(r"```js\n(.*?)```", PAGE, re.DOTALL)
+[SHELL] = re.findall(r"```sh-worker\n(.*?)```", PAGE, re.DOTALL)
+CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def _programs(tmp_path: Path) -> None:
+    assert '"wait_s": 20' in SHELL
+    quick = SHELL.replace('"wait_s": 20', '"wait_s": 1')
+    for name, text in (("worker.mjs", NODE), ("worker.sh", quick), ("tasks.py", TASKS)):
+        (tmp_path / name).write_text(text)
+
+
+@pytest.fixture
+def node() -> str:
+    return need_command("node", "nodejs")
+
+
+@pytest.fixture
+def curl() -> str:
+    return need_command("curl", "curl")
+
+
+@asynccontextmanager
+async def program(served: Served, folder: Path, *command: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Asked to stop at the end, which it must do well."""
+    environ = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=clean_environ() | environ, stderr=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            _, trace = await process.communicate()
+        assert process.returncode == 0, trace.decode()
+        assert b"rror" not in trace, trace.decode()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def results(served: Served, job_type: str, payloads: list[str]) -> list[str | None]:
+    async with Client(served.url, served.key, "acme") as acme:
+        added = await acme.add_jobs(job_type, payloads)
+        assert isinstance(added.ids, list)
+        jobs = [await acme.get_job(job_id, wait_s=60) for job_id in added.ids]
+        assert [(job.code, job.isolation) for job in jobs] == [("ok", "external")] * len(payloads)
+        return [job.result for job in jobs]
+
+
+async def serve(served: Served, job_type: str) -> None:
+    async with Client(served.url, served.key, "acme") as acme:
+        await acme.put_handler(job_type, "worker", "")
+
+
+async def nobody(served: Served, name: str) -> None:
+    """Whoever was here has said goodbye."""
+    workers = await served.daemon.workers.seen("acme")
+    assert not [seen.name for seen in workers if seen.name.startswith(name)]
+
+
+async def flow(queue: Queue) -> None:
+    names: dict[str, Any] = {}
+    exec(FLOW, names)  # noqa: S102 (our own page)
+    await names["worker"](queue)
+
+
+async def opened(sample: str, url: str, **names: Any) -> None:
+    """Run a sample that opens a queue, with our own URL, and the worker of the first sample in it."""
+    sample = re.sub(r'"(sqlite|http):[^"]*"', repr(url), sample)
+    known = {"open_queue": open_queue, "worker": flow, **names}
+    exec(f"async def example():\n{textwrap.indent(sample, '    ')}", known)  # noqa: S102
+    await known["example"]()
+
+
+async def test_the_worker_in_process_and_remote_is_the_same(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/jobs.db"
+    async with open_queue(url, tenant="main") as queue:
+        await queue.register("any")
+        await queue.add("any", "x")
+    await opened(IN_PROCESS, url)
+    async with open_queue(url) as queue:
+        assert await queue.take_some(limit=5) == [], "it is done"
+    async with served_daemon(tmp_path / "daemon") as served:
+        await serve(served, "any")
+        waiting = asyncio.create_task(opened(REMOTE, served.url, key=served.key))
+        assert await results(served, "any", ["x"]) == [""]
+        await waiting
+
+
+async def test_the_node_worker(tmp_path: Path, node: str) -> None:
+    async with served_daemon(tmp_path / "daemon") as served:
+        await serve(served, "hello")
+        async with program(served, tmp_path, node, "worker.mjs"):
+            assert await results(served, "hello", ["Ada", '"quoted"']) == [
+                '{"hello":"Ada"}',
+                '{"hello":"\\"quoted\\""}',
+            ]
+        await nobody(served, "node-")
+
+
+@pytest.mark.usefixtures("curl")
+async def test_the_shell_worker(tmp_path: Path) -> None:
+    async with served_daemon(tmp_path / "daemon") as served:
+        await serve(served, "shout")
+        async with program(served, tmp_path, "/bin/sh", "worker.sh"):
+            texts = ["ada", 'say "hi", {ok}', "a\\b c"]
+            assert await results(served, "shout", texts) == [text.upper() for text in texts]
+        await nobody(served, "sh-")
+
+
+async def test_the_requests_of_the_page(tmp_path: Path, curl: str) -> None:
+    async with served_daemon(tmp_path) as served:
+        path = f"{curl.rpartition('/')[0]}:/usr/bin:/bin"
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-euc",
+            CURLS,
+            env={"URL": served.url, "KEY": served.key, "PATH": path},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, trace = await process.communicate()
+        assert process.returncode == 0, trace.decode()
+        assert b'"payload":"{\\"url\\": \\"cat.png\\"}"' in out
+        assert b'"answer":"ok"' in out
+
+
+async def test_functory_worker_runs_the_tasks_of_a_module(tmp_path: Path) -> None:
+    async with served_daemon(tmp_path / "daemon") as served:
+        command = (sys.executable, "-m", "functory", "worker", "tasks:worker", "--concurrency", "2", "--name", "py")
+        async with program(served, tmp_path, *command):
+
+            async def is_registered() -> bool:
+                return bool(await served.daemon.store.list_handlers("acme"))
+
+            await until(is_registered)
+            assert await results(served, "resize", ['{"width": 800}']) == ['{"width":400}']
+        await nobody(served, "py")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("nowhere:worker", "no module nowhere"), ("json:worker", "has no Worker of that name")]
+)
+async def test_a_module_without_a_worker_is_named(tmp_path: Path, name: str, told: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "functory", "worker", name, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
+    )
+    _, trace = await process.communicate()
+    assert (process.returncode, told in trace.decode()) == (2, True), trace.decode()
