@@ -35,6 +35,8 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "memory_mb": "memory_mb",
         "network": "network",
         "returns": "returns",
+        "then": "then",
+        "on_failure": "on_failure",
         "options": "options",
     }
 )
@@ -55,6 +57,8 @@ class Handler:
     memory_mb: int = DEFAULT_MEMORY_MB  # per context
     network: bool = False
     returns: str = VALUE  # what a returned whole number is: VALUE or STATUS
+    then: str = ""  # the type that gets the result of a job that ended ok, as its payload
+    on_failure: str = ""  # the type that gets that of a job that failed or was abandoned
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
     def to_json(self) -> dict[str, Any]:

@@ -41,6 +41,7 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
 _NOT_FOR_WORKERS: Final = frozenset({"keep_processes"})
 
+_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # The loader and the programs that set up a sandbox read these before the tenant's code is confined.
@@ -74,6 +75,8 @@ def parse_handler(data: object) -> Handler:
         memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
         network=_network(data.get("network", False), language),
         returns=_returns(data.get("returns", VALUE), language),
+        then=_type("then", data.get("then", "")),
+        on_failure=_type("on_failure", data.get("on_failure", "")),
         options=_options(data.get("options", {}), language),
     )
 
@@ -223,6 +226,12 @@ def _returns(value: object, language: Language) -> str:
     if value == STATUS and not language.returns_values:
         raise InvalidHandlerError("returns", f"has no meaning for {language.name}; leave it out")
     return str(value)
+
+
+def _type(name: str, value: object) -> str:
+    if not isinstance(value, str) or (value and not _TYPE.fullmatch(value)):
+        raise InvalidHandlerError(name, "must be a type of the tenant: letters, digits and _ . : -, or empty")
+    return value
 
 
 def _options(value: object, language: Language) -> Mapping[str, int]:

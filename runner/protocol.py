@@ -82,11 +82,12 @@ ReplyRow = tuple[int, int, int, int, bytes]
 
 class NewJob(NamedTuple):
     """A job that a job made. It has no tenant: the caller adds that of the job which made it. options reads like
-    the query of a URL."""
+    the query of a URL. links is for the caller's use: no context can say it."""
 
     type: str
     payload: bytes
     options: str = ""
+    links: int = 0
 
 
 class Detail(NamedTuple):

@@ -54,6 +54,8 @@ def _add_put(actions: Commands) -> None:
     put.add_argument("--memory-mb", type=int, help="per context (default: 128)")
     put.add_argument("--network", action="store_true", help="the code needs the network")
     put.add_argument("--returns", choices=["value", "status"], help="what a returned whole number is (default: value)")
+    put.add_argument("--then", metavar="TYPE", help="make a job of this type from the result of each job that ended ok")
+    put.add_argument("--on-failure", metavar="TYPE", help="the same for jobs that failed or were abandoned")
     put.add_argument("--before", type=Path, metavar="FILE", help="code that runs once in every new context")
     put.add_argument("--before-each", type=Path, metavar="FILE", help="code that runs before every batch")
     put.add_argument("--after-each", type=Path, metavar="FILE", help="code that runs after every batch")
@@ -80,6 +82,8 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         memory_mb=arguments.memory_mb,
         network=arguments.network,
         returns=arguments.returns,
+        then=arguments.then,
+        on_failure=arguments.on_failure,
         eid=arguments.eid,
         env=arguments.env and dict(arguments.env),
         options=arguments.option and dict(arguments.option),

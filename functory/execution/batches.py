@@ -5,11 +5,12 @@ Ensures: each job that was delivered is put into the outbox once, with its outco
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final
 
+from functory.execution.chains import NO_CHAIN, Chain, chain_of, passed_on
 from functory.execution.families import read_children
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
@@ -17,7 +18,7 @@ from functory.execution.outcomes import give_up, releases_or_refusals
 from functory.execution.tenant_book import TenantBook
 from handlers.model import Handler
 from runner.outcome import Stopped, size_bytes
-from runner.protocol import BatchJob, ParentJob
+from runner.protocol import BatchJob, NewJob, ParentJob
 from runner.runner import Runner
 from scheduler.retry import RetryPolicy
 from store.base import Job, Store, Unclaim
@@ -48,10 +49,11 @@ class Batches:
         may_start: MayStart,
     ) -> None:
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
-        self._outbox.put([(job, give_up(job, self._clock.now_ms()), ()) for job in exhausted])
+        chain = chain_of(handler)
+        self._give_up(exhausted, chain)
         left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
         try:
-            on_stopped = partial(self._on_stopped, left, version, retry)
+            on_stopped = partial(self._on_stopped, left, version, retry, chain)
             who = self._tenants.of(jobtype).incarnation
             for some in _parts(list(left.values())):
                 ready = partial(may_start, some)
@@ -71,18 +73,28 @@ class Batches:
         children = await read_children(self._store, job, self._clock.now_ms())
         return [ParentJob(job.id, job.data, job.attempts, children)]
 
+    def _give_up(self, jobs: Sequence[Job], chain: Chain) -> None:
+        """Jobs whose attempts were used up by daemons that vanished."""
+        given_up = [(job, give_up(job, self._clock.now_ms())) for job in jobs]
+        self._outbox.put([(job, release, passed_on(chain, job, release, ())) for job, release in given_up])
+
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Jobs that were delivered and not started."""
         self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
 
-    def _on_stopped(self, left: dict[str, Job], version: int, retry: RetryPolicy, stopped: Sequence[Stopped]) -> None:
+    def _on_stopped(
+        self, left: dict[str, Job], version: int, retry: RetryPolicy, chain: Chain, stopped: Sequence[Stopped]
+    ) -> None:
         ended = [one for one in stopped if one.id in left]
         if ended:
             jobs = [left.pop(one.id) for one in ended]
             releases = releases_or_refusals(jobs, ended, version, retry, self._clock.now_ms(), random.random)
+            wanted: Iterable[tuple[NewJob, ...]] = map(_NEW_JOBS, ended)
+            if chain is not NO_CHAIN:
+                wanted = [passed_on(chain, *one) for one in zip(jobs, releases, wanted, strict=True)]
             left_something = any(any(map(field, ended)) for field in _LEFT)
             sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
-            self._outbox.put(list(zip(jobs, releases, map(_NEW_JOBS, ended), strict=True)), sizes)
+            self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes)
 
 
 def _parts(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:

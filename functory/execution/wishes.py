@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from functory.errors import InvalidInput
+from functory.execution.chains import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
 from runner.protocol import NewJob as WantedJob
 from store.base import Creation, Job, NewJob
@@ -48,7 +49,7 @@ def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
     tenant = tenant_of(job.jobtype)
     return [
         _read(job, jobtype_of(tenant, one.type), one, now_ms)
-        if one.options
+        if one.options or one.links
         else Wish(jobtype_of(tenant, one.type), one.payload)
         for one in wanted
     ]
@@ -88,7 +89,12 @@ def journal_pieces(wishes: Sequence[Wish]) -> Iterator[tuple[str, JobOptions, li
 
 
 def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
-    said = _said(wanted)
+    if wanted.links > MOST_LINKS:
+        raise InvalidInput(
+            f"results were passed on {MOST_LINKS} times in a row, and this one was not passed on to {wanted.type}:"
+            " do the types lead back to each other by then or on_failure?"
+        )
+    said = _said(wanted) if wanted.options else {}
     parent = ""
     if _flag(said, "child"):
         parent = job.id
@@ -103,6 +109,7 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
         None if delay_s is None else now_ms + round(delay_s * 1000),
         _priority(said),
         said.get("domain", ""),
+        options_of(wanted.links),
     )
     unique = said.get("unique", "")
     check_new_job(_PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, unique=unique, parent=parent))

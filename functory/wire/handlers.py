@@ -28,6 +28,8 @@ class HandlerBody(Request):
     memory_mb: Annotated[int, Meta(ge=16, le=4096, description="per context")] = 128
     network: bool = False
     returns: Annotated[Literal["value", "status"], Meta(description="what a returned whole number is")] = "value"
+    then: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that ended ok")] = ""
+    on_failure: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that failed")] = ""
     options: Annotated[dict[str, int], Meta(description="max_batch, max_attempts, retry_base_ms, ...")] = field(
         default_factory=dict
     )

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from functory.execution.chains import NO_CHAIN, chain_of, passed_on
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
@@ -86,10 +87,12 @@ class Claims:
             self._policy.run_outside(tenant, -count)
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
-        self._outbox.put([(job, give_up(job, now_ms), ()) for job in exhausted])
+        chain = chain_of(handler)
+        given_up = [(job, give_up(job, now_ms)) for job in exhausted]
+        self._outbox.put([(job, release, passed_on(chain, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
         for job in good:
-            held = Held(job, now_ms, version, retry, _timeout_ms(handler))
+            held = Held(job, now_ms, version, retry, _timeout_ms(handler), chain)
             held.worker = order.worker.name
             self.held.add(held)
         self.taken += len(good)
@@ -127,7 +130,8 @@ class Claims:
         version = gate.handler_version
         handler = await self._handler(record.job.jobtype, version) if version else None
         retry = self._defaults.retry if handler is None else retry_policy(handler, self._defaults.retry)
-        held = Held(record.job, record.claimed_ms, version, retry, None if handler is None else _timeout_ms(handler))
+        timeout_ms, chain = (None, NO_CHAIN) if handler is None else (_timeout_ms(handler), chain_of(handler))
+        held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, chain)
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
         self.held.add(held)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from functory.execution.chains import NO_CHAIN, Chain
 from functory.workers.log_tail import LogTail
 from functory.workers.values import Verdict
 from runner.glimpse import Glimpse
@@ -31,6 +32,7 @@ class Held:
     """One delivery. job comes without its payload."""
 
     __slots__ = (
+        "chain",
         "claimed_ms",
         "data_bytes",
         "ending",
@@ -45,7 +47,16 @@ class Held:
         "worker",
     )
 
-    def __init__(self, job: Job, claimed_ms: int, version: int, retry: RetryPolicy, timeout_ms: int | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        claimed_ms: int,
+        version: int,
+        retry: RetryPolicy,
+        timeout_ms: int | None,
+        chain: Chain = NO_CHAIN,
+    ) -> None:
+        self.chain = chain
         self.data_bytes = len(job.data)
         self.job = job._replace(data=b"")
         self.claimed_ms = claimed_ms

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from functory.errors import NotReadyYet
+from functory.execution.chains import NO_CHAIN, passed_on
 from functory.execution.outbox import Ending, Outbox
 from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
@@ -131,7 +132,8 @@ class Reports:
     async def _not_ours_to_extend(self, tenant: str, endings: Sequence[tuple[Held, Report]]) -> set[str]:
         """Of the jobs that make new ones, those that are not held any more. New jobs are written before the outcome, so
         this is asked before them."""
-        leases = [Lease(held.job.id, held.job.token) for held, report in endings if report.new_jobs]
+        makers = [held for held, report in endings if report.new_jobs or held.chain is not NO_CHAIN]
+        leases = [Lease(held.job.id, held.job.token) for held in makers]
         if not leases:
             return set()
         verdicts = await self._renew(tenant, leases, _LEAST_LEASE_MS)
@@ -147,7 +149,7 @@ class Reports:
             if stopped.carried is not None:  # what it carries on counts by how much it grew
                 job = job._replace(data=bytes(held.data_bytes))
             (release,) = releases_or_refusals([job], [stopped], held.version, held.retry, now_ms, random.random)
-            out.append((job, _external(release), stopped.new_jobs))
+            out.append((job, _external(release), passed_on(held.chain, job, release, stopped.new_jobs)))
             sizes[job.id, job.token] = size_bytes(stopped)
             self._begin_ending(held)
         self._outbox.put(out, sizes)

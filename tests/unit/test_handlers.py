@@ -35,6 +35,8 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "memory_mb": 64,
         "network": True,
         "returns": "status",
+        "then": "mail",
+        "on_failure": "alarm",
         "options": {"max_batch": 10},
     }
     assert parse_handler(sent).to_json() == sent
@@ -131,6 +133,8 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, memory_mb=65),
         replace(base, network=True),
         replace(base, returns="status"),
+        replace(base, then="x"),
+        replace(base, on_failure="x"),
         replace(base, options={"max_batch": 1}),
     ]
     assert len(changed) == len(JSON_NAMES)

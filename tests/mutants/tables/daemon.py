@@ -26,7 +26,12 @@ FAMILIES = "tests/service/test_families.py"
 wishes = in_file("functory/execution/wishes.py", f"tests/unit/functory/test_wishes.py {FAMILIES}")
 families = in_file("functory/execution/families.py", FAMILIES)
 
+chains = in_file("functory/execution/chains.py", "tests/unit/functory/test_chains.py")
+
 MUTANTS: list[Mutant] = [
+    chains("a chain has no end", "links=links_of(job) + 1", "links=1"),
+    chains("a run that made children passes its result on", " or _has_child(new_jobs):", ":"),
+    chains("what failed goes where what is ok goes", "chain.on_failure if code", "chain.then if code"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
     wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),
     wishes("jobs with a name go through the journal", "any(wish.unique or wish.parent", "any(wish.parent"),

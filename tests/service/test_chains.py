@@ -1,0 +1,77 @@
+"""Chaining by option on a running daemon."""
+
+import json
+from pathlib import Path
+
+from functory.daemon.daemon import Daemon
+from functory.intake.job_options import PLAIN
+from store.base import Code, JobFilter, JobRecord, JobState
+from tests.support.service import ended, register, running_daemon, until
+
+
+async def last_of(daemon: Daemon, jobtype: str, count: int = 1) -> list[JobRecord]:
+    """The ended jobs of a type, once there are so many."""
+
+    async def look() -> list[JobRecord]:
+        page = await daemon.store.list_jobs(
+            "acme", JobFilter(JobState.ARCHIVED, jobtype), now_ms=daemon.clock.now_ms(), limit=1000
+        )
+        whole = [
+            await daemon.store.get_job("acme", record.job.id, now_ms=daemon.clock.now_ms()) for record in page.records
+        ]
+        return [record for record in whole if record is not None] if len(whole) >= count else []
+
+    return await until(look)
+
+
+async def submit(daemon: Daemon, jobtype: str, payload: str) -> str:
+    (job_id,) = await daemon.intake.write(jobtype, [payload.encode()], PLAIN)
+    return job_id
+
+
+async def test_a_result_becomes_the_payload_of_the_next_type(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-double", "return str(int(payload) * 2)", then="add", on_failure="alarm")
+        await register(daemon, "acme-add", "return [payload]")
+        await register(daemon, "acme-alarm", "return 'seen'")
+        await submit(daemon, "acme-double", "20")
+        (last,) = await last_of(daemon, "acme-add")
+        assert last.job.data == b'"40"'
+        assert last.outcome is not None
+        assert last.outcome.result == b'["\\"40\\""]'
+        await register(daemon, "acme-double", "ctx.fail('no number')", then="add", on_failure="alarm")
+        await submit(daemon, "acme-double", "x")
+        (alarm,) = await last_of(daemon, "acme-alarm")
+        assert alarm.job.data == b'"no number"'
+
+
+async def test_a_parent_passes_its_last_result_on(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        body = "if not ctx.children: ctx.enqueue('piece', payload, child=True)\nreturn [len(ctx.children)]"
+        await register(daemon, "acme-album", body, then="done")
+        await register(daemon, "acme-piece", "return 'x'")
+        await register(daemon, "acme-done", "return payload")
+        await submit(daemon, "acme-album", "x")
+        (done,) = await last_of(daemon, "acme-done")
+        assert done.job.data == b"[1]", "once, and after its children"
+
+
+async def test_types_that_lead_back_to_each_other_come_to_an_end(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-ping", "pass", then="pong")
+        await register(daemon, "acme-pong", "pass", then="ping")
+        await submit(daemon, "acme-ping", "x")
+        pings = await last_of(daemon, "acme-ping", 51)
+        assert [record.outcome.code for record in pings if record.outcome].count(Code.FAILED) == 1
+        (stopped,) = [record for record in pings if record.outcome and record.outcome.code is Code.FAILED]
+        assert stopped.outcome is not None
+        assert b"100 times in a row" in (stopped.outcome.result or b"")
+        assert json.loads(stopped.job.options) == {"chain": 100}
+
+
+async def test_a_result_that_is_too_long_for_a_payload_is_the_end_of_the_job(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-long", "return 'x' * (1 << 21)", then="next")
+        record = await ended(daemon, await submit(daemon, "acme-long", "x"))
+        assert record.outcome is not None
+        assert (record.outcome.code, record.outcome.exitcode) == (Code.FAILED, 413)
