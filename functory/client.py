@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
+from functory.client_consumers import ConsumerCalls
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire import admin, handlers, jobs, workers
 from functory.wire.base import ErrorAnswer
@@ -29,7 +30,7 @@ __all__ = ["Client", "ClientError", "ServerUnreachable"]
 _T = TypeVar("_T")
 
 
-class Client:
+class Client(ConsumerCalls):
     """One connection pool for one key. `tenant` may be left out for the operator's calls."""
 
     def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:

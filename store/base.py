@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from store.protocol.activity import Activity
+from store.protocol.consumers import ConsumerShelf
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobVerbs
@@ -33,6 +34,15 @@ from store.protocol.scoreboard import Scoreboard
 from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
+from store.values.consumers import (
+    MAX_WINDOW,
+    ConsumerRecord,
+    EndReport,
+    HoldReport,
+    IndexEnd,
+    WindowMove,
+    WindowReport,
+)
 from store.values.histogram import Histogram
 from store.values.jobs import (
     AddReport,
@@ -80,6 +90,7 @@ from vocabulary.states import FINAL_CODES, Code, JobState
 
 __all__ = [
     "FINAL_CODES",
+    "MAX_WINDOW",
     "RESOLUTIONS",
     "AddReport",
     "ApiKey",
@@ -89,17 +100,21 @@ __all__ = [
     "AuditPage",
     "Bucket",
     "Code",
+    "ConsumerRecord",
     "CreateReport",
     "Creation",
     "Daemon",
     "DeleteReport",
     "EndOfRun",
+    "EndReport",
     "EndedSum",
     "ExpireReport",
     "FailureGroup",
     "Handler",
     "HandlerSummary",
     "Histogram",
+    "HoldReport",
+    "IndexEnd",
     "IndexState",
     "Job",
     "JobFilter",
@@ -125,6 +140,8 @@ __all__ = [
     "Unclaim",
     "Usage",
     "WaitingType",
+    "WindowMove",
+    "WindowReport",
     "state_of",
     "with_attempt",
 ]
@@ -134,6 +151,7 @@ class Store(
     JobQueue,
     StraightVerbs,
     JobVerbs,
+    ConsumerShelf,
     HandlerShelf,
     Scoreboard,
     Activity,

@@ -8,6 +8,7 @@ from store.checks import check_page_limit, check_range
 from store.errors import Conflict, InvalidValue
 from store.names import checked_tenant_of
 from store.protocol.transfer import StoreTransfer
+from store.values.consumers import ConsumerRecord
 from store.values.records import Handler
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import PARTS, RECORD_OF, JobCopy, OnceRecord, Part, Record, TypeRecord
@@ -44,7 +45,7 @@ def check_records(part: Part, records: Sequence[Record]) -> None:
             raise InvalidValue(f"a {type(record).__name__} is no record of {part}")
         if isinstance(record, JobCopy):
             checked_tenant_of(record.job.jobtype)
-        elif isinstance(record, TypeRecord | Handler | Bucket | FailureGroup):
+        elif isinstance(record, TypeRecord | Handler | ConsumerRecord | Bucket | FailureGroup):
             checked_tenant_of(record.jobtype)
 
 

@@ -39,6 +39,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "work": {"work": "take jobs of types that workers serve, and report them"},
     "worker": {"worker": "run Python functions as tasks, until it is asked to stop"},
+    "consumers": {"consumer": "work through the jobs of a type by number, none skipped"},
     "operator": {
         "daemon": "the daemons of the store (operator)",
         "audit": "who did what, newest first (operator)",

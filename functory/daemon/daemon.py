@@ -44,7 +44,7 @@ class Daemon:
             self.sysid, self.store, self.journal = parts.shared.owner, parts.shared.store, parts.shared.journal
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
             self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
-            self.straight, self.workers = parts.straight, parts.workers
+            self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
             self.vitals = Vitals(self.settings, parts)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.executor.refresh_tenants()
@@ -65,6 +65,7 @@ class Daemon:
         self._start_loop("outbox", self.outbox.run())
         self._start_loop("workers", self.workers.run())
         self._start_loop("upkeep", self.upkeep.run())
+        self._start_loop("consumers", self.consumers.run())
         if self.settings.role != "api" and not self._parts.isolation.refusal:
             self._start_loop("execute", self.executor.run())
         stop = asyncio.create_task(self._stop.wait(), name="stop")
@@ -96,6 +97,7 @@ class Daemon:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._parts.straight.close()
+        await self.consumers.resign()
         await self._stack.aclose()
         log.info("daemon.stopped", extra={"sysid": self.sysid})
 
@@ -152,6 +154,7 @@ class Daemon:
     def wake(self) -> None:
         self.executor.wake()
         self.workers.wake()
+        self.consumers.wake()
 
     def types_changed(self, tenant: str) -> None:
         self.executor.changed(tenant)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from functory.config import Settings
+from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.languages import Languages, find_languages
 from functory.daemon.last_owner import take_over
@@ -61,6 +62,7 @@ class Parts:
     waiters: Waiters
     workers: WorkerQueue
     trial_runs: TrialRuns
+    consumers: ConsumerLeaders
 
 
 async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
@@ -90,25 +92,18 @@ def wire_parts(
     policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
-    straight = StraightWay(
-        shared,
-        intake,
-        TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able)),
-        executor.held_leases,
-        lease_ms=round(settings.lease_s * 1000),
-        is_clear=executor.is_clear,
-        offer=executor.offer,
-        mode=settings.straight,
-    )
+    straight = _straight_way(settings, shared, intake, executor, languages)
     for part in (intake, executor, outbox):
         part.use(straight)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
-    for listener in (executor.added, workers.added):
+    consumers = ConsumerLeaders(shared, _leader_settings(settings), [executor.added, workers.added])
+    for listener in (executor.added, workers.added, consumers.added):
         intake.when_added(listener)
     for each in (outbox, reported):
         each.when_released(executor.released)
         each.when_released(waiters.released)
+        each.when_released(consumers.released)
     outbox.when_released(workers.released)
     return Parts(
         shared=shared,
@@ -122,6 +117,7 @@ def wire_parts(
         straight=straight,
         waiters=waiters,
         workers=workers,
+        consumers=consumers,
         trial_runs=TrialRuns(
             runner,
             tenants.of,
@@ -138,6 +134,21 @@ def _worker_queue(
     defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000))
     claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
     return WorkerQueue(shared, outbox, claims, settings.poll_s)
+
+
+def _straight_way(
+    settings: Settings, shared: Shared, intake: Intake, executor: Executor, languages: Languages
+) -> StraightWay:
+    return StraightWay(
+        shared,
+        intake,
+        TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able)),
+        executor.held_leases,
+        lease_ms=round(settings.lease_s * 1000),
+        is_clear=executor.is_clear,
+        offer=executor.offer,
+        mode=settings.straight,
+    )
 
 
 def sysid_lease_s(settings: Settings) -> float:
@@ -186,6 +197,11 @@ async def _find_languages(settings: Settings, isolation: Isolation, runner: Runn
     if settings.role == "api":
         return Languages()
     return await find_languages(None if isolation.refusal else runner.try_language)
+
+
+def _leader_settings(settings: Settings) -> LeaderSettings:
+    retry = RetryPolicy(base_s=settings.retry_base_s, max_s=settings.retry_max_s)
+    return LeaderSettings(settings.lease_s, settings.poll_s, retry)
 
 
 def _executor_settings(settings: Settings, languages: Languages) -> ExecutorSettings:

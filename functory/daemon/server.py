@@ -36,6 +36,7 @@ class Server:
             service = Service(
                 straight=self._daemon.straight,
                 workers=self._daemon.workers,
+                consumers=self._daemon.consumers,
                 store=self._daemon.store,
                 journal=self._daemon.journal,
                 intake=self._daemon.intake,

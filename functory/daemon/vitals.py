@@ -92,6 +92,8 @@ class Vitals:
             "sysid_remaining_seconds": (seen.sysid_until_ms - now_ms) / 1000,
             "sysid_lease_seconds": sysid_lease_s(settings),
             "longest_step_seconds": max(shared.progress.longest_s(), stats.writing_s),
+            "consumers_led": parts.consumers.led,
+            "consumers_blocked": parts.consumers.blocks,
             "paused": int(parts.executor.is_paused),
             **parts.workers.gauges(),
             **{f"runner_{name}": value for name, value in parts.runner.gauges().items()},

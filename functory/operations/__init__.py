@@ -14,6 +14,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back
     replay.py          ended jobs again; replay_runs.py such runs that can be watched
     handlers.py        register, list, roll back, delete, invoke
+    consumers.py       consumers: create, look at, start, stop, check, delete
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
     scoreboard.py      a tenant's board; figures.py what pages and metrics show
     tenants.py, keys.py, daemons.py, audit.py    the operator's

@@ -108,6 +108,25 @@ class NoWorkers:
         return 0
 
 
+class Consumers(Protocol):
+    """The consumers that the daemon leads."""
+
+    def changed(self) -> None:
+        """Consumers were made, changed, started, stopped or deleted."""
+
+    def check(self, tenant: str, name: str) -> bool:
+        """There may be new jobs for it. False if this daemon does not lead it."""
+
+
+class NoConsumers:
+    """Leads none."""
+
+    def changed(self) -> None: ...
+
+    def check(self, tenant: str, name: str) -> bool:  # noqa: ARG002 (the protocol's)
+        return False
+
+
 class TrialRuns(Protocol):
     """Runs a handler outside the queue."""
 

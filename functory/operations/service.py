@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from functory.intake.accepted_batches import AcceptedBatches
 from functory.intake.admission import Admission
 from functory.operations.protocols import (
+    Consumers,
     Control,
     Intake,
+    NoConsumers,
     NoStraight,
     NoWorkers,
     Straight,
@@ -46,6 +48,7 @@ class Service:
     now_ms: Callable[[], int]
     straight: Straight = field(default_factory=NoStraight)
     workers: WorkerQueue = field(default_factory=NoWorkers)
+    consumers: Consumers = field(default_factory=NoConsumers)
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

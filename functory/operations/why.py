@@ -6,6 +6,7 @@ Checks everything that could stop a job, in the order in which it would, and ret
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
+from functory.operations.consumers import find_consumer_of, leader_of
 from functory.operations.daemons import info_of
 from functory.operations.jobs import Queued, get_job
 from functory.operations.service import Service
@@ -41,7 +42,9 @@ async def why(service: Service, tenant: str, job_id: str) -> Reason:
     job = await get_job(service, tenant, job_id)
     if isinstance(job, Queued):
         return Reason("queued", "queued", "accepted and durable; the store has not taken it in yet", {})
-    reason, text, detail = _by_state(job) or await _first(_obstacles(service, tenant, job))
+    reason, text, detail = (
+        _by_state(job) or await _by_consumer(service, job) or await _first(_obstacles(service, tenant, job))
+    )
     return Reason(job.state.value, reason, text, detail)
 
 
@@ -70,7 +73,7 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
         case JobState.PAUSED if record.pending_children:
             text = f"it waits for {record.pending_children} of its children to end"
             return "waits_for_children", text, {"pending_children": record.pending_children}
-        case JobState.PAUSED:
+        case JobState.PAUSED if job.parent:
             return "waits_for_parent", f"it waits for its parent {job.parent} to end", {"parent": job.parent}
         case JobState.DEFERRED if outcome is not None and job.attempts:
             told = f": {outcome.message}" if outcome.message else ""
@@ -81,6 +84,20 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
             return "deferred", f"it is deferred until {iso_time(job.dt_ms)}", {"until_ms": job.dt_ms}
         case _:
             return None
+
+
+async def _by_consumer(service: Service, record: JobRecord) -> _Finding | None:
+    """What a job that is held waits for, if not for relatives."""
+    if record.state is not JobState.PAUSED:
+        return None
+    consumer = await find_consumer_of(service, record.job.jobtype)
+    if consumer is None:
+        return "waits_for_consumer", "its type had a consumer: it enters the queue in a moment", {}
+    leader = leader_of(consumer, service.now_ms())
+    led = f"daemon {leader} leads it" if leader else "no daemon leads it now"
+    state = led if consumer.is_running else "it is stopped"
+    text = f"it waits until consumer {consumer.name} has come to index {record.job.seq}; {state}"
+    return "waits_for_consumer", text, {"consumer": consumer.name, "index": record.job.seq, "leader": leader}
 
 
 async def _first(findings: AsyncIterator[_Finding]) -> _Finding:

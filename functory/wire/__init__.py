@@ -10,6 +10,7 @@ progress_text.py   what a job says of its progress, as one line
 workers.py         taking jobs, renewing, reporting
 handlers.py        handlers and trial runs
 scoreboard.py      figures and failures
+consumers.py       consumers, their progress and windows
 admin.py           the operator's: tenants, keys, daemons, audit
 tenant_limits.py   a tenant's limits as the store keeps them
 """

@@ -148,6 +148,15 @@ class HealthAnswer(Answer):
     problems: list[str] = field(default_factory=list)
 
 
+class ConsumerLeader(Answer):
+    """Which daemon leads a consumer: None if none does now, or it is stopped."""
+
+    tenant: str
+    name: str
+    leader: str | None
+    until_ms: int | None
+
+
 class HealthDetail(Answer):
     is_live: bool
     is_ready: bool
@@ -157,6 +166,7 @@ class HealthDetail(Answer):
     problems: dict[str, str]
     languages: list[str]
     gauges: dict[str, float]
+    consumers: list[ConsumerLeader] = field(default_factory=list)
 
 
 class AddByNameQuery(Request):

@@ -7,6 +7,7 @@ never see a hostile name, and have no checks of their own. A verb that raises In
   queue.py         add, claim, renew, release, expire
   straight.py      jobs that start before the store has them
   jobs.py          single jobs, listings, indexed queues, rate domains
+  consumers.py     consumers, their leaders and windows
   handlers.py, scoreboard.py, daemons.py, tenants.py, transfer.py   the other roles
 The checks themselves are in store/names.py and store/checks.py.
 """
@@ -14,6 +15,7 @@ The checks themselves are in store/names.py and store/checks.py.
 from pathlib import Path
 
 from store.base import Store
+from store.checked.consumers import CheckedConsumers
 from store.checked.core import CheckedMaintenance
 from store.checked.daemons import CheckedDaemons
 from store.checked.handlers import CheckedHandlers
@@ -31,6 +33,7 @@ class CheckedStore(
     CheckedQueue,
     CheckedStraight,
     CheckedJobs,
+    CheckedConsumers,
     CheckedHandlers,
     CheckedScoreboard,
     CheckedActivity,

@@ -45,10 +45,14 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_range("length", length, 1, _MAX_BYTES)
         return await self._back.read_result(tenant, job_id, done_ms=done_ms, start=start, length=length)
 
-    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
+    async def get_job_at(
+        self, tenant: str, jobtype: str, seq: int, *, now_ms: int, max_bytes: int | None = None
+    ) -> JobRecord | None:
         check_jobtype(tenant, jobtype)
         check_time("now_ms", now_ms)
-        return await self._back.get_job_at(tenant, jobtype, seq, now_ms=now_ms)
+        if max_bytes is not None:
+            check_range("max_bytes", max_bytes, 0, _MAX_BYTES)
+        return await self._back.get_job_at(tenant, jobtype, seq, now_ms=now_ms, max_bytes=max_bytes)
 
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
         check_tenant(tenant)

@@ -22,6 +22,7 @@ from store.mongo.queue.making import MongoMaking
 from store.mongo.queue.rates import MongoRates
 from store.mongo.queue.straight import MongoStraight
 from store.mongo.records.activity import MongoActivity
+from store.mongo.records.consumers import MongoConsumers
 from store.mongo.records.daemons import MongoDaemons
 from store.mongo.records.handlers import MongoHandlers
 from store.mongo.records.notes import MongoNotes
@@ -44,6 +45,7 @@ class MongoStore(
     MongoJobChanges,
     MongoListing,
     MongoRates,
+    MongoConsumers,
     MongoHandlers,
     MongoScoreboard,
     MongoActivity,

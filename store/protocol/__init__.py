@@ -2,6 +2,7 @@
 
 queue.py        add, claim, renew, release, expire: what daemons do all day, in batches
 straight.py     jobs that start before the store has them
+consumers.py    consumers of numbered types: records, leaders, windows
 jobs.py         single jobs of a tenant, indexed queues, rate domains
 handlers.py     handlers and their versions
 scoreboard.py   counters and buckets; activity.py sums of them for pages

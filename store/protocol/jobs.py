@@ -47,7 +47,9 @@ class JobVerbs(abc.ABC):
         has ended again since. Costs memory for the part only."""
 
     @abc.abstractmethod
-    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
+    async def get_job_at(
+        self, tenant: str, jobtype: str, seq: int, *, now_ms: int, max_bytes: int | None = None
+    ) -> JobRecord | None:
         """The job of an indexed queue at that seq, as get_job, or None."""
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from store.base import Store
 from store.errors import UnsupportedStore
 from store.sqlite.roles.activity import SqliteActivity
+from store.sqlite.roles.consumers import SqliteConsumers
 from store.sqlite.roles.daemons import SqliteDaemons
 from store.sqlite.roles.handlers import SqliteHandlers
 from store.sqlite.roles.jobs import SqliteJobs
@@ -33,6 +34,7 @@ class SqliteStore(
     SqliteQueue,
     SqliteStraight,
     SqliteJobs,
+    SqliteConsumers,
     SqliteHandlers,
     SqliteScoreboard,
     SqliteActivity,

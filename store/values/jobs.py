@@ -255,8 +255,8 @@ class WaitingType(NamedTuple):
 
 
 class TypeGate(NamedTuple):
-    """What decides whether jobs of a type may start: its handler (version 0: none), and whether neither the type is
-    paused nor its tenant suspended."""
+    """What decides whether jobs of a type may start at once: its handler (version 0: none), and whether it is open:
+    not paused, its tenant not suspended, and without a consumer."""
 
     jobtype: str
     handler_version: int

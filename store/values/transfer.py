@@ -7,6 +7,7 @@ is not part of it. Daemons are not either: none lives while a store is moved.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
@@ -19,6 +20,7 @@ class Part(StrEnum):
     KEYS = "keys"
     TYPES = "types"
     HANDLERS = "handlers"
+    CONSUMERS = "consumers"
     RATES = "rates"
     ONCE = "once"
     JOBS = "jobs"
@@ -35,7 +37,8 @@ PARTS: Final = tuple(Part)
 class TypeRecord(NamedTuple):
     """What is known of a jobtype beside its jobs: events counted since it exists, its indexed queue, its handler.
 
-    handler is the version in force (0: none), last_handler the last one given.
+    handler is the version in force (0: none), last_handler the last one given. released is the last number that its
+    consumer has let into the queue, None without a consumer.
     """
 
     jobtype: str
@@ -50,6 +53,7 @@ class TypeRecord(NamedTuple):
     processed: int
     handler: int
     last_handler: int
+    released: int | None = None
 
 
 class RateRecord(NamedTuple):
@@ -104,6 +108,7 @@ Record = (
     | ApiKey
     | TypeRecord
     | Handler
+    | ConsumerRecord
     | RateRecord
     | OnceRecord
     | JobCopy
@@ -119,6 +124,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.KEYS: ApiKey,
     Part.TYPES: TypeRecord,
     Part.HANDLERS: Handler,
+    Part.CONSUMERS: ConsumerRecord,
     Part.RATES: RateRecord,
     Part.ONCE: OnceRecord,
     Part.JOBS: JobCopy,

@@ -11,7 +11,18 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from functory.execution.outcomes import fingerprint
-from store.base import Archive, Code, NewJob, Outcome, Release, Retry, Store, Tenant
+from store.base import (
+    Archive,
+    Code,
+    ConsumerRecord,
+    NewJob,
+    Outcome,
+    Release,
+    Retry,
+    Store,
+    Tenant,
+    WindowMove,
+)
 from store.values.scoreboard import MINUTE_MS
 
 SYSID: Final = "a1"
@@ -165,7 +176,25 @@ async def live_through_an_hour(store: Store, now_ms: int) -> str:
             example = ended or example
     for kind in KINDS:
         await _leave(store, kind, now_ms, dice)
+    await _consume(store, now_ms)
     return example
+
+
+async def _consume(store: Store, now_ms: int) -> None:
+    """A consumer that is stopped, with a window in which something of everything is seen."""
+    await store.set_consumer(ConsumerRecord("acme", "verify", "acme-block", "{}", now_ms))
+    jobs = [NewJob(f"verify-{n:04d}", "acme-block", b"%d" % n, now_ms, now_ms) for n in range(60)]
+    await store.add_jobs(jobs, now_ms=now_ms)
+    (led,) = await store.lead_consumers(SYSID, lease_ms=1, now_ms=now_ms)
+    move = WindowMove("acme", "verify", led.token, 0, 40, 0, skip_failed=False, note="")
+    await store.move_window(move, now_ms=now_ms)
+    claimed = await store.claim_jobs("acme-block", 40, owner=SYSID, lease_ms=60_000, now_ms=now_ms)
+    codes = {12: Code.FAILED, 13: None, 30: None, 31: None, 39: None}
+    ends = [(job, codes.get(number, Code.OK)) for number, job in enumerate(claimed)]
+    outcomes = [(job, Outcome(code, 200 if code is Code.OK else 400, now_ms)) for job, code in ends if code]
+    await store.release_jobs(SYSID, [Archive(job.id, job.token, it) for job, it in outcomes], now_ms=now_ms)
+    await store.move_window(move._replace(processed=40), now_ms=now_ms)
+    await store.set_consumer_running("acme", "verify", running=False)
 
 
 async def _register(store: Store, kind: Kind, began_ms: int) -> None:

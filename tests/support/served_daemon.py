@@ -91,6 +91,7 @@ async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settin
             control=daemon,
             straight=daemon.straight,
             workers=daemon.workers,
+            consumers=daemon.consumers,
             now_ms=daemon.clock.now_ms,
         )
         await create_tenant(service, "test", "acme", 1, TenantLimits())

@@ -8,6 +8,7 @@ from store.base import (
     ApiKey,
     AuditEvent,
     Code,
+    ConsumerRecord,
     JournalPosition,
     NewJob,
     RateDomain,
@@ -15,6 +16,7 @@ from store.base import (
     Store,
     Tenant,
     Unclaim,
+    WindowMove,
 )
 from store.values.transfer import PARTS, Part, Record
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, new_job, new_jobs, outcome, retry
@@ -29,6 +31,7 @@ async def fill(store: Store, *, many: int = 0) -> None:
     await _endings(store)
     await _queue(store)
     await _relatives(store)
+    await _consumer(store)
     dice = random.Random(7)
     for start in range(0, many, 500):
         jobs = [new_job(10_000 + start + n, jobtype="acme-many", data=dice.randbytes(90)) for n in range(500)]
@@ -134,6 +137,17 @@ async def _relatives(store: Store) -> None:
         await store.create_job(new_job(300 + number, jobtype="acme-unique", unique=name), now_ms=T0)
     ended = await claim_one(store, jobtype="acme-unique")
     await store.release_jobs(OWNER, [archive(ended)], now_ms=T0)
+
+
+async def _consumer(store: Store) -> None:
+    """One that is led, with a job that is over, one in the queue, and two that it holds."""
+    await store.set_consumer(ConsumerRecord(TENANT, "stage", "acme-stage", '{"é": 1}', T0, is_running=True))
+    await store.add_jobs(new_jobs(4, 400, jobtype="acme-stage"), now_ms=T0)
+    (led,) = await store.lead_consumers(OWNER, lease_ms=10, now_ms=T0)
+    move = WindowMove(TENANT, "stage", led.token, 0, 1, 0, skip_failed=False, note="half way")
+    await store.move_window(move, now_ms=T0)
+    await store.release_jobs(OWNER, [archive(await claim_one(store, jobtype="acme-stage"))], now_ms=T0)
+    await store.move_window(move._replace(processed=1, released=2), now_ms=T0)
 
 
 async def read_content(store: Store, *, limit: int = 100, max_bytes: int = 1 << 20) -> dict[Part, Sequence[Record]]:

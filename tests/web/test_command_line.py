@@ -134,6 +134,23 @@ async def use_workers(site: Site, terminal: Terminal) -> None:
     assert "by hand" not in shown, "it said goodbye"
 
 
+async def use_consumers(site: Site, terminal: Terminal) -> None:
+    run = terminal.run
+    put = "consumer put verify block --max-processing 5 --max-search-ahead 9 --start-index 2 --on-failed skip"
+    assert "verify works on block" in await run(*put.split(), "--on-progress", "told")
+    assert "goes on with" in await run("consumer", "put", "verify", "block", "--start-index", "2")
+    await site.add("a", "b", "c", path="/acme/job/block/add")
+    await site.intake.flush("acme")
+    shown = await run("consumer", "get", "verify")
+    assert "verify works on block: 1 of 3 processed, 2 to go" in shown
+    assert "waits for index 2: job" in shown
+    assert "verify" in await run("consumer", "list")
+    assert "No daemon leads it yet." in await run("consumer", "check", "verify")
+    assert "is stopped" in await run("consumer", "stop", "verify")
+    assert "is running" in await run("consumer", "start", "verify")
+    assert "2 jobs entered the queue" in await run("consumer", "rm", "verify")
+
+
 async def use_tenants(site: Site, terminal: Terminal) -> None:
     other = await site.store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=T0)
     site.control.sysid = other.sysid  # so that this daemon is in the store, as a real one is
@@ -161,6 +178,7 @@ async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_pat
     await use_handlers(terminal, tmp_path)
     await use_jobs(site, terminal)
     await use_workers(site, terminal)
+    await use_consumers(site, terminal)
     await use_tenants(site, terminal)
     missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
     missing -= await routes_called(site)

@@ -82,6 +82,8 @@ async def fill(site: Site) -> str:
         fingerprint="f",
         message=canary("message"),
     )
+    consumer = {"source": "block", "on_progress": "told"}
+    assert (await site.call("PUT", "/acme/consumer/verify", json=consumer)).status == 200
     assert (await site.post("/admin/tenants/acme/keys", key="operator", json={"label": canary("label")})).status < 300
     info = {"host": canary("host"), "role": canary("host"), "problems": {"x": canary("problem")}}
     now_ms = site.clock.now_ms()
@@ -91,7 +93,15 @@ async def fill(site: Site) -> str:
 
 
 def paths_of(page_path: str, job_id: str) -> list[str]:
-    values = {"tenant": "acme", "type": "thumb", "id": job_id, "version": "2", "name": "acme", "run": "0" * 16}
+    values = {
+        "tenant": "acme",
+        "type": "thumb",
+        "id": job_id,
+        "version": "2",
+        "name": "acme",
+        "run": "0" * 16,
+        "consumer": "verify",
+    }
     path = page_path.format_map(values | {"part": "payload"})
     words = "q sort show from type state code age limit rate_per_s cursor tenant job against look"
     odd = "&".join(f"{name}=%3Cu%20class=c-query%3E%22%20on-canary=%22" for name in words.split())

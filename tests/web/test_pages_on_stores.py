@@ -26,6 +26,7 @@ async def test_every_page_answers_with_the_numbers_that_are_true(site: Site) -> 
     await site.add(*"abcdefg")
     await site.add("x", "y", path="/acme/job/mail/add")
     await site.add("z", path="/other/job/thumb/add", key="other")
+    await site.call("PUT", "/acme/consumer/verify", json={"source": "block"})
     await site.run(3)
     (failed, *_) = await site.run(2, Code.FAILED, fingerprint="f", message="ValueError: no luck")
     async with visitor(site, "acme") as acme:
@@ -55,6 +56,8 @@ async def test_every_page_answers_with_the_numbers_that_are_true(site: Site) -> 
             "/type/mail",
             "/type/thumb/edit",
             "/replay",
+            "/consumers",
+            "/consumers/verify",
             f"/job/{failed}",
         ):
             page = await acme.get(f"/ui/t/acme{path}")

@@ -16,7 +16,15 @@ HOUR_S = 3600
 def at(path: str, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") -> str:
     """A path with every part filled in."""
     parts = {"{tenant}": tenant, "{type}": "thumb", "{id}": job_id, "{part}": "payload", "{version}": "1"}
-    parts |= {"{run}": "0" * 16, "{name}": tenant, "{sysid}": "a7", "{order:pause|resume}": "pause", "{key_id}": "k"}
+    parts |= {
+        "{run}": "0" * 16,
+        "{name}": tenant,
+        "{sysid}": "a7",
+        "{order:pause|resume}": "pause",
+        "{order:start|stop}": "stop",
+        "{consumer}": "verify",
+        "{key_id}": "k",
+    }
     for name, value in parts.items():
         path = path.replace(name, value)
     assert "{" not in path, path

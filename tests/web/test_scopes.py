@@ -73,7 +73,7 @@ async def test_a_key_without_the_scope_is_refused(site: Site, scope: str) -> Non
     _, key = await create_key(site.service, "test", "acme", scopes=others)
     asked = [route for route in ROUTES if route.is_of_tenant and route.scope == scope]
     assert asked
-    values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api"}
+    values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api", "consumer": "verify"}
     for route in asked:
         answer = await site.call(route.method, route.path.format(tenant="acme", **values), key=key, json={})
         assert (answer.status, answer.code) == (403, "forbidden"), name(route)

@@ -18,7 +18,7 @@ OF_OPERATOR = [route for route in ROUTES if route.scope in {"operator", "metrics
 
 def at(route: Route, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") -> str:
     values = {"tenant": tenant, "type": "thumb", "id": job_id, "name": tenant, "key_id": "k", "sysid": "a7"}
-    return route.path.format(**values, domain="api")
+    return route.path.format(**values, domain="api", consumer="verify")
 
 
 def name(route: Route) -> str:

@@ -8,6 +8,7 @@ legacy.py     paths of the systems that came before
 handlers.py   register and try handlers
 results.py    lists, scoreboard, failures
 control.py    pauses and rates of a tenant's own types
+consumers.py  work through the jobs of a type by number
 admin.py      the operator's
 meta.py       health, metrics, openapi.py and docs_page.py
 """

@@ -3,6 +3,7 @@
 from typing import Any
 
 from functory.operations import audit, daemons, keys, tenants, type_controls
+from functory.operations.consumers import leader_of, list_all_consumers
 from functory.operations.principal import OPERATOR
 from functory.web.http.endpoint import Call
 from functory.web.http.routes import Routes
@@ -10,6 +11,7 @@ from functory.wire.admin import (
     AuditPage,
     AuditQuery,
     AuditRow,
+    ConsumerLeader,
     Daemon,
     DaemonList,
     Deleted,
@@ -26,7 +28,7 @@ from functory.wire.admin import (
 )
 from functory.wire.base import Done
 from functory.wire.tenant_limits import limits_of
-from store.base import ApiKey
+from store.base import ApiKey, ConsumerRecord
 from store.base import Tenant as StoredTenant
 
 routes = Routes()
@@ -171,7 +173,13 @@ async def get_health(call: Call) -> HealthDetail:
         problems=health.problems,
         languages=sorted(control.languages()),
         gauges=control.gauges(),
+        consumers=[_show_leader(it, call.service.now_ms()) for it in await list_all_consumers(call.service)],
     )
+
+
+def _show_leader(record: ConsumerRecord, now_ms: int) -> ConsumerLeader:
+    leader = leader_of(record, now_ms)
+    return ConsumerLeader(record.tenant, record.name, leader or None, record.until_ms if leader else None)
 
 
 async def _owner(call: Call) -> str:

@@ -10,6 +10,7 @@ import functory
 from functory.web.http.routes import Route
 from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantChange
 from functory.wire.base import ErrorAnswer
+from functory.wire.consumers import ConsumerBody
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody
 from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
 from functory.wire.workers import ReportBody, TakeBody
@@ -25,6 +26,7 @@ _PATTERNS: Final = {
     "id": rf"^[0-9]{{8}}T[0-9]{{9}}Z-{SYSID}-[0-9a-f]{{6}}$",
     "key_id": r"^[a-z0-9]{1,32}$",
     "sysid": f"^{SYSID}$",
+    "consumer": f"^{TYPE}$",
     "domain": r"^[A-Za-z0-9_.:-]{1,255}$",
 }
 """Patterns for parts of a path. A domain may be more than its pattern says, if it is escaped."""
@@ -39,6 +41,7 @@ _EXAMPLES: Final[dict[Any, Any]] = {
     ReplayBody: {"type": "thumb", "codes": ["failed"], "dry_run": True},
     TakeBody: {"types": ["resize*"], "limit": 8, "worker": {"name": "gpu-1"}},
     ReportBody: {"reports": [{"id": "20261114T235959123Z-1-00001f", "token": 1, "outcome": "ok", "result": "done"}]},
+    ConsumerBody: {"source": "verify", "max_processing": 10, "max_search_ahead": 100},
     RateBody: {"rate_per_s": 5, "burst": 10},
     NewTenant: {"name": "shop", "weight": 2, "limits": {"max_jobs": 1_000_000}},
     TenantChange: {"suspended": False},

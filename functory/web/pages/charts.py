@@ -8,6 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from functory.operations.consumers import WindowPart
 from functory.web.pages.number_text import minute
 from store.base import EndedSum
 from store.values.scoreboard import MINUTE_MS
@@ -20,6 +21,8 @@ _SPARK_BARS: Final = 30
 _SPARK_HEIGHT: Final = 100
 _SPARK_PLACES: Final = tuple(f"M{bar * 4}" for bar in range(_SPARK_BARS))
 _BARS_HEIGHT: Final = 1000
+_WINDOW_CELLS: Final = 200
+_WINDOW_WORDS: Final = 20
 _NOTHING: Final = EndedSum()
 
 
@@ -79,6 +82,27 @@ def share_bar(share: float) -> Markup:
     width = max(0.0, min(share, 1.0)) * 100
     drawn = f'<rect class="track" width="100" height="8"/><rect class="fill" width="{width:.1f}" height="8"/>'
     return _svg("share", 100, 8, f"{width:.0f} %", drawn)
+
+
+def window_bar(parts: Sequence[WindowPart]) -> Markup:
+    """The window of a consumer: what is done, in work and failed. With many indexes each cell stands for several of
+    them, and shows what needs attention."""
+    if not parts:
+        return Markup("")
+    first, last = parts[0].first, parts[-1].last
+    step = -(-(last - first + 1) // _WINDOW_CELLS)
+    cells = [""] * -(-(last - first + 1) // step)
+    for state, kind in (("done", "c-ok"), ("in_work", "c-running"), ("failed", "c-failed")):
+        for part in parts:
+            if part.state == state:
+                for place in range((part.first - first) // step, (part.last - first) // step + 1):
+                    cells[place] = kind
+    drawn = ""
+    for kind in ("c-ok", "c-running", "c-failed"):
+        path = "".join(f"M{n * 10} 0h9v20h-9z" for n, cell in enumerate(cells) if cell == kind)
+        drawn += f'<path class="{kind}" d="{path}"/>' if path else ""
+    words = ", ".join(f"{it.first:,} to {it.last:,} {it.state.replace('_', ' ')}" for it in parts[:_WINDOW_WORDS])
+    return _svg("window", len(cells) * 10, 20, words + (", and more" if len(parts) > _WINDOW_WORDS else ""), drawn)
 
 
 def peak(ended: Mapping[int, EndedSum], now_ms: int) -> int:

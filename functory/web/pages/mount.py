@@ -10,6 +10,7 @@ from functory.web.http.answers import problem
 from functory.web.http.endpoint import Web
 from functory.web.pages import (
     board,
+    consumers,
     editor,
     failures,
     job,
@@ -31,7 +32,20 @@ from functory.web.pages.throttle import SignInThrottle
 
 PAGES: Final = [
     page
-    for module in (signin, board, job_list, failures, jobtype, post_job, job, editor, replay, operator, tenants)
+    for module in (
+        signin,
+        board,
+        job_list,
+        failures,
+        consumers,
+        jobtype,
+        post_job,
+        job,
+        editor,
+        replay,
+        operator,
+        tenants,
+    )
     for page in module.pages.all
 ]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"

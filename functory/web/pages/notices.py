@@ -12,6 +12,8 @@ NOTES: Final = {
     "retried": "Job queued.",
     "paused": "Paused. Running jobs finish; no new ones start.",
     "resumed": "Resumed.",
+    "started": "Started.",
+    "stopped": "Stopped. Jobs that are in work finish; no new ones are let into the queue.",
     "replaying": "Jobs queued again.",
     "nothing_to_replay": "No job matches; nothing was queued.",
     "changed": "Saved.",

@@ -9,7 +9,7 @@ from store.errors import StoreUnavailable
 from store.mongo.queue.documents import job_document
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
-from store.mongo.server.schema import QUEUED
+from store.mongo.server.schema import HELD, QUEUED
 from store.mongo.server.tally import Effect
 from store.values.jobs import AddReport, JournalPosition, NewJob
 
@@ -42,23 +42,25 @@ async def keep_position(db: Core, position: JournalPosition) -> None:
 
 async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
     """Insert jobs with distinct ids into the queue, and count them. Returns how many were new."""
-    if any(job.indexed for job in jobs):
+    numbered = await numbered_types(db, jobs)
+    if numbered:
         jobs = await _new_ones(db, jobs)  # a number given to a duplicate would be a gap
         if not jobs:
             return 0
     await note_domains(db, jobs)
-    seqs = await give_seqs(db, jobs, now_ms)
+    seqs = await give_seqs(db, jobs, numbered, now_ms)
+    held = {job.id for job in jobs if is_beyond(numbered.get(job.jobtype), job, seqs.get(job.id))}
     documents = [
         job_document(
             job,
             await db.blobs.put(job.id, job.data),
-            state=QUEUED,
-            deferred=job.dt_ms > now_ms,
+            state=HELD if job.id in held else QUEUED,
+            deferred=job.id not in held and job.dt_ms > now_ms,
             seq=seqs.get(job.id),
         )
         for job in jobs
     ]
-    effects = [add_effect(job, now_ms) for job in jobs]
+    effects = [add_effect(job, now_ms, is_held=job.id in held) for job in jobs]
     async with db.ledger.change(effects, now_ms) as change:
         for document in documents:
             document["ops"] = [change.mark]
@@ -112,14 +114,29 @@ async def note_domains(db: Core, jobs: Sequence[NewJob]) -> None:
         await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
 
 
-async def give_seqs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> dict[str, int]:
-    """The next numbers of their types for the indexed ones, by id, in the order of the batch.
+async def numbered_types(db: Core, jobs: Sequence[NewJob]) -> dict[str, int | None]:
+    """Types of which jobs are to be numbered: those with a consumer, with the last number that it let into the queue,
+    and those of jobs that ask for a number, with None."""
+    types: dict[str, int | None] = {job.jobtype: None for job in jobs if job.indexed}
+    which = {"_id": {"$in": list({job.jobtype for job in jobs})}, "released": {"$gte": 0}}
+    rows = await db.collections.types.find(which, {"released": 1}).to_list(None)
+    return types | {row["_id"]: row["released"] for row in rows}
+
+
+def is_beyond(released: int | None, job: NewJob, seq: int | None) -> bool:
+    """Whether a consumer holds the job. The next look at its window finds out if it was let in meanwhile."""
+    return released is not None and seq is not None and seq > released and not job.parent
+
+
+async def give_seqs(db: Core, jobs: Sequence[NewJob], numbered: dict[str, int | None], now_ms: int) -> dict[str, int]:
+    """The next numbers of their types, by id, in the order of the batch: for jobs that ask for one, and for all of a
+    type with a consumer.
 
     A range is noted as open until `close_seqs`, so that nobody takes jobs that are not in yet for purged.
     """
     queues: dict[str, list[str]] = {}
     for job in jobs:
-        if job.indexed:
+        if job.indexed or numbered.get(job.jobtype) is not None:
             queues.setdefault(job.jobtype, []).append(job.id)
     seqs: dict[str, int] = {}
     for jobtype, ids in queues.items():
@@ -156,5 +173,13 @@ async def close_seqs(db: Core, jobs: Sequence[NewJob], seqs: dict[str, int]) -> 
         await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
 
 
-def add_effect(job: NewJob, now_ms: int) -> Effect:
-    return Effect(job.jobtype, job.id, live=1, deferred=int(job.dt_ms > now_ms), jobs=1, size_bytes=len(job.data))
+def add_effect(job: NewJob, now_ms: int, *, is_held: bool = False) -> Effect:
+    return Effect(
+        job.jobtype,
+        job.id,
+        live=1,
+        deferred=int(not is_held and job.dt_ms > now_ms),
+        blocked=int(is_held),
+        jobs=1,
+        size_bytes=len(job.data),
+    )

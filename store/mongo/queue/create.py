@@ -13,7 +13,15 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict, NotFound, StoreUnavailable
-from store.mongo.queue.add import add_effect, close_seqs, give_seqs, insert_jobs, note_domains
+from store.mongo.queue.add import (
+    add_effect,
+    close_seqs,
+    give_seqs,
+    insert_jobs,
+    is_beyond,
+    note_domains,
+    numbered_types,
+)
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state
 from store.mongo.queue.endings import NEEDED, Step, as_read
@@ -91,13 +99,14 @@ async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> 
 async def _insert_plain(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
     if not await insert_jobs(db, [job], now_ms):
         return None
-    state = job_state({"s": schema.QUEUED, "at": job.dt_ms}, now_ms)
+    document = await db.collections.jobs.find_one({"_id": job.id}, {"s": 1, "at": 1})
+    state = job_state(document or {"s": schema.QUEUED, "at": job.dt_ms}, now_ms)
     return CreateReport(job.id, created=True, state=state)
 
 
 async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
     await note_domains(db, [job])
-    seqs = await give_seqs(db, [job], now_ms)
+    seqs = await give_seqs(db, [job], await numbered_types(db, [job]), now_ms)
     data = await db.blobs.put(job.id, job.data)
     document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.get(job.id))
     document["at"] = now_ms
@@ -113,7 +122,7 @@ async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
 
 async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
     """Join the parent, if there is one, and become visible in the state that follows from it."""
-    held = False
+    held = not job.parent and await _is_beyond_window(db, job)
     if job.parent:
         parent = await find_and_update(
             db.collections.jobs,
@@ -127,14 +136,22 @@ async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
         held = parent["s"] == schema.RUNNING
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
-    shown |= ({"todo": [HOLD]} if held else {}) | ({"d": True} if deferred else {})
+    shown |= ({"todo": [HOLD]} if held and job.parent else {}) | ({"d": True} if deferred else {})
     effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
     step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)
     if not await apply(db, [step], now_ms):
         return None
-    if held:
+    if held and job.parent:
         await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
     return CreateReport(job.id, created=True, state=job_state(shown, now_ms))
+
+
+async def _is_beyond_window(db: Core, job: NewJob) -> bool:
+    released = (await numbered_types(db, [job])).get(job.jobtype)
+    if released is None:
+        return False
+    hidden = await db.collections.jobs.find_one({"_id": job.id}, {"seq": 1}) or {}
+    return is_beyond(released, job, hidden.get("seq"))
 
 
 async def _check_parent(db: Core, job: NewJob) -> None:

@@ -9,6 +9,7 @@ from store.mongo.queue.documents import job_state
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, with_data
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.queue.window import advanced, numbered
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
@@ -89,19 +90,10 @@ class MongoJobChanges(Core):
 
     @once
     async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
-        found = await self.collections.types.find_one({"_id": jobtype}) or {}
-        head, processed = found.get("head", 0), found.get("processed", 0)
-        # Numbers whose jobs are just being added are not gaps.
-        until = min(head, processed + limit, *(part["first"] - 1 for part in found.get("open", ())))
-        window = {"type": jobtype, "seq": {"$gt": processed, "$lte": until}}
-        blocked_by = None
-        for job in await self.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
-            if job["s"] in {*schema.LIVE_STATES, schema.HIDDEN}:
-                until = job["seq"] - 1
-                break
-            if not skip_failed and _ended_badly(job):
-                until, blocked_by = job["seq"] - 1, job["seq"]
-                break
+        head = ((await self.collections.types.find_one({"_id": jobtype}, {"head": 1})) or {}).get("head", 0)
+        until, processed, _ = await numbered(self, jobtype)
+        until = min(until, processed + limit)
+        until, blocked_by = await advanced(self, jobtype, processed, until, skip_failed=skip_failed)
         if until > processed:
             await self.collections.types.update_one({"_id": jobtype}, {"$max": {"processed": until}})
         return IndexState(head, max(until, processed), blocked_by)

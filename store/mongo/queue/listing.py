@@ -56,8 +56,10 @@ class MongoListing(Core):
         return None if found is None else kept_result(found)
 
     @repeatable
-    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
-        return await _whole(self, {"type": jobtype, "seq": seq}, now_ms)
+    async def get_job_at(
+        self, tenant: str, jobtype: str, seq: int, *, now_ms: int, max_bytes: int | None = None
+    ) -> JobRecord | None:
+        return await _whole(self, {"type": jobtype, "seq": seq}, now_ms, max_bytes)
 
     @repeatable
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:

@@ -12,7 +12,7 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict
-from store.mongo.queue.add import add_effect, note_domains
+from store.mongo.queue.add import add_effect, close_seqs, give_seqs, is_beyond, note_domains, numbered_types
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, check_creation, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_document, job_from, kept_data
@@ -127,6 +127,7 @@ async def _show(db: Core, document: Document, maker_id: str, now_ms: int) -> boo
         if parent is None:
             return False
         held = parent["s"] == schema.RUNNING
+    held = held or (not job.parent and await _number(db, document, job, now_ms))
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
     shown |= {"d": True} if deferred else {}
@@ -136,6 +137,20 @@ async def _show(db: Core, document: Document, maker_id: str, now_ms: int) -> boo
     if not is_shown and job.unique:  # another job got the name first, and removed this one
         await _take_name(db, job, frozenset(document["keeps"]), now_ms)
     return True
+
+
+async def _number(db: Core, document: Document, job: NewJob, now_ms: int) -> bool:
+    """Give it the next number of its type if that has a consumer. Returns whether the consumer holds it."""
+    numbered = await numbered_types(db, [job])
+    if not numbered:
+        return False
+    seq: int | None = document.get("seq")
+    if seq is None:
+        seqs = await give_seqs(db, [job], numbered, now_ms)
+        seq = seqs[job.id]
+        await db.collections.jobs.update_one({"_id": job.id, "s": schema.HIDDEN}, {"$set": {"seq": seq}})
+        await close_seqs(db, [job], seqs)
+    return is_beyond(numbered.get(job.jobtype), job, seq)
 
 
 async def _take_name(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> bool:

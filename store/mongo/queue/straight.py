@@ -30,7 +30,9 @@ class MongoStraight(MongoRelease):
     async def get_type_gates(self, jobtypes: Sequence[str]) -> list[TypeGate]:
         types, tenants = list(jobtypes), sorted({tenant_of(jobtype) for jobtype in jobtypes})
         paused, suspended, shelf = await asyncio.gather(
-            self.collections.types.find({"_id": {"$in": types}, "paused": True}, {"_id": 1}).to_list(None),
+            self.collections.types.find(
+                {"_id": {"$in": types}, "$or": [{"paused": True}, {"released": {"$gte": 0}}]}, {"_id": 1}
+            ).to_list(None),
             self.collections.tenants.find({"_id": {"$in": tenants}, "suspended": True}, {"_id": 1}).to_list(None),
             self.collections.shelf.find({"_id": {"$in": types}}, {"current": 1}).to_list(None),
         )

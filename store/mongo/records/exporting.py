@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from store.mongo.queue.documents import kept_data, kept_result, record_from
 from store.mongo.queue.listing import count_children
+from store.mongo.records.consumers import consumer_from
 from store.mongo.records.handlers import handler_from
 from store.mongo.records.scoreboard import EVENTS, bucket_from, failures_from
 from store.mongo.records.tenants import audit_from, key_from, tenant_from
@@ -50,6 +51,7 @@ _PARTS: Final = {
     Part.TENANTS: _Documents("tenants", {}, tenant_from),
     Part.KEYS: _Documents("keys", {}, key_from),
     Part.HANDLERS: _Documents("versions", {}, handler_from),
+    Part.CONSUMERS: _Documents("consumers", {}, consumer_from),
     Part.RATES: _Documents("rates", {}, _rate_from),
     Part.ONCE: _Documents("once", {}, _once_from),
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
@@ -133,4 +135,6 @@ def _type_from(jobtype: str, counters: Document, flags: Document, shelf: Documen
     events = [counters.get(event, 0) for event in EVENTS]
     queue = [flags.get("head", 0), flags.get("processed", 0)]
     versions = [shelf.get("current", 0), shelf.get("last", 0)]
-    return TypeRecord._make([jobtype, bool(flags.get("paused", False)), *events, *queue, *versions])
+    return TypeRecord._make(
+        [jobtype, bool(flags.get("paused", False)), *events, *queue, *versions, flags.get("released")]
+    )

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pymongo import ReplaceOne, UpdateOne
 
+from store.mongo.records.consumers import consumer_document
 from store.mongo.records.handlers import handler_document
 from store.mongo.records.scoreboard import EVENTS
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
@@ -24,6 +25,8 @@ def _replaced(collection: str, document: Document) -> Requests:
 
 def _type(record: TypeRecord) -> Requests:
     flags: Document = {"paused": record.paused, "head": record.head, "processed": record.processed}
+    if record.released is not None:
+        flags["released"] = record.released
     events = {event: getattr(record, event) for event in EVENTS}
     made = {"k": "t", "type": record.jobtype}
     requests: Requests = [
@@ -93,6 +96,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.KEYS: lambda key: _replaced("keys", key_document(key)),
     Part.TYPES: _type,
     Part.HANDLERS: lambda handler: _replaced("versions", handler_document(handler)),
+    Part.CONSUMERS: lambda consumer: _replaced("consumers", consumer_document(consumer)),
     Part.RATES: _rate,
     Part.ONCE: _once,
     Part.BUCKETS: _bucket,

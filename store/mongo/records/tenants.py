@@ -89,6 +89,7 @@ class MongoTenants(Core):
             (everything.names, {"type": of_types}),
             (everything.shelf, {"_id": of_types}),
             (everything.types, {"_id": of_types}),
+            (everything.consumers, by_name),
             (everything.rates, by_name),
             (everything.once, by_name),
             (everything.tenants, {"_id": name}),

@@ -102,6 +102,7 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
         IndexModel([("at", ASCENDING)], name="by_time"),
     ),
     "once": (IndexModel([("expires", ASCENDING)], name="by_expiry"),),
+    "consumers": (IndexModel([("type", ASCENDING)], name="by_type", unique=True),),
     "daemons": (IndexModel([("until", ASCENDING)], name="by_until"),),
 }
 
@@ -113,11 +114,14 @@ class Collections:
         self.database = database
         self.jobs: Collection = database["jobs"]
         self.names: Collection = database["names"]  # unique name of a live job: who holds it
-        self.types: Collection = database["types"]  # per jobtype: paused, has domains, indexed queue
+        self.types: Collection = database[
+            "types"
+        ]  # per jobtype: paused, has domains, indexed queue, what its consumer let in
         self.counters: Collection = database["counters"]  # per jobtype, bucket and failure group
         self.writers: Collection = database["writers"]  # what is being counted: see ledger.py
         self.shelf: Collection = database["shelf"]  # per jobtype: the handler version in force
         self.versions: Collection = database["versions"]
+        self.consumers: Collection = database["consumers"]
         self.rates: Collection = database["rates"]
         self.positions: Collection = database["positions"]
         self.daemons: Collection = database["daemons"]

@@ -213,7 +213,16 @@ _HISTORY: Final = """
 ALTER TABLE jobs ADD COLUMN history TEXT;
 """
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY)
+_CONSUMERS: Final = """
+ALTER TABLE types ADD COLUMN released INTEGER;
+CREATE TABLE consumers (
+    tenant TEXT NOT NULL, name TEXT NOT NULL, type INTEGER NOT NULL UNIQUE, settings TEXT NOT NULL,
+    created INTEGER NOT NULL, running INTEGER NOT NULL, ending INTEGER NOT NULL, note TEXT NOT NULL,
+    leader TEXT NOT NULL, token INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

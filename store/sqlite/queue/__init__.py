@@ -8,6 +8,7 @@ release.py       a delivery is renewed or ends; bulk_archive.py the usual case i
 making.py        a delivery ends that made new jobs
 endings.py       one job ends after the other, with what follows for relatives
 expire.py        lapsed leases and old jobs
+window.py        the window of a consumer: numbers, what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
 row_changes.py   the changes of rows that several of these share
 listing.py       reads jobs, one by one and in pages; rows.py makes values of rows

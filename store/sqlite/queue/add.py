@@ -10,14 +10,13 @@ from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, Stat
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
+from store.sqlite.queue.window import give_numbers
 from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
-from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
 
 _PLAIN: Final = "id, type, lane, state, due, created, data_bytes, data"
 _SELDOM: Final = "options, retry_after, repeat"
-_INDEXED: Final = fields(NewJob, "indexed")
 INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 
@@ -33,8 +32,8 @@ def keep_position(tx: Tx, position: JournalPosition) -> None:
     tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
 
 
-def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> Sequence[NewJob]:
-    """Into the queue. Returns those that were new."""
+def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool = True) -> Sequence[NewJob]:
+    """Into the queue, or held if a consumer says so. Returns those that were new. Without is_gated none is numbered."""
     if not jobs:
         return ()
     columns = columns_of(tx, jobs, now_ms)
@@ -50,8 +49,8 @@ def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> Sequence[NewJob]
     for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
         put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
         tx.tally.size(number, sum(sizes))
-    if any(map(_INDEXED, jobs)):
-        _give_seqs(tx, jobs)
+    if is_gated:
+        give_numbers(tx, jobs, types, states, lanes)
     if max(sizes_bytes) > INLINE_BYTES:
         _write_big(tx, jobs)
     return jobs
@@ -108,14 +107,6 @@ def _write_big(tx: Tx, jobs: Sequence[NewJob]) -> None:
         if len(job.data) > INLINE_BYTES:
             n = tx.conn.execute("SELECT n FROM jobs WHERE id = ?", (job.id,)).get
             write_blob(tx.conn, data_key(n), job.data)
-
-
-def _give_seqs(tx: Tx, jobs: Sequence[NewJob]) -> None:
-    for job in jobs:
-        if job.indexed:
-            number = tx.catalog.make_type(job.jobtype)
-            seq = tx.conn.execute("UPDATE types SET head = head + 1 WHERE type = ? RETURNING head", (number,)).get
-            tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job.id))
 
 
 def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> CreateReport:

@@ -20,6 +20,7 @@ from store.sqlite.queue.row_changes import (
     queued_state,
 )
 from store.sqlite.queue.rows import disposition
+from store.sqlite.queue.window import advanced
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
@@ -145,15 +146,6 @@ def advance_index(tx: Tx, jobtype: str, limit: int, *, skip_failed: bool) -> Ind
     if found is None:
         return IndexState(0, 0, None)
     number, head, processed = found
-    until = min(head, processed + limit)
-    sql = "SELECT seq, state, code FROM jobs WHERE type = ? AND seq IS NOT NULL AND seq > ? AND seq <= ? ORDER BY seq"
-    blocked_by = None
-    for seq, state, code in tx.conn.execute(sql, (number, processed, until)):
-        if state != State.ARCHIVED:
-            until = seq - 1
-            break
-        if code != CODE_NUMBER[Code.OK] and not skip_failed:
-            until, blocked_by = seq - 1, seq
-            break
+    until, blocked_by = advanced(tx.conn, number, processed, min(head, processed + limit), skip_failed=skip_failed)
     tx.conn.execute("UPDATE types SET processed = ? WHERE type = ?", (until, number))
     return IndexState(head, until, blocked_by)

@@ -117,9 +117,9 @@ def read_result(conn: apsw.Connection, tenant: str, job_id: str, done_ms: int, s
     return bytes(result or b"")[start : start + length]
 
 
-def get_job_at(conn: apsw.Connection, jobtype: str, seq: int, now_ms: int) -> JobRecord | None:
+def get_job_at(conn: apsw.Connection, jobtype: str, seq: int, now_ms: int, max_bytes: int | None) -> JobRecord | None:
     row = conn.execute(RECORD + "WHERE t.jobtype = ? AND j.seq = ? AND j.seq IS NOT NULL", (jobtype, seq)).get
-    return None if row is None else record_from_row(conn, row, now_ms, whole=True)
+    return None if row is None else record_from_row(conn, row, now_ms, whole=True, max_bytes=max_bytes)
 
 
 def get_states(conn: apsw.Connection, tenant: str, job_ids: Sequence[str], now_ms: int) -> dict[str, JobState]:

@@ -21,6 +21,7 @@ from store.values.jobs import AddReport, Archive, JournalPosition, NewJob, Relea
 
 _GATES: Final = (
     "SELECT e.value, ifnull(t.handler, 0), NOT ifnull(t.paused, 0) AND NOT ifnull(o.suspended, 0)"
+    " AND t.released IS NULL"
     " FROM carray(?) AS e LEFT JOIN types t ON t.jobtype = e.value LEFT JOIN tenants o ON o.name = t.tenant"
 )
 _START: Final = (
@@ -41,7 +42,7 @@ def add_running_jobs(
 ) -> AddReport:
     """started_ms: when they were started, if that was before now."""
     claimed_ms = now_ms if started_ms is None else started_ms
-    added = insert_jobs(tx, jobs, now_ms)
+    added = insert_jobs(tx, jobs, now_ms, is_gated=False)
     if added:
         ids, _, lanes, states, *_ = columns_of(tx, added, now_ms)
         for (lane, state), (mine,) in by_key([lanes, states], [ids]):

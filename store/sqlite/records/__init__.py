@@ -2,6 +2,7 @@
 
 handlers.py      handlers by type and version
 tenants.py       tenants, keys, audit events, values written once
+consumers.py     consumers, their leaders, moves of their windows
 daemons.py       daemons and their sysids
 scoreboard.py    counters and buckets; activity.py sums of them for pages
 exporting.py     the content to another store; importing.py from another store; import_note.py how far that has come

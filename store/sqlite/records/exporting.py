@@ -8,6 +8,7 @@ import apsw
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import State
 from store.sqlite.queue.rows import RECORD, record_from_row
+from store.sqlite.records.consumers import CONSUMER, CONSUMERS, consumer_from
 from store.sqlite.records.daemons import last_sysid
 from store.sqlite.records.import_note import READERS
 from store.sqlite.records.tenants import KEY, TENANT, key_from, tenant_from
@@ -46,7 +47,8 @@ _TABLES: Final = {
     Part.KEYS: _Table(("key_id",), KEY, "keys", key_from),
     Part.TYPES: _Table(
         ("type",),
-        "jobtype, paused, ok, failed, retry, error, abandoned, cancelled, head, processed, handler, last_handler",
+        "jobtype, paused, ok, failed, retry, error, abandoned, cancelled, head, processed, handler, last_handler,"
+        " released",
         "types",
         lambda row: TypeRecord(row[0], bool(row[1]), *row[2:]),
     ),
@@ -56,6 +58,7 @@ _TABLES: Final = {
         "handlers h JOIN types t USING (type)",
         lambda row: Handler(*row),
     ),
+    Part.CONSUMERS: _Table(("c.tenant", "c.name"), CONSUMER, CONSUMERS, consumer_from),
     Part.RATES: _Table(
         ("tenant", "domain"),
         "tenant, domain, rate, burst, tokens, updated",

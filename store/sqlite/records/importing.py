@@ -12,8 +12,10 @@ from store.sqlite.file.totals import COUNTS, add_totals
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
+from store.sqlite.records.consumers import put_consumer
 from store.sqlite.records.daemons import raise_sysids
 from store.sqlite.records.import_note import move_note
+from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition, Outcome
 from store.values.records import ApiKey, Handler, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
@@ -123,7 +125,7 @@ def _put_type(tx: Tx, record: TypeRecord) -> None:
     jobtype, *values = record
     tx.conn.execute(
         "UPDATE types SET paused = ?, ok = ?, failed = ?, retry = ?, error = ?, abandoned = ?, cancelled = ?,"
-        " head = ?, processed = ?, handler = ?, last_handler = ? WHERE type = ?",
+        " head = ?, processed = ?, handler = ?, last_handler = ?, released = ? WHERE type = ?",
         (*values, tx.catalog.make_type(jobtype)),
     )
 
@@ -189,6 +191,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     ApiKey: _put_key,
     TypeRecord: _put_type,
     Handler: _put_handler,
+    ConsumerRecord: put_consumer,
     RateRecord: _put_rate,
     OnceRecord: _put_once,
     Bucket: _put_bucket,

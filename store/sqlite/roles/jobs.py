@@ -20,8 +20,10 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def read_result(self, tenant: str, job_id: str, *, done_ms: int, start: int, length: int) -> bytes | None:
         return await self._read(lambda conn: listing.read_result(conn, tenant, job_id, done_ms, start, length))
 
-    async def get_job_at(self, tenant: str, jobtype: str, seq: int, *, now_ms: int) -> JobRecord | None:
-        return await self._read(lambda conn: listing.get_job_at(conn, jobtype, seq, now_ms))
+    async def get_job_at(
+        self, tenant: str, jobtype: str, seq: int, *, now_ms: int, max_bytes: int | None = None
+    ) -> JobRecord | None:
+        return await self._read(lambda conn: listing.get_job_at(conn, jobtype, seq, now_ms, max_bytes))
 
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
         return await self._read(lambda conn: listing.get_states(conn, tenant, job_ids, now_ms))

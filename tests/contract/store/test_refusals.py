@@ -6,11 +6,24 @@ from typing import Any
 
 import pytest
 
-from store.base import ApiKey, AuditEvent, Creation, JobFilter, JobState, Lease, RateDomain, Store, Tenant
+from store.base import (
+    ApiKey,
+    Archive,
+    AuditEvent,
+    ConsumerRecord,
+    Creation,
+    JobFilter,
+    JobState,
+    Lease,
+    RateDomain,
+    Store,
+    Tenant,
+    WindowMove,
+)
 from store.errors import InvalidValue
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import ImportPlace, Part
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, job_id, new_job
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, job_id, new_job, outcome
 
 BEFORE_TIME = -1
 A_TIME = " is not a time in milliseconds since 1970, up to the year 9999"
@@ -35,6 +48,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "get_waiting_jobtypes": {"now_ms": T0},
     "claim_jobs": {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0},
     "renew_locks": {"owner": OWNER, "leases": [Lease(ID, 1)], "lease_ms": 1, "now_ms": T0},
+    "release_with_jobs": {"owner": OWNER, "release": Archive(ID, 1, outcome()), "new_jobs": [], "now_ms": T0},
     "release_jobs": {"owner": OWNER, "releases": [], "now_ms": T0},
     "add_running_jobs": {"owner": OWNER, "jobs": [new_job(1)], "lease_ms": 1, "now_ms": T0},
     "add_ended_jobs": {"owner": OWNER, "jobs": [], "releases": [], "now_ms": T0},
@@ -51,6 +65,10 @@ SOUND: dict[str, dict[str, Any]] = {
     "update_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "cancel_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "replay_jobs": {"tenant": TENANT, "job_ids": [ID], "dt_ms": T0, "now_ms": T0},
+    "end_consumer": {"tenant": TENANT, "name": "c", "now_ms": T0},
+    "lead_consumers": {"owner": OWNER, "lease_ms": 1, "now_ms": T0},
+    "move_window": {"move": WindowMove(TENANT, "c", 1, 0, 0, 0, skip_failed=False, note=""), "now_ms": T0},
+    "hold_jobs": {"tenant": TENANT, "name": "c", "token": 1, "after": 0, "now_ms": T0},
     "set_rate_domain": {"domain": RateDomain(TENANT, "api", 1.0, 1), "now_ms": T0},
     "list_rate_domains": {"tenant": TENANT, "now_ms": T0},
     "set_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "lang": "sh", "data": b"", "now_ms": T0},
@@ -163,6 +181,22 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a cursor beyond 64 bits": (
         lambda store: store.list_audit(cursor="9" * 19),
         f"cursor '{'9' * 19}' is not one of the audit log",
+    ),
+    "a consumer's name": (
+        lambda store: store.get_consumer(TENANT, "a|b"),
+        "'a|b' is not the name of a consumer: it reads like a type, [A-Za-z0-9_.:-]",
+    ),
+    "a consumer of another tenant's type": (
+        lambda store: store.set_consumer(ConsumerRecord("zeta", "c", JOBTYPE, "", T0)),
+        "jobtype 'acme-thumb' does not belong to tenant 'zeta'",
+    ),
+    "where a consumer begins": (
+        lambda store: store.set_consumer(ConsumerRecord(TENANT, "c", JOBTYPE, "", T0), start_index=0),
+        "start_index is 0, and must be from 1 to 9007199254740991",
+    ),
+    "a window": (
+        lambda store: store.look_at_window(TENANT, JOBTYPE, after=1, until=10_002),
+        "a window of 10001 numbers, at most 10000",
     ),
     "a page": (lambda store: store.export(Part.JOBS, limit=0), "limit is 0, and must be from 1 to 1000"),
     "a source": (lambda store: store.begin_import(""), f"source ''{A_LABEL}"),

@@ -93,6 +93,10 @@ async def test_every_verb_answers_as_before(stores: tuple[Store, Store]) -> None
     assert (await target.list_audit()).events == (await source.list_audit()).events
     assert await target.get_note("who|is|in", now_ms=later) == b"note"
     assert await target.get_journal_position("zz") == await source.get_journal_position("zz")
+    assert await target.list_consumers() == await source.list_consumers()
+    window = {"after": 0, "until": 4}
+    theirs = await source.look_at_window(TENANT, "acme-stage", **window)
+    assert await target.look_at_window(TENANT, "acme-stage", **window) == theirs
     assert await target.get_index_state(TENANT, "acme-indexed") == await source.get_index_state(TENANT, "acme-indexed")
     for job_id in await read_all(source, TENANT, later):
         assert await target.get_job(TENANT, job_id, now_ms=later) == await source.get_job(TENANT, job_id, now_ms=later)
@@ -112,6 +116,9 @@ async def test_life_goes_on_as_it_would_have(stores: tuple[Store, Store]) -> Non
                 for job in await claim(store, 100, now_ms=far, jobtype=waiting.jobtype):
                     await store.release_jobs(OWNER, [archive(job, Code.OK, result=b"r")], now_ms=far)
         await store.advance_index(TENANT, "acme-indexed", skip_failed=True)
+        await store.end_consumer(TENANT, "stage", now_ms=far)
+        for job in await claim(store, jobtype="acme-stage", now_ms=far):
+            await store.release_jobs(OWNER, [archive(job)], now_ms=far)
         await store.create_job(new_job(900, jobtype="acme-unique", unique="live"), now_ms=far)
         await check_states(store, TENANT, far)
     assert await read_content(source) == await read_content(target)

@@ -19,6 +19,10 @@ claim = in_file("store/sqlite/queue/claim.py", CLAIM)
 rates = in_file("store/sqlite/queue/rates.py", CLAIM)
 add = in_file("store/sqlite/queue/add.py", CONTRACT)
 change = in_file("store/sqlite/queue/job_changes.py", f"tests/contract/store/test_job_changes.py {CONTRACT}")
+window = in_file(
+    "store/sqlite/queue/window.py",
+    "tests/contract/store/test_indexed.py tests/contract/store/test_consumers.py -k sqlite",
+)
 endings = in_file("store/sqlite/queue/endings.py", RELATIVES)
 writer = in_file("store/sqlite/file/writer.py", UNIT)
 maintenance = in_file(
@@ -27,6 +31,7 @@ maintenance = in_file(
 connection = in_file("store/sqlite/file/connection.py", UNIT)
 tenants = in_file("store/sqlite/records/tenants.py", TENANTS)
 daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
+consumers = in_file("store/sqlite/records/consumers.py", "tests/contract/store/test_consumers.py -k sqlite")
 
 making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
 
@@ -208,11 +213,40 @@ MUTANTS: list[Mutant] = [
         "(row.state != State.RUNNING or change.token != row.token):",
         "(row.state != State.RUNNING):",
     ),
-    change(
+    window(
         "an index passes a failed job",
         "        if code != CODE_NUMBER[Code.OK] and not skip_failed:",
         "        if False:",
-        tests="tests/contract/store/test_indexed.py -k sqlite",
+    ),
+    window(
+        "a job beyond the window is not held",
+        "number in windows and seq > windows[number]",
+        "False",
+    ),
+    window(
+        "progress passes a job that is not over",
+        "        if state != State.ARCHIVED:\n            return seq - 1, None\n",
+        "        if state != State.ARCHIVED:\n            continue\n",
+    ),
+    window(
+        "what is let in is still counted as held",
+        "    tx.tally.blocked(number, -counts.total())\n",
+        "",
+    ),
+    window(
+        "a child of a running parent is let in",
+        'AND state = {State.HELD} AND parent IS NULL"\n    " RETURNING lane',
+        'AND state = {State.HELD}"\n    " RETURNING lane',
+    ),
+    consumers(
+        "a former leader moves the window",
+        "consumer.token != token or ",
+        "",
+    ),
+    consumers(
+        "two lead at once",
+        "leader != ?1 AND until <= ?2 ORDER",
+        "leader != ?1 ORDER",
     ),
     endings(
         "a parent is never woken",

@@ -1,0 +1,199 @@
+"""The consumers that this daemon leads: takes the lead, keeps it, and gives it up.
+
+One daemon leads a consumer at a time, by a lease with a token in the store. A leader that dies is replaced when its
+lease has lapsed; one that stops resigns at once. Nothing that goes wrong with one consumer ends this loop, or another
+consumer: it begins again from what the store says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from functory.consumers.led import LedConsumer, OutOfStep, Surroundings
+from functory.consumers.terms import terms_from
+from functory.execution.outbox import Ending
+from functory.loops.shared import Shared
+from scheduler.errors import SchedulerError
+from scheduler.retry import RetryPolicy
+from store.base import Archive, ConsumerRecord, IndexEnd
+from store.errors import Conflict, NotFound, StoreError, StoreUnavailable
+
+log = logging.getLogger("functory.consumers")
+
+Key = tuple[str, str]
+"""Tenant and name."""
+
+
+class LeaderSettings(NamedTuple):
+    lease_s: float
+    poll_s: float
+    retry: RetryPolicy
+
+
+class ConsumerLeaders:
+    """Implements `operations.protocols.Consumers`."""
+
+    def __init__(
+        self, shared: Shared, settings: LeaderSettings, listeners: Sequence[Callable[[Iterable[str]], None]]
+    ) -> None:
+        """listeners: to be told the types of jobs that have entered the queue."""
+        self._shared = shared
+        self._settings = settings
+        self._around = Surroundings(shared, settings.retry, self._queued)
+        self._listeners = listeners
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._records: dict[Key, ConsumerRecord] = {}
+        """As they were when their tasks began."""
+        self._led: dict[str, LedConsumer] = {}
+        """By jobtype."""
+        self._woken = asyncio.Event()
+
+    # For other parts
+
+    def changed(self) -> None:
+        """Consumers were made, changed, started, stopped or deleted here: see to it now."""
+        self._woken.set()
+
+    def check(self, tenant: str, name: str) -> bool:
+        """There may be new jobs. False if another daemon leads it: that one looks by itself in a moment."""
+        for led in self._led.values():
+            if led.record[:2] == (tenant, name):
+                led.tick()
+                return True
+        return False
+
+    def added(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types were added to the store."""
+        if self._led:
+            for jobtype in jobtypes:
+                if (led := self._led.get(jobtype)) is not None:
+                    led.consumer.check()
+
+    def wake(self) -> None:
+        """Jobs of any type may have been added."""
+        for led in self._led.values():
+            led.consumer.check()
+
+    def released(self, endings: Sequence[Ending]) -> None:
+        """The outbox has recorded these."""
+        if not self._led:
+            return
+        led = self._led.get(endings[0][0].jobtype)
+        for job, release, _ in endings:
+            if led is None or led.jobtype != job.jobtype:
+                led = self._led.get(job.jobtype)
+            if led is not None and job.seq is not None and isinstance(release, Archive):
+                led.ended(IndexEnd(job.seq, job.id, release.outcome.code))
+
+    @property
+    def led(self) -> int:
+        """How many consumers this daemon leads."""
+        return len(self._tasks)
+
+    @property
+    def blocks(self) -> int:
+        """How many of them are blocked by an index that did not end well."""
+        return sum(1 for led in self._led.values() if led.blocks)
+
+    def _queued(self, jobtype: str) -> None:
+        for listener in self._listeners:
+            listener([jobtype])
+
+    # The loop
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        renew_s = self._settings.lease_s / 3
+        last_s = -renew_s
+        try:
+            while True:
+                is_news = self._woken.is_set()
+                self._woken.clear()
+                now_s = self._shared.clock.monotonic_s()
+                if is_news or now_s - last_s >= renew_s:
+                    last_s = now_s
+                    await self._renew()
+                for led in self._led.values():
+                    led.tick()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.poll_s):
+                        await self._woken.wait()
+        finally:
+            await self._give_up(list(self._tasks))
+
+    async def resign(self) -> None:
+        """Let others lead at once. For a daemon that stops, after `run` was cancelled."""
+        with suppress(StoreUnavailable):
+            await self._shared.store.resign_consumers(self._shared.owner)
+
+    async def _renew(self) -> None:
+        lease_ms = round(self._settings.lease_s * 1000)
+        store, now_ms = self._shared.store, self._shared.clock.now_ms
+        try:
+            with self._shared.progress.step("consumers"):
+                records = await store.lead_consumers(self._shared.owner, lease_ms=lease_ms, now_ms=now_ms())
+                await self._finish_deleting()
+        except StoreUnavailable as error:
+            log.warning("consumers.store_unavailable", extra={"reason": str(error)})
+            return
+        mine: dict[Key, ConsumerRecord] = {(record.tenant, record.name): record for record in records}
+        changed = [key for key in self._tasks if not _is_same(mine.get(key), self._records[key])]
+        await self._give_up([*changed, *(key for key, task in self._tasks.items() if task.done())])
+        for key, record in mine.items():
+            if key not in self._tasks:
+                self._records[key] = record
+                self._tasks[key] = asyncio.create_task(self._lead(record), name=f"consumer {record.name}")
+
+    async def _finish_deleting(self) -> None:
+        """What a daemon that died has begun. A step for each; the next renewal makes another."""
+        for record in await self._shared.store.list_consumers():
+            if record.is_ending:
+                with suppress(NotFound):
+                    await self._shared.store.end_consumer(
+                        record.tenant, record.name, now_ms=self._shared.clock.now_ms()
+                    )
+
+    async def _give_up(self, keys: Sequence[Key]) -> None:
+        tasks = [self._tasks.pop(key) for key in keys if key in self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _lead(self, record: ConsumerRecord) -> None:
+        """Lead until the lead is lost. What goes wrong costs a pause, and a new beginning."""
+        details = {"tenant": record.tenant, "consumer": record.name}
+        log.info("consumer.leading", extra={**details, "token": record.token})
+        current: ConsumerRecord | None = record
+        while current is not None and current.token == record.token:
+            pause_s = self._settings.poll_s
+            try:
+                await self._lead_once(current)
+            except Conflict:
+                break
+            except OutOfStep as error:
+                log.warning("consumer.out_of_step", extra={**details, "reason": str(error)})
+                pause_s = 0
+            except (StoreError, SchedulerError, msgspec.MsgspecError) as error:
+                log.warning("consumer.interrupted", extra={**details, "reason": str(error)})
+            except Exception:
+                log.exception("consumer.failed", extra=details)
+            await asyncio.sleep(pause_s)
+            with suppress(StoreUnavailable):
+                current = await self._shared.store.get_consumer(record.tenant, record.name)
+        log.info("consumer.left", extra=details)
+
+    async def _lead_once(self, record: ConsumerRecord) -> None:
+        led = LedConsumer(self._around, record, terms_from(record.settings))
+        self._led[record.jobtype] = led
+        try:
+            await led.lead()
+        finally:
+            del self._led[record.jobtype]
+
+
+def _is_same(new: ConsumerRecord | None, old: ConsumerRecord) -> bool:
+    return new is not None and (new.token, new.settings) == (old.token, old.settings)

@@ -1,0 +1,251 @@
+"""One consumer that this daemon leads: a `Consumer` whose jobs, worker and progress are a numbered type of the store.
+
+An index "starts" when its job is let into the queue, where it runs as any job does, on any daemon. It is done when the
+job has ended well. Progress, newly started indexes and the note of the leader go to the store in one write.
+
+The store has the last word: it moves progress only over jobs that are over, and takes nothing from a former leader. If
+it disagrees, the consumer ends with OutOfStep or Conflict, and begins again from what the store says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from functory.consumers.consumer import Consumer
+from functory.consumers.roles import Job, Notified
+from functory.consumers.terms import Blocked, Skipped, Terms, encode, note_from
+from functory.loops.shared import Shared
+from scheduler.index_window import WindowLimits
+from scheduler.retry import RetryPolicy, backoff_s
+from store.base import Code, ConsumerRecord, IndexEnd, NewJob, WindowMove
+from store.errors import Conflict
+from vocabulary.names import jobtype_of, type_of
+
+log = logging.getLogger("functory.consumers")
+
+_FEW: Final = 20
+"""Blocked and skipped indexes that a note names."""
+_STEP: Final = 500
+"""Indexes that start in one go."""
+
+
+class OutOfStep(Exception):
+    """The store knows of less progress than this leader: something ended twice, and differently."""
+
+
+class Surroundings(NamedTuple):
+    """What a consumer needs of the daemon that leads it."""
+
+    shared: Shared
+    retry: RetryPolicy
+    queued: Callable[[str], None]
+    """To be told that jobs of a type have entered the queue."""
+
+
+class LedConsumer:
+    """Jobs, Worker and ConsumerProgress of its consumer."""
+
+    def __init__(self, around: Surroundings, record: ConsumerRecord, terms: Terms) -> None:
+        self._around = around
+        self._store = around.shared.store
+        self._clock = around.shared.clock
+        self.record = record
+        self.terms = terms
+        limits = WindowLimits(terms.max_processing, terms.max_search_ahead)
+        self.consumer: Consumer[None] = Consumer(self, self, self, limits, on_progress=self._tell)
+        self._note = note_from(record.note)
+        self._blocked: dict[int, Blocked] = {}
+        self._retried: set[int] = set()
+        """Of those that are blocked: their jobs were queued again."""
+        self._turn = asyncio.Lock()
+        self._head = 0
+        self._started = 0
+        self._written: tuple[int, int, str] = (-1, 0, "")
+        """Progress, last started index and note, as the store has them."""
+        self._wants_look = True
+        """Jobs may have ended on other daemons."""
+        self._is_handing_over = False
+
+    @property
+    def jobtype(self) -> str:
+        return self.record.jobtype
+
+    @property
+    def blocks(self) -> int:
+        return len(self._blocked)
+
+    async def lead(self) -> None:
+        """Run until it is stopped or something goes wrong. Raises Conflict (another leads), OutOfStep, StoreError."""
+        try:
+            await self._hold_older()
+            await self.consumer.start()
+            await self.consumer.done()
+        finally:
+            await self.consumer.stop(grace_s=0)
+
+    def tick(self) -> None:
+        """Time has passed: look at what other daemons did, and at what is to be tried again."""
+        self._wants_look = True
+        self.consumer.check()
+
+    def ended(self, end: IndexEnd) -> None:
+        """A job has ended. Harmless for any index, and as often as one likes."""
+        if not self.consumer.is_running or not self.consumer.window.is_in_work(end.seq):
+            return
+        if end.code is None or end.code is Code.OK:
+            self._done(end.seq)
+        elif self.terms.on_failed == "skip":
+            at_ms = self._clock.now_ms()
+            skipped = Skipped(index=end.seq, job_id=end.job_id, code=end.code.value, at_ms=at_ms)
+            self._note.skips += 1
+            self._note.skipped = [*self._note.skipped, skipped][-_FEW:]
+            self._done(end.seq)
+        elif end.seq not in self._blocked or end.seq in self._retried:
+            self._block(end.seq, end.job_id, end.code)
+
+    # Jobs
+
+    async def head(self) -> int:
+        """Once for each look, so this is also where everything else is looked after."""
+        await self._retry_blocked()
+        await self._tell_again()
+        window = self.consumer.window
+        if self._wants_look and window.in_work:
+            self._wants_look = False
+            await self._move(look_from=window.processed)
+            return self._head
+        if window.processed == self._written[0] and encode(self._note) != self._written[2]:
+            await self._move()  # nothing else would bring the note to the store
+        if self._wants_look or self._head - window.started < self.terms.max_processing:
+            report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
+            self._head = report.head
+        return self._head
+
+    async def at_index(self, index: int) -> Job[None] | None:
+        if index % _STEP == 0:
+            await asyncio.sleep(0)
+        return Job(index, None)
+
+    # Worker
+
+    def run(self, job: Job[None], consumer: Notified) -> Coroutine[Any, Any, None] | None:  # noqa: ARG002 (the protocol's)
+        """An index has started. Of all that start in one look, the first causes the write."""
+        self._started = job.index
+        if self._is_handing_over:
+            return None
+        self._is_handing_over = True
+        return self._hand_over()
+
+    async def _hand_over(self) -> None:
+        self._is_handing_over = False
+        await self._move()
+
+    # ConsumerProgress
+
+    async def processed_index(self) -> int | None:
+        report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
+        self._head, self._started = report.head, report.processed
+        self._written = (report.processed, report.processed, self.record.note)
+        return report.processed
+
+    async def set_processed_index(self, index: int) -> None:
+        assert index <= self.consumer.window.processed
+        await self._move()
+
+    async def _move(self, look_from: int | None = None) -> None:
+        """Write what has changed, and learn what has ended. One at a time."""
+        async with self._turn:
+            wanted = (self.consumer.window.processed, self._started, encode(self._note))
+            if wanted == self._written and look_from is None:
+                return
+            tenant, name, jobtype = self.record[:3]
+            processed, released, note = wanted
+            after = min(self._written[1], released) if look_from is None else look_from
+            skip_failed = self.terms.on_failed == "skip"
+            move = WindowMove(tenant, name, self.record.token, processed, released, after, skip_failed, note)
+            report = await self._store.move_window(move, now_ms=self._clock.now_ms())
+            if report.processed < processed:
+                raise OutOfStep(f"{name}: the store has processed {report.processed}, its leader {processed}")
+            self._head, self._written = report.head, wanted
+        if released > after:
+            self._around.queued(jobtype)
+        for end in report.ends:
+            self.ended(end)
+
+    async def _hold_older(self) -> None:
+        """Jobs that were in the queue before the consumer wait for their turn, too."""
+        if self._note.has_held:
+            return
+        after: int | None = 0
+        while after is not None:
+            report = await self._store.hold_jobs(
+                *self.record[:2], self.record.token, after=after, now_ms=self._clock.now_ms()
+            )
+            after = report.after
+        self._note.has_held = True
+
+    # Indexes that did not end well
+
+    def _done(self, index: int) -> None:
+        if self._blocked.pop(index, None) is not None:
+            self._retried.discard(index)
+            self._note_blocked()
+        self.consumer.notify_job_is_done(index)
+
+    def _block(self, index: int, job_id: str, code: Code) -> None:
+        """Its job will be queued again, later and later. One that was cancelled is left to whoever cancelled it."""
+        now_ms, before = self._clock.now_ms(), self._blocked.get(index)
+        tries = 1 if before is None else before.tries + 1
+        next_ms = 0 if code is Code.CANCELLED else now_ms + round(backoff_s(self._around.retry, tries) * 1000)
+        self._blocked[index] = Blocked(
+            index=index,
+            job_id=job_id,
+            code=code.value,
+            since_ms=now_ms if before is None else before.since_ms,
+            tries=tries,
+            next_ms=next_ms,
+        )
+        self._retried.discard(index)
+        self._note_blocked()
+        details = {"tenant": self.record.tenant, "consumer": self.record.name, "index": index, "id": job_id}
+        level = logging.WARNING if before is None else logging.INFO
+        log.log(level, "consumer.blocked", extra={**details, "code": code.value, "tries": tries})
+        self.consumer.check()
+
+    def _note_blocked(self) -> None:
+        self._note.blocks = len(self._blocked)
+        self._note.blocked = [self._blocked[index] for index in sorted(self._blocked)[:_FEW]]
+
+    async def _retry_blocked(self) -> None:
+        now_ms = self._clock.now_ms()
+        due = [it for it in self._blocked.values() if it.index not in self._retried and 0 < it.next_ms <= now_ms]
+        if due:
+            ids = [it.job_id for it in due]
+            await self._store.replay_jobs(self.record.tenant, ids, dt_ms=now_ms, now_ms=now_ms)
+            self._retried.update(it.index for it in due)  # also one that somebody else has queued again
+            self._around.queued(self.jobtype)
+
+    # Telling of progress
+
+    async def _tell(self, index: int) -> None:
+        """Add a job of the type that wants to know. While one waits to run, its payload is replaced."""
+        if not self.terms.on_progress or index <= self._note.told:
+            return
+        now_ms = self._clock.now_ms()
+        jobtype = jobtype_of(self.record.tenant, self.terms.on_progress)
+        payload = {"consumer": self.record.name, "type": type_of(self.jobtype), "index": index}
+        (job_id,) = self._around.shared.journal.take_ids(1)
+        unique = f"consumer {self.record.name}"
+        job = NewJob(job_id, jobtype, msgspec.json.encode(payload), now_ms, now_ms, unique=unique)
+        try:
+            await self._store.create_job(job, now_ms=now_ms)
+        except Conflict:
+            return  # the last one is running: the next look tries again
+        self._note.told = index
+        self._around.queued(jobtype)
+
+    async def _tell_again(self) -> None:
+        await self._tell(self._written[0])

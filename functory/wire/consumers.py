@@ -1,0 +1,105 @@
+"""Types of the interface: consumers of numbered types."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from functory.wire.base import Answer, Request, TypeName
+
+Index = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]
+Window = Annotated[int, Meta(ge=1, le=10_000)]
+OnFailed = Literal["block", "skip"]
+
+
+class ConsumerBody(Request):
+    """A consumer: `source` is the type whose jobs it works through, in the order of their numbers.
+
+    `start_index` is where a new consumer begins, if not at the progress of the source. `on_progress` names a type: it
+    gets a job with the index each time consecutive progress has moved.
+    """
+
+    source: TypeName
+    max_processing: Window = 100
+    max_search_ahead: Window = 1000
+    start_index: Index | None = None
+    on_failed: OnFailed = "block"
+    on_progress: TypeName | None = None
+
+
+class ConsumerGap(Answer):
+    """The index that progress waits for. `code` if its job has ended, and not well. `since_ms`: in this state since.
+    `next_ms`: when the job is tried again, after so many `tries`."""
+
+    index: int
+    job_id: str
+    state: str
+    since_ms: int
+    code: str | None = None
+    tries: int = 0
+    next_ms: int | None = None
+
+
+class SkippedIndex(Answer):
+    index: int
+    job_id: str
+    code: str
+    at_ms: int
+
+
+class WindowSpan(Answer):
+    """Indexes from first to last: `done`, `in_work`, or `failed`."""
+
+    first: int
+    last: int
+    state: Literal["done", "in_work", "failed"]
+
+
+class Consumer(Answer):
+    """`lag` is what is left to do: head - processed. `leader` is the daemon that leads it, until `lease_until_ms`."""
+
+    name: str
+    source: str
+    state: Literal["running", "stopped", "deleting"]
+    max_processing: int
+    max_search_ahead: int
+    start_index: int | None
+    on_failed: str
+    on_progress: str | None
+    processed: int
+    head: int
+    lag: int
+    leader: str | None
+    lease_until_ms: int | None
+    skips: int
+    skipped: list[SkippedIndex] = field(default_factory=list)
+
+
+class ConsumerDetail(Consumer, kw_only=True):
+    """`gap` is None when there is nothing to wait for. `window` has everything after `processed` that has started."""
+
+    in_work: int
+    done_ahead: int
+    failed: int
+    gap: ConsumerGap | None
+    window: list[WindowSpan]
+
+
+class ConsumerList(Answer):
+    consumers: list[Consumer]
+
+
+class ConsumerCreated(Answer):
+    created: bool
+
+
+class ConsumerChecked(Answer):
+    """`leader` looks: at once if it is the daemon that answered, otherwise within its poll."""
+
+    leader: str | None
+
+
+class ConsumerDeleted(Answer):
+    """Jobs that the consumer held are in the queue now. more: repeat the call."""
+
+    freed: int
+    more: bool

@@ -1,0 +1,98 @@
+"""The window over a numbered type: which jobs it lets into the queue, how far all are over, and what it holds.
+
+`released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
+"""
+
+from typing import Final, NamedTuple
+
+from store.mongo.queue.changes import apply
+from store.mongo.queue.endings import NEEDED, Step, as_read, queue_step
+from store.mongo.server import schema
+from store.mongo.server.core import Core
+from store.mongo.server.driver import Document
+from store.mongo.server.tally import Effect
+from store.values.consumers import IndexEnd
+from vocabulary.states import Code
+
+_CODE_OF: Final = {state: code for code, state in schema.ARCHIVED.items()}
+_NOT_OVER: Final = frozenset({*schema.LIVE_STATES, schema.HIDDEN})
+_CHUNK: Final = 500
+
+
+class Numbered(NamedTuple):
+    """Of a type: the last number whose job is in, progress, and the last that was let in (None: no consumer)."""
+
+    head: int
+    processed: int
+    released: int | None
+
+
+async def numbered(db: Core, jobtype: str) -> Numbered:
+    found = await db.collections.types.find_one({"_id": jobtype}) or {}
+    # Numbers whose jobs are just being added are not there yet.
+    head = min(found.get("head", 0), *(part["first"] - 1 for part in found.get("open", ())), 1 << 62)
+    return Numbered(head, found.get("processed", 0), found.get("released"))
+
+
+async def let_in(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
+    """Held jobs with these numbers enter the queue."""
+    which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.HELD, "parent": None}
+    return await _queue(db, which, now_ms)
+
+
+async def let_go(db: Core, jobtype: str, limit: int, now_ms: int) -> int:
+    """Held jobs with any number enter the queue."""
+    which = {"s": schema.HELD, "type": jobtype, "parent": None}
+    return await _queue(db, which, now_ms, limit)
+
+
+async def _queue(db: Core, which: Document, now_ms: int, limit: int = 0) -> int:
+    rows = await db.collections.jobs.find(which, NEEDED).limit(limit).to_list(None)
+    queued = 0
+    for start in range(0, len(rows), _CHUNK):
+        steps = [queue_step(row, due_ms=row["due"], now_ms=now_ms) for row in rows[start : start + _CHUNK]]
+        queued += len(await apply(db, steps, now_ms))
+    return queued
+
+
+async def hold(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
+    """Queued jobs with these numbers leave the queue."""
+    which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.QUEUED, "parent": None}
+    rows = await db.collections.jobs.find(which, NEEDED).to_list(None)
+    held = 0
+    for start in range(0, len(rows), _CHUNK):
+        held += len(await apply(db, [_hold_step(row) for row in rows[start : start + _CHUNK]], now_ms))
+    return held
+
+
+def _hold_step(document: Document) -> Step:
+    update: dict[str, Document] = {"$set": {"s": schema.HELD}, "$unset": {"d": ""}}
+    effect = Effect(document["type"], document["_id"], blocked=1, deferred=-int(document.get("d", False)))
+    return Step(as_read(document), update, effect)
+
+
+async def advanced(db: Core, jobtype: str, processed: int, until: int, *, skip_failed: bool) -> tuple[int, int | None]:
+    """How far everything is over, from processed on and no further than until; and which number that ended badly stops
+    it."""
+    window = {"type": jobtype, "seq": {"$gt": processed, "$lte": until}}
+    for job in await db.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
+        if job["s"] in _NOT_OVER:
+            return job["seq"] - 1, None
+        if not skip_failed and _CODE_OF.get(job["s"], Code.OK) != Code.OK:
+            return job["seq"] - 1, job["seq"]
+    return max(processed, until), None
+
+
+async def ends(db: Core, jobtype: str, after: int, until: int) -> tuple[IndexEnd, ...]:
+    """What is over of these numbers, which were all given."""
+    window = {"type": jobtype, "seq": {"$gt": after, "$lte": until}}
+    found: list[IndexEnd] = []
+    expected = after + 1
+    for job in await db.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
+        found += [IndexEnd(missing, "", None) for missing in range(expected, job["seq"])]
+        if job["s"] == schema.PURGED:
+            found.append(IndexEnd(job["seq"], "", None))
+        elif job["s"] not in _NOT_OVER:
+            found.append(IndexEnd(job["seq"], job["_id"], _CODE_OF[job["s"]]))
+        expected = job["seq"] + 1
+    return (*found, *(IndexEnd(missing, "", None) for missing in range(expected, until + 1)))

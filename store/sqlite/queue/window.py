@@ -1,0 +1,132 @@
+"""The window over a numbered type: which jobs it lets into the queue, how far all are over, and what it holds.
+
+`types.released` is the last number that was let in, NULL while the type has no consumer.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.bulk import numbers
+from store.sqlite.file.connection import fetch
+from store.sqlite.file.schema import PAUSED, QUEUED, State
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.row_changes import leave, put_in_queue
+from store.values.consumers import IndexEnd
+from store.values.jobs import NewJob
+from vocabulary.columns import fields
+from vocabulary.states import Code
+
+_CODES: Final = {number: code for code, number in CODE_NUMBER.items()}
+_INDEXED: Final = fields(NewJob, "indexed")
+_OF_RANGE: Final = "type = ?1 AND seq IS NOT NULL AND seq > ?2 AND seq <= ?3"
+_LET_IN: Final = (
+    f"UPDATE jobs SET state = (due > ?4) WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL"
+    " RETURNING lane, state"
+)
+_HELD: Final = (
+    f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND state = {State.HELD} AND parent IS NULL LIMIT ?"
+)
+_LET_GO: Final = "UPDATE jobs SET state = (due > ?) WHERE n IN (SELECT value FROM carray(?)) RETURNING lane, state"
+_ENDED: Final = f"SELECT seq, state, code, id FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
+
+
+class Numbered(NamedTuple):
+    """Of a type: the last number given, progress, and the last number that was let in (None: no consumer)."""
+
+    type: int
+    head: int
+    processed: int
+    released: int | None
+
+
+def numbered(conn: apsw.Connection, jobtype: str) -> Numbered | None:
+    row = conn.execute("SELECT type, head, processed, released FROM types WHERE jobtype = ?", (jobtype,)).get
+    return None if row is None else Numbered(*row)
+
+
+def give_numbers(
+    tx: Tx, jobs: Sequence[NewJob], types: Sequence[int], states: Sequence[int], lanes: Sequence[int]
+) -> None:
+    """Number new jobs of their batch, in order: those that ask for it, and all of a type with a consumer. The latter
+    are held if the window has not come to them."""
+    sql = "SELECT type, released FROM types WHERE released IS NOT NULL AND type IN (SELECT value FROM carray(?))"
+    windows: dict[int, int] = dict(tx.conn.execute(sql, (numbers(set(types)),)))
+    if not windows and not any(map(_INDEXED, jobs)):
+        return
+    wanted = [n for n, (job, number) in enumerate(zip(jobs, types, strict=True)) if job.indexed or number in windows]
+    heads: dict[int, int] = {}
+    for number, count in Counter(types[n] for n in wanted).items():
+        sql = "UPDATE types SET head = head + ? WHERE type = ? RETURNING head"
+        heads[number] = tx.conn.execute(sql, (count, number)).get - count
+    rows: list[tuple[int, int, str]] = []
+    for n in wanted:
+        number = types[n]
+        seq = heads[number] = heads[number] + 1
+        is_held = not jobs[n].parent and number in windows and seq > windows[number]
+        rows.append((seq, State.HELD if is_held else states[n], jobs[n].id))
+        if is_held:
+            leave(tx, states[n], number, lanes[n])
+            tx.tally.blocked(number, 1)
+    tx.conn.executemany("UPDATE jobs SET seq = ?, state = ? WHERE id = ?", rows)
+
+
+def let_in(tx: Tx, number: int, after: int, until: int, now_ms: int) -> int:
+    """Held jobs with these numbers enter the queue."""
+    return _count_in(tx, number, fetch(tx.conn, _LET_IN, (number, after, until, now_ms)))
+
+
+def let_go(tx: Tx, number: int, limit: int, now_ms: int) -> int:
+    """Held jobs with any number enter the queue."""
+    rows = [n for (n,) in tx.conn.execute(_HELD, (number, limit))]
+    return _count_in(tx, number, fetch(tx.conn, _LET_GO, (now_ms, numbers(rows)))) if rows else 0
+
+
+def _count_in(tx: Tx, number: int, rows: Iterable[tuple[Any, ...]]) -> int:
+    counts = Counter(rows)
+    for (lane, state), count in counts.items():
+        put_in_queue(tx, lane, state, count)
+    tx.tally.blocked(number, -counts.total())
+    return counts.total()
+
+
+def hold(tx: Tx, number: int, after: int, until: int) -> int:
+    """Queued jobs with these numbers leave the queue."""
+    sql = f"SELECT n, lane, state FROM jobs WHERE {_OF_RANGE} AND state {QUEUED} AND parent IS NULL"
+    rows = fetch(tx.conn, sql, (number, after, until))
+    if rows:
+        update = f"UPDATE jobs SET state = {State.HELD} WHERE n IN (SELECT value FROM carray(?))"
+        tx.conn.execute(update, (numbers([n for n, _, _ in rows]),))
+        for (lane, state), count in Counter((lane, state) for _, lane, state in rows).items():
+            put_in_queue(tx, lane, state, -count)
+        tx.tally.blocked(number, len(rows))
+    return len(rows)
+
+
+def advanced(
+    conn: apsw.Connection, number: int, processed: int, until: int, *, skip_failed: bool
+) -> tuple[int, int | None]:
+    """How far everything is over, from processed on and no further than until; and which number that ended badly stops
+    it."""
+    sql = f"SELECT seq, state, code FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
+    for seq, state, code in conn.execute(sql, (number, processed, until)):
+        if state != State.ARCHIVED:
+            return seq - 1, None
+        if code != CODE_NUMBER[Code.OK] and not skip_failed:
+            return seq - 1, seq
+    return max(processed, until), None
+
+
+def ends(conn: apsw.Connection, number: int, after: int, until: int) -> tuple[IndexEnd, ...]:
+    """What is over of these numbers, which were all given."""
+    found: list[IndexEnd] = []
+    expected = after + 1
+    for seq, state, code, job_id in conn.execute(_ENDED, (number, after, until)):
+        found += [IndexEnd(missing, "", None) for missing in range(expected, seq)]
+        if state == State.ARCHIVED:
+            found.append(IndexEnd(seq, job_id, _CODES[code]))
+        expected = seq + 1
+    return (*found, *(IndexEnd(missing, "", None) for missing in range(expected, until + 1)))
