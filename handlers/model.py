@@ -19,6 +19,10 @@ DEFAULT_MEMORY_MB: Final = 128
 VALUE: Final = "value"
 STATUS: Final = "status"
 
+KEEP_ALL: Final = "all"
+KEEP_FAILED: Final = "failed"
+KEEP_NONE: Final = "none"
+
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 # attribute -> JSON name; the order is the one in which a handler is shown.
@@ -37,6 +41,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "returns": "returns",
         "then": "then",
         "on_failure": "on_failure",
+        "keep": "keep",
         "options": "options",
     }
 )
@@ -59,6 +64,7 @@ class Handler:
     returns: str = VALUE  # what a returned whole number is: VALUE or STATUS
     then: str = ""  # the type that gets the result of a job that ended ok, as its payload
     on_failure: str = ""  # the type that gets that of a job that failed or was abandoned
+    keep: str = KEEP_ALL  # which ended jobs are kept: KEEP_ALL, KEEP_FAILED or KEEP_NONE
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
     def to_json(self) -> dict[str, Any]:

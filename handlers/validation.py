@@ -16,7 +16,17 @@ from urllib.parse import urlsplit
 
 from handlers.errors import InvalidHandlerError
 from handlers.languages import LANGUAGES, Language
-from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, JSON_NAMES, STATUS, VALUE, Handler
+from handlers.model import (
+    DEFAULT_MEMORY_MB,
+    DEFAULT_TIMEOUT_S,
+    JSON_NAMES,
+    KEEP_ALL,
+    KEEP_FAILED,
+    KEEP_NONE,
+    STATUS,
+    VALUE,
+    Handler,
+)
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -77,6 +87,7 @@ def parse_handler(data: object) -> Handler:
         returns=_returns(data.get("returns", VALUE), language),
         then=_type("then", data.get("then", "")),
         on_failure=_type("on_failure", data.get("on_failure", "")),
+        keep=_keep(data.get("keep", KEEP_ALL)),
         options=_options(data.get("options", {}), language),
     )
 
@@ -232,6 +243,14 @@ def _type(name: str, value: object) -> str:
     if not isinstance(value, str) or (value and not _TYPE.fullmatch(value)):
         raise InvalidHandlerError(name, "must be a type of the tenant: letters, digits and _ . : -, or empty")
     return value
+
+
+def _keep(value: object) -> str:
+    if value not in (KEEP_ALL, KEEP_FAILED, KEEP_NONE):
+        raise InvalidHandlerError(
+            "keep", f"must be {KEEP_ALL}, {KEEP_FAILED} or {KEEP_NONE}: which ended jobs are kept"
+        )
+    return str(value)
 
 
 def _options(value: object, language: Language) -> Mapping[str, int]:

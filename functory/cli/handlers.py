@@ -56,6 +56,7 @@ def _add_put(actions: Commands) -> None:
     put.add_argument("--returns", choices=["value", "status"], help="what a returned whole number is (default: value)")
     put.add_argument("--then", metavar="TYPE", help="make a job of this type from the result of each job that ended ok")
     put.add_argument("--on-failure", metavar="TYPE", help="the same for jobs that failed or were abandoned")
+    put.add_argument("--keep", choices=["all", "failed", "none"], help="which ended jobs are kept (default: all)")
     put.add_argument("--before", type=Path, metavar="FILE", help="code that runs once in every new context")
     put.add_argument("--before-each", type=Path, metavar="FILE", help="code that runs before every batch")
     put.add_argument("--after-each", type=Path, metavar="FILE", help="code that runs after every batch")
@@ -84,6 +85,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         returns=arguments.returns,
         then=arguments.then,
         on_failure=arguments.on_failure,
+        keep=arguments.keep,
         eid=arguments.eid,
         env=arguments.env and dict(arguments.env),
         options=arguments.option and dict(arguments.option),

@@ -9,7 +9,7 @@ leases.py            what this daemon has claimed, and may still start
 tenant_book.py       what each tenant may have
 outcomes.py          what becomes of a job that stopped
 wishes.py            jobs that a job asked for; families.py what a parent is told of its children
-chains.py            results that become payloads of other types
+afterwards.py        who gets a job's result, and whether the job is kept
 outbox.py            outcomes on their way to the store
 waiters.py           who waits for which job
 trial_runs.py        a handler run once, without a job

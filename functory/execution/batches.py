@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from functory.execution.chains import NO_CHAIN, Chain, chain_of, passed_on
+from functory.execution.afterwards import NOTHING_MORE, Afterwards, afterwards_of, kept, passed_on
 from functory.execution.families import read_children
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
@@ -49,11 +49,11 @@ class Batches:
         may_start: MayStart,
     ) -> None:
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
-        chain = chain_of(handler)
-        self._give_up(exhausted, chain)
+        afterwards = afterwards_of(handler)
+        self._give_up(exhausted, afterwards)
         left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
         try:
-            on_stopped = partial(self._on_stopped, left, version, retry, chain)
+            on_stopped = partial(self._on_stopped, left, version, retry, afterwards)
             who = self._tenants.of(jobtype).incarnation
             for some in _parts(list(left.values())):
                 ready = partial(may_start, some)
@@ -73,25 +73,26 @@ class Batches:
         children = await read_children(self._store, job, self._clock.now_ms())
         return [ParentJob(job.id, job.data, job.attempts, children)]
 
-    def _give_up(self, jobs: Sequence[Job], chain: Chain) -> None:
+    def _give_up(self, jobs: Sequence[Job], afterwards: Afterwards) -> None:
         """Jobs whose attempts were used up by daemons that vanished."""
         given_up = [(job, give_up(job, self._clock.now_ms())) for job in jobs]
-        self._outbox.put([(job, release, passed_on(chain, job, release, ())) for job, release in given_up])
+        self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
 
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Jobs that were delivered and not started."""
         self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
 
     def _on_stopped(
-        self, left: dict[str, Job], version: int, retry: RetryPolicy, chain: Chain, stopped: Sequence[Stopped]
+        self, left: dict[str, Job], version: int, retry: RetryPolicy, afterwards: Afterwards, stopped: Sequence[Stopped]
     ) -> None:
         ended = [one for one in stopped if one.id in left]
         if ended:
             jobs = [left.pop(one.id) for one in ended]
             releases = releases_or_refusals(jobs, ended, version, retry, self._clock.now_ms(), random.random)
             wanted: Iterable[tuple[NewJob, ...]] = map(_NEW_JOBS, ended)
-            if chain is not NO_CHAIN:
-                wanted = [passed_on(chain, *one) for one in zip(jobs, releases, wanted, strict=True)]
+            if afterwards is not NOTHING_MORE:
+                releases = [kept(afterwards, *one) for one in zip(jobs, releases, strict=True)]
+                wanted = [passed_on(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
             left_something = any(any(map(field, ended)) for field in _LEFT)
             sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
             self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes)

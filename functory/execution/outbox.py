@@ -35,7 +35,7 @@ from functory.wire.admin import TenantLimits
 from journal import InvalidWrite, JournalUnavailable
 from runner.flow import Flow
 from runner.protocol import NewJob as WantedJob
-from store.base import Job, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Discard, Job, Rearm, Release, Retry, Unclaim
 from store.errors import Conflict, NotFound, StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -202,7 +202,7 @@ class Outbox:
         for jobtype, payloads in by_type.items():
             self._admission.check(jobtype, payloads)
             await self._admission.take_type(tenant, limits, jobtype)
-        result = None if isinstance(release, Unclaim) else release.outcome.result
+        result = None if isinstance(release, Unclaim | Discard) else release.outcome.result
         carried = release.data if isinstance(release, Retry | Rearm) else None
         grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
         await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
@@ -237,6 +237,8 @@ class Outbox:
     async def _record_with_jobs(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         """End a run together with the jobs that it made. Their ids stay the same when this is tried again."""
         assert not isinstance(release, Unclaim)
+        if isinstance(release, Discard):  # what it made may name it
+            release = Archive(*release)
         if self._straight is not None:
             await self._straight.show(job.id)
         now_ms = self._now()
@@ -280,7 +282,7 @@ class Outbox:
                 lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now())
             )
             if straight is not None:
-                straight.released(known)
+                straight.released(known, report.stale)
             self._note(known, report.stale)
         if straight is not None and new:
             await self._record_straight(straight, new)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from functory.errors import InvalidInput
-from functory.execution.chains import MOST_LINKS, options_of
+from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
 from runner.protocol import NewJob as WantedJob
 from store.base import Creation, Job, NewJob

@@ -106,6 +106,11 @@ async def wait_for_job(
             await asyncio.sleep(0)
             try:
                 job = await get_job(service, tenant, job_id, max_bytes=max_bytes)
+            except Missing:
+                gone = service.straight.just_ended(tenant, job_id)  # its type keeps no ended jobs
+                if gone is None:
+                    raise
+                return gone
             except NotReadyYet:
                 if loop.time() >= deadline:
                     raise

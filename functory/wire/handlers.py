@@ -30,6 +30,7 @@ class HandlerBody(Request):
     returns: Annotated[Literal["value", "status"], Meta(description="what a returned whole number is")] = "value"
     then: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that ended ok")] = ""
     on_failure: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that failed")] = ""
+    keep: Annotated[Literal["all", "failed", "none"], Meta(description="which ended jobs are kept")] = "all"
     options: Annotated[dict[str, int], Meta(description="max_batch, max_attempts, retry_base_ms, ...")] = field(
         default_factory=dict
     )

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from functory.execution.chains import NO_CHAIN, chain_of, passed_on
+from functory.execution.afterwards import NOTHING_MORE, afterwards_of, passed_on
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
@@ -87,12 +87,12 @@ class Claims:
             self._policy.run_outside(tenant, -count)
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
-        chain = chain_of(handler)
+        afterwards = afterwards_of(handler)
         given_up = [(job, give_up(job, now_ms)) for job in exhausted]
-        self._outbox.put([(job, release, passed_on(chain, job, release, ())) for job, release in given_up])
+        self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
         for job in good:
-            held = Held(job, now_ms, version, retry, _timeout_ms(handler), chain)
+            held = Held(job, now_ms, version, retry, _timeout_ms(handler), afterwards)
             held.worker = order.worker.name
             self.held.add(held)
         self.taken += len(good)
@@ -130,8 +130,10 @@ class Claims:
         version = gate.handler_version
         handler = await self._handler(record.job.jobtype, version) if version else None
         retry = self._defaults.retry if handler is None else retry_policy(handler, self._defaults.retry)
-        timeout_ms, chain = (None, NO_CHAIN) if handler is None else (_timeout_ms(handler), chain_of(handler))
-        held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, chain)
+        timeout_ms, afterwards = (
+            (None, NOTHING_MORE) if handler is None else (_timeout_ms(handler), afterwards_of(handler))
+        )
+        held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
         self.held.add(held)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from functory.execution.chains import NO_CHAIN, Chain
+from functory.execution.afterwards import NOTHING_MORE, Afterwards
 from functory.workers.log_tail import LogTail
 from functory.workers.values import Verdict
 from runner.glimpse import Glimpse
@@ -32,7 +32,7 @@ class Held:
     """One delivery. job comes without its payload."""
 
     __slots__ = (
-        "chain",
+        "afterwards",
         "claimed_ms",
         "data_bytes",
         "ending",
@@ -54,9 +54,9 @@ class Held:
         version: int,
         retry: RetryPolicy,
         timeout_ms: int | None,
-        chain: Chain = NO_CHAIN,
+        afterwards: Afterwards = NOTHING_MORE,
     ) -> None:
-        self.chain = chain
+        self.afterwards = afterwards
         self.data_bytes = len(job.data)
         self.job = job._replace(data=b"")
         self.claimed_ms = claimed_ms

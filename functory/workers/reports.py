@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from functory.errors import NotReadyYet
-from functory.execution.chains import NO_CHAIN, passed_on
+from functory.execution.afterwards import NOTHING_MORE, kept, passed_on
 from functory.execution.outbox import Ending, Outbox
 from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
@@ -132,7 +132,7 @@ class Reports:
     async def _not_ours_to_extend(self, tenant: str, endings: Sequence[tuple[Held, Report]]) -> set[str]:
         """Of the jobs that make new ones, those that are not held any more. New jobs are written before the outcome, so
         this is asked before them."""
-        makers = [held for held, report in endings if report.new_jobs or held.chain is not NO_CHAIN]
+        makers = [held for held, report in endings if report.new_jobs or held.afterwards is not NOTHING_MORE]
         leases = [Lease(held.job.id, held.job.token) for held in makers]
         if not leases:
             return set()
@@ -149,7 +149,8 @@ class Reports:
             if stopped.carried is not None:  # what it carries on counts by how much it grew
                 job = job._replace(data=bytes(held.data_bytes))
             (release,) = releases_or_refusals([job], [stopped], held.version, held.retry, now_ms, random.random)
-            out.append((job, _external(release), passed_on(held.chain, job, release, stopped.new_jobs)))
+            release = kept(held.afterwards, job, _external(release))
+            out.append((job, release, passed_on(held.afterwards, job, release, stopped.new_jobs)))
             sizes[job.id, job.token] = size_bytes(stopped)
             self._begin_ending(held)
         self._outbox.put(out, sizes)

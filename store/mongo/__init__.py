@@ -15,12 +15,12 @@ from store.errors import UnsupportedStore
 from store.mongo.queue.add import MongoAdd
 from store.mongo.queue.claim import MongoClaim
 from store.mongo.queue.create import MongoCreate
+from store.mongo.queue.discard import MongoDiscard
 from store.mongo.queue.expire import MongoExpire
 from store.mongo.queue.job_changes import MongoJobChanges
 from store.mongo.queue.listing import MongoListing
 from store.mongo.queue.making import MongoMaking
 from store.mongo.queue.rates import MongoRates
-from store.mongo.queue.straight import MongoStraight
 from store.mongo.records.activity import MongoActivity
 from store.mongo.records.consumers import MongoConsumers
 from store.mongo.records.daemons import MongoDaemons
@@ -38,7 +38,7 @@ __all__ = ["MongoStore", "store_from_url"]
 class MongoStore(
     MongoAdd,
     MongoClaim,
-    MongoStraight,
+    MongoDiscard,
     MongoMaking,
     MongoExpire,
     MongoCreate,

@@ -97,6 +97,8 @@ class JobQueue(abc.ABC):
           kept as the last one and counted nowhere, its paused children become eligible, and when the last
           child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
           and its paused children are cancelled.
+        Discard: as Archive, and then the job is removed, unless it has relatives or a number of an indexed queue. Where
+          there are no transactions, a crash in between leaves it archived.
         Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome with its result, which says
           what went wrong, and added to the history. The retry window and the round stay those of the first attempt
           (Job.window_ms, Job.scheduled_ms).

@@ -44,7 +44,8 @@ class StraightVerbs(abc.ABC):
         The end of a job is the same as if it had been added, claimed by the owner (when its run started) and then
         released. A job that is in the store and runs there as the owner's first delivery (add_running_jobs) is
         released. Any other job whose id is in the store is left as it is and reported as stale: so repeating a call
-        that was applied changes nothing. Atomic as release_jobs is; the position as in add_jobs.
+        that was applied changes nothing, but for jobs that were discarded: of those nothing is known any more, and they
+        are counted again. Atomic as release_jobs is; the position as in add_jobs.
         Raises InvalidValue (nothing is changed) as add_jobs and release_jobs do, and where jobs and releases do not
         name the same ids in the same order.
         Cost: one write per job, a few per type in the batch.

@@ -150,6 +150,15 @@ class Archive(NamedTuple):
     outcome: Outcome
 
 
+class Discard(NamedTuple):
+    """The job is over, and nobody will look at it again: as Archive, and then all trace of it is removed. A job with a
+    parent, children or a number of an indexed queue is kept."""
+
+    id: str
+    token: int
+    outcome: Outcome
+
+
 class Retry(NamedTuple):
     """The run ended with retry or error: eligible again at dt_ms. With data, the payload is replaced."""
 
@@ -179,7 +188,7 @@ class Rearm(NamedTuple):
 
 
 EndOfRun = Archive | Retry | Rearm
-Release = EndOfRun | Unclaim
+Release = EndOfRun | Discard | Unclaim
 
 
 class Lease(NamedTuple):

@@ -19,6 +19,7 @@ from store.base import (
     Archive,
     Code,
     Creation,
+    Discard,
     Job,
     Lease,
     NewJob,
@@ -190,7 +191,7 @@ class StoreAgreement(RuleBasedStateMachine):
             return
         owner, job = data.draw(st.sampled_from(self.delivered))
         release = self._release(data, job)
-        if isinstance(release, Unclaim):
+        if isinstance(release, Unclaim | Discard):
             return
         new = [
             one._replace(
@@ -201,10 +202,12 @@ class StoreAgreement(RuleBasedStateMachine):
         self.both("release_with_jobs", owner, release, [Creation(one) for one in new], now_ms=self.now_ms)
 
     def _release(self, data: st.DataObject, job: Job) -> Release:
-        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm"]))
+        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm", "discard"]))
         dt_ms = self.now_ms + data.draw(offsets)
         if kind == "archive":
             return Archive(job.id, job.token, data.draw(outcomes(final_codes)))
+        if kind == "discard":
+            return Discard(job.id, job.token, data.draw(outcomes(final_codes)))
         if kind == "retry":
             codes = st.sampled_from([Code.RETRY, Code.ERROR])
             return Retry(job.id, job.token, dt_ms, data.draw(outcomes(codes)), data.draw(st.none() | payloads))

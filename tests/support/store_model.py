@@ -6,16 +6,14 @@ only; single-threaded; no limits on sizes.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from store.base import (
     AddReport,
     Archive,
-    Attempt,
     Code,
     CreateReport,
     Creation,
+    Discard,
     EndOfRun,
     ExpireReport,
     Job,
@@ -36,41 +34,8 @@ from store.base import (
 )
 from store.errors import Conflict, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
-
-
-@dataclass
-class Entry:
-    job: Job
-    held: bool = False
-    outcome: Outcome | None = None
-    history: tuple[Attempt, ...] = ()
-    done_ms: int = 0
-    settled: bool = False
-    children: set[str] = field(default_factory=set)
-    pending: set[str] = field(default_factory=set)
-
-    def set(self, **changes: Any) -> None:
-        self.job = self.job._replace(**changes)
-
-    def queue(self, due_ms: int) -> None:
-        self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
-
-    def start_round(self, due_ms: int) -> None:
-        self.queue(due_ms)
-        self.set(attempts=0, begun_ms=None, planned_ms=None)
-
-    @property
-    def live(self) -> bool:
-        return self.job.lock != DONE_LOCK
-
-    @property
-    def queued(self) -> bool:
-        return self.job.lock == ""
-
-    @property
-    def running(self) -> bool:
-        return self.job.lock not in {"", DONE_LOCK, PAUSED_LOCK}
 
 
 class StoreModel:
@@ -201,6 +166,8 @@ class StoreModel:
 
     def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         stale, paused = [], []
+        discarded = {release.id for release in releases if isinstance(release, Discard)}
+        releases = [Archive(*release) if isinstance(release, Discard) else release for release in releases]
         owned = [(release, self._owned(owner, release)) for release in releases]
         archived: list[tuple[Entry, Outcome]] = []
         rearmed: list[tuple[Entry, Outcome]] = []
@@ -233,6 +200,8 @@ class StoreModel:
             self._end(entry, outcome, now_ms)
         for entry, outcome in rearmed:
             self._cancel_held(entry, outcome, now_ms)
+        ended = [entry for entry, _ in archived if entry.job.id in discarded]
+        self._remove([e for e in ended if not e.job.parent and not e.children and e.job.seq is None])
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
 
     def release_with_jobs(

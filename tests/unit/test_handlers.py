@@ -37,6 +37,7 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "returns": "status",
         "then": "mail",
         "on_failure": "alarm",
+        "keep": "failed",
         "options": {"max_batch": 10},
     }
     assert parse_handler(sent).to_json() == sent
@@ -135,6 +136,7 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, returns="status"),
         replace(base, then="x"),
         replace(base, on_failure="x"),
+        replace(base, keep="none"),
         replace(base, options={"max_batch": 1}),
     ]
     assert len(changed) == len(JSON_NAMES)

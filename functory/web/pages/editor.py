@@ -22,7 +22,7 @@ from functory.web.pages.error_line import error_line
 from functory.web.pages.line_diff import unified
 from handlers.errors import HandlerError, HandlerSyntaxError
 from handlers.languages import LANGUAGES
-from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, VALUE, Handler
+from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, KEEP_ALL, VALUE, Handler
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -30,6 +30,7 @@ from store.base import JobFilter, JobRecord, JobState
 
 pages = Pages()
 
+_DEFAULTS: Final = (("returns", VALUE), ("keep", KEEP_ALL))
 _OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network")
 """Fields with their own input. The others are edited together, as JSON."""
 _FIRST_BODY: Final = 'return {"hello": payload}\n'
@@ -194,7 +195,7 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
     more = {
         name: value
         for name, value in fields.items()
-        if name not in _OWN_FIELDS and value and (name, value) != ("returns", VALUE)
+        if name not in _OWN_FIELDS and value and (name, value) not in _DEFAULTS
     }
     return Draft(
         type_name,

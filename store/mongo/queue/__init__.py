@@ -6,6 +6,7 @@ straight.py      jobs that started elsewhere first
 rates.py         the token buckets that a claim draws from
 release.py       a delivery is renewed or ends
 endings.py       the update of one job that ends; relatives.py what follows for its parent and children
+discard.py       deliveries end of which nothing is kept
 making.py        a delivery ends that made new jobs
 changes.py       conditional updates in one bulk write, and their counting
 expire.py        lapsed leases, old jobs, traces of crashes

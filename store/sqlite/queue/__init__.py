@@ -5,6 +5,7 @@ claim.py         the next jobs of a type are handed out; bulk_claim.py the usual
 straight.py      jobs that started elsewhere first; bulk_straight.py the usual case in columns
 rates.py         the token buckets that a claim draws from
 release.py       a delivery is renewed or ends; bulk_archive.py the usual case in columns
+discard.py       deliveries end of which nothing is kept
 making.py        a delivery ends that made new jobs
 endings.py       one job ends after the other, with what follows for relatives
 expire.py        lapsed leases and old jobs

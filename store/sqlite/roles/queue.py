@@ -8,7 +8,7 @@ from store.names import (
 )
 from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import add, claim, expire, making, release
+from store.sqlite.queue import add, claim, discard, expire, making, release
 from store.sqlite.records import scoreboard
 from store.values.jobs import (
     AddReport,
@@ -62,7 +62,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         return await self._write(lambda tx: release.renew_locks(tx, owner, leases, lease_ms, now_ms))
 
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
-        return await self._write(lambda tx: release.release_jobs(tx, owner, releases, now_ms), bulk=len(releases) > FEW)
+        return await self._write(
+            lambda tx: discard.release_or_discard(tx, owner, releases, now_ms), bulk=len(releases) > FEW
+        )
 
     async def release_with_jobs(
         self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from store.protocol.straight import StraightVerbs
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import straight
+from store.sqlite.queue import discard, straight
 from store.sqlite.roles.queue import FEW
 from store.values.jobs import AddReport, JournalPosition, NewJob, Release, ReleaseReport, TypeGate
 
@@ -28,5 +28,5 @@ class SqliteStraight(SqliteCore, StraightVerbs):
         position: JournalPosition | None = None,
     ) -> ReleaseReport:
         return await self._write(
-            lambda tx: straight.add_ended_jobs(tx, owner, jobs, releases, now_ms, position), bulk=len(jobs) > FEW
+            lambda tx: discard.add_ended_or_discard(tx, owner, jobs, releases, now_ms, position), bulk=len(jobs) > FEW
         )

@@ -26,12 +26,14 @@ FAMILIES = "tests/service/test_families.py"
 wishes = in_file("functory/execution/wishes.py", f"tests/unit/functory/test_wishes.py {FAMILIES}")
 families = in_file("functory/execution/families.py", FAMILIES)
 
-chains = in_file("functory/execution/chains.py", "tests/unit/functory/test_chains.py")
+afterwards = in_file("functory/execution/afterwards.py", "tests/unit/functory/test_afterwards.py")
 
 MUTANTS: list[Mutant] = [
-    chains("a chain has no end", "links=links_of(job) + 1", "links=1"),
-    chains("a run that made children passes its result on", " or _has_child(new_jobs):", ":"),
-    chains("what failed goes where what is ok goes", "chain.on_failure if code", "chain.then if code"),
+    afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),
+    afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
+    afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
+    afterwards("a run that made children passes its result on", " or _has_child(new_jobs):", ":"),
+    afterwards("what failed goes where what is ok goes", "afterwards.on_failure if code", "afterwards.then if code"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
     wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),
     wishes("jobs with a name go through the journal", "any(wish.unique or wish.parent", "any(wish.parent"),

@@ -37,7 +37,11 @@ driver = in_file(
 MAKING = "tests/contract/store/test_making.py -k mongodb"
 making = in_file("store/mongo/queue/making.py", MAKING)
 
+discard = in_file("store/mongo/queue/discard.py", "tests/contract/store/test_discard.py -k mongodb")
+
 MUTANTS: list[Mutant] = [
+    discard("relatives are not kept", '"kin": False, ', ""),
+    discard("a numbered job is not kept", ', "seq": None', ""),
     making("who lost a job makes jobs", "        if not held:\n            return stale\n", ""),
     making("new jobs never appear", "        await follow_made(self, release.id, now_ms)\n", ""),
     making("a child of a run that is over starts at once", "    held = job.parent == maker_id\n", "    held = False\n"),

@@ -35,7 +35,11 @@ consumers = in_file("store/sqlite/records/consumers.py", "tests/contract/store/t
 
 making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
 
+discard = in_file("store/sqlite/queue/discard.py", "tests/contract/store/test_discard.py -k sqlite")
+
 MUTANTS: list[Mutant] = [
+    discard("a parent is not kept", " AND j.children = 0", ""),
+    discard("a numbered job is not kept", " AND j.seq IS NULL", ""),
     making("who lost a job makes jobs", "    if is_owned(tx, owner, release):\n", "    if release:\n"),
     release(
         "a lease is renewed with an old token",

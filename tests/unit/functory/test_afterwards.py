@@ -5,14 +5,23 @@ from typing import Any
 import pytest
 
 from functory.errors import InvalidInput
-from functory.execution.chains import MOST_LINKS, NO_CHAIN, Chain, chain_of, links_of, options_of, passed_on
+from functory.execution.afterwards import (
+    MOST_LINKS,
+    NOTHING_MORE,
+    Afterwards,
+    afterwards_of,
+    kept,
+    links_of,
+    options_of,
+    passed_on,
+)
 from functory.execution.wishes import wishes_of
 from handlers.model import Handler
 from runner.protocol import NewJob
-from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Code, Discard, Job, Outcome, Rearm, Release, Retry, Unclaim
 
 JOB = Job("j1", "acme-a", b"", 0, "a1", 1, 1, 500, 0, 0)
-CHAIN = Chain("good", "bad")
+CHAIN = Afterwards("good", "bad")
 
 
 def ended(code: Code) -> Archive:
@@ -35,8 +44,8 @@ def test_who_gets_the_result(release: Release, target: str) -> None:
     made = (NewJob("x", b""),)
     got = passed_on(CHAIN, JOB, release, made)
     assert got == ((*made, NewJob(target, b"r", links=1)) if target else made)
-    assert passed_on(NO_CHAIN, JOB, release, made) == made
-    assert passed_on(Chain(), JOB, release, made) == made
+    assert passed_on(NOTHING_MORE, JOB, release, made) == made
+    assert passed_on(Afterwards(), JOB, release, made) == made
 
 
 def test_a_run_that_made_children_passes_nothing_on() -> None:
@@ -76,6 +85,33 @@ def test_what_a_tenant_says_in_its_own_options_is_no_trouble(options: str) -> No
 
 def test_the_handler_says_where_to() -> None:
     fields: dict[str, Any] = {"lang": "sh", "body": "x"}
-    assert chain_of(Handler(**fields)) is NO_CHAIN
-    assert chain_of(Handler(**fields, then="b")) == Chain("b", "")
+    assert afterwards_of(Handler(**fields)) is NOTHING_MORE
+    assert afterwards_of(Handler(**fields, then="b")) == Afterwards("b", "")
     assert options_of(0) == ""
+
+
+@pytest.mark.parametrize(
+    ("keep", "code", "is_kept"),
+    [
+        ("all", Code.OK, True),
+        ("failed", Code.OK, False),
+        ("failed", Code.FAILED, True),
+        ("failed", Code.ABANDONED, True),
+        ("none", Code.OK, False),
+        ("none", Code.FAILED, False),
+        ("none", Code.ABANDONED, False),
+        ("none", Code.CANCELLED, True),
+    ],
+)
+def test_which_ended_jobs_are_kept(keep: str, code: Code, is_kept: bool) -> None:
+    release = ended(code)
+    assert kept(Afterwards(keep=keep), JOB, release) == (release if is_kept else Discard(*release))
+    assert isinstance(kept(Afterwards(keep=keep), JOB, release), Archive) is is_kept
+
+
+def test_jobs_that_others_look_for_are_kept() -> None:
+    nothing = Afterwards(keep="none")
+    for job in (JOB._replace(parent="p"), JOB._replace(children=1), JOB._replace(seq=7)):
+        assert isinstance(kept(nothing, job, ended(Code.OK)), Archive)
+    again = Retry("j1", 1, 5, Outcome(Code.ERROR, 500, 0))
+    assert kept(nothing, JOB, again) is again

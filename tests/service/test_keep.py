@@ -1,0 +1,59 @@
+"""A type that keeps no ended jobs: its jobs run and are counted, who waits gets the result, and nothing is left."""
+
+from pathlib import Path
+
+import pytest
+
+from functory.daemon.daemon import Daemon
+from functory.errors import Missing
+from functory.intake.job_options import PLAIN, JobOptions
+from functory.operations.jobs import get_job, wait_for_job
+from store.base import JobRecord, TypeCounters
+from tests.support.service import register, running_daemon, until
+from tests.support.workers import service_of
+
+
+async def counted(daemon: Daemon, jobtype: str) -> TypeCounters | None:
+    await daemon.intake.flush()
+    rows = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+    return next((row for row in rows if row.jobtype == jobtype and row.ok + row.failed == 3), None)
+
+
+@pytest.mark.parametrize("straight", ["on", "off"])
+@pytest.mark.parametrize(("keep", "kept"), [("none", 0), ("failed", 1), ("all", 3)])
+async def test_what_a_type_keeps(tmp_path: Path, straight: str, keep: str, kept: int) -> None:
+    async with running_daemon(tmp_path, straight=straight) as daemon:
+        await register(daemon, "acme-stream", "if payload == 'bad': ctx.fail('no')\nreturn 'x'", keep=keep)
+        await daemon.intake.write("acme-stream", [b"a", b"bad", b"c"], PLAIN)
+
+        async def look() -> TypeCounters | None:
+            return await counted(daemon, "acme-stream")
+
+        row = await until(look)
+        assert (row.ok, row.failed, row.waiting, row.running) == (2, 1, 0, 0)
+        assert (await daemon.store.get_usage("acme")).jobs == kept
+
+
+@pytest.mark.parametrize("options", [PLAIN, JobOptions(priority=1000)], ids=["straight", "the long way"])
+async def test_who_waits_for_a_job_that_is_not_kept_gets_its_result(tmp_path: Path, options: JobOptions) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-stream", "return 'x'", keep="none")
+        (job_id,) = await daemon.intake.write("acme-stream", [b"a"], options)
+        found = await wait_for_job(service_of(daemon), "acme", job_id, 20.0)
+        assert isinstance(found, JobRecord)
+        assert found.outcome is not None
+        assert found.outcome.result == b'"x"'
+        with pytest.raises(Missing):
+            await get_job(service_of(daemon), "acme", job_id)
+
+
+async def test_children_are_kept_for_their_parent(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        body = "if not ctx.children: ctx.enqueue('stream', 'x', child=True)\nreturn [c['result'] for c in ctx.children]"
+        await register(daemon, "acme-album", body)
+        await register(daemon, "acme-stream", "return 'x'", keep="none")
+        (job_id,) = await daemon.intake.write("acme-album", [b"a"], PLAIN)
+        found = await wait_for_job(service_of(daemon), "acme", job_id, 20.0, max_bytes=1000)
+        assert isinstance(found, JobRecord)
+        assert found.outcome is not None
+        assert found.outcome.result == b'["\\"x\\""]'

@@ -1,0 +1,41 @@
+"""One job of the store in memory."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.base import Attempt, Job, Outcome
+from store.names import DONE_LOCK, PAUSED_LOCK
+
+
+@dataclass
+class Entry:
+    job: Job
+    held: bool = False
+    outcome: Outcome | None = None
+    history: tuple[Attempt, ...] = ()
+    done_ms: int = 0
+    settled: bool = False
+    children: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+
+    def set(self, **changes: Any) -> None:
+        self.job = self.job._replace(**changes)
+
+    def queue(self, due_ms: int) -> None:
+        self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
+
+    def start_round(self, due_ms: int) -> None:
+        self.queue(due_ms)
+        self.set(attempts=0, begun_ms=None, planned_ms=None)
+
+    @property
+    def live(self) -> bool:
+        return self.job.lock != DONE_LOCK
+
+    @property
+    def queued(self) -> bool:
+        return self.job.lock == ""
+
+    @property
+    def running(self) -> bool:
+        return self.job.lock not in {"", DONE_LOCK, PAUSED_LOCK}
