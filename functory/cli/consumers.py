@@ -46,6 +46,10 @@ def _add_put(actions: Commands) -> None:
         "--on-failed", choices=["block", "skip"], help="what a failed job does to progress (default: block)"
     )
     put.add_argument("--on-progress", metavar="TYPE", help="add a job of this type each time progress has moved")
+    put.add_argument("--next", metavar="TYPE", help="the source of the next stage of a pipeline")
+    put.add_argument(
+        "--max-lag", type=int, metavar="N", help="stop while the next stage has more to do (default: 1000)"
+    )
     add_remote(put, run_put)
 
 
@@ -56,6 +60,8 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         start_index=arguments.start_index,
         on_failed=arguments.on_failed,
         on_progress=arguments.on_progress,
+        next=arguments.next,
+        max_lag=arguments.max_lag,
     )
     answer = await client.put_consumer(arguments.name, arguments.source, **settings)
     return show(
@@ -82,6 +88,9 @@ async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
     ]
     if found.window:
         lines.append(f"window  {_drawn(found)}  ({'  '.join(f'{mark} {name}' for name, mark in _MARKS.items())})")
+    if found.next is not None and found.next_lag is not None:
+        word = "waits for" if found.next_lag > found.max_lag else "is followed by"
+        lines.append(f"{word} {found.next}, which has {found.next_lag:,} to go (at most {found.max_lag:,})")
     if found.gap is not None:
         lines.append(f"waits for {_gap_text(found.gap)}")
     return show(arguments, found, "\n".join(lines))

@@ -21,6 +21,7 @@ from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
 from store.base import Archive, ConsumerRecord, IndexEnd
 from store.errors import Conflict, NotFound, StoreError, StoreUnavailable
+from vocabulary.names import jobtype_of, tenant_of
 
 log = logging.getLogger("functory.consumers")
 
@@ -43,7 +44,7 @@ class ConsumerLeaders:
         """listeners: to be told the types of jobs that have entered the queue."""
         self._shared = shared
         self._settings = settings
-        self._around = Surroundings(shared, settings.retry, self._queued)
+        self._around = Surroundings(shared, settings.retry, self._queued, self._moved)
         self._listeners = listeners
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._records: dict[Key, ConsumerRecord] = {}
@@ -83,7 +84,8 @@ class ConsumerLeaders:
         if not self._led:
             return
         led = self._led.get(endings[0][0].jobtype)
-        for job, release, _ in endings:
+        for job, release, wanted in endings:
+            self.added({jobtype_of(tenant_of(job.jobtype), one.type) for one in wanted})
             if led is None or led.jobtype != job.jobtype:
                 led = self._led.get(job.jobtype)
             if led is not None and job.seq is not None and isinstance(release, Archive):
@@ -102,6 +104,12 @@ class ConsumerLeaders:
     def _queued(self, jobtype: str) -> None:
         for listener in self._listeners:
             listener([jobtype])
+
+    def _moved(self, jobtype: str) -> None:
+        """A stage before it may have waited for this."""
+        for led in self._led.values():
+            if led.terms.next_type and jobtype_of(led.record.tenant, led.terms.next_type) == jobtype:
+                led.consumer.check()
 
     # The loop
 

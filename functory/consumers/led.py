@@ -43,6 +43,8 @@ class Surroundings(NamedTuple):
     retry: RetryPolicy
     queued: Callable[[str], None]
     """To be told that jobs of a type have entered the queue."""
+    moved: Callable[[str], None]
+    """To be told that the consumer of a type has made progress."""
 
 
 class LedConsumer:
@@ -55,7 +57,7 @@ class LedConsumer:
         self.record = record
         self.terms = terms
         limits = WindowLimits(terms.max_processing, terms.max_search_ahead)
-        self.consumer: Consumer[None] = Consumer(self, self, self, limits, on_progress=self._tell)
+        self.consumer: Consumer[None] = Consumer(self, self, self, limits, on_progress=self._progressed)
         self._note = note_from(record.note)
         self._blocked: dict[int, Blocked] = {}
         self._retried: set[int] = set()
@@ -116,13 +118,12 @@ class LedConsumer:
         if self._wants_look and window.in_work:
             self._wants_look = False
             await self._move(look_from=window.processed)
-            return self._head
-        if window.processed == self._written[0] and encode(self._note) != self._written[2]:
-            await self._move()  # nothing else would bring the note to the store
-        if self._wants_look or self._head - window.started < self.terms.max_processing:
+        elif self._wants_look or self._head - window.started < self.terms.max_processing:
             report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
             self._head = report.head
-        return self._head
+        if window.processed == self._written[0] and encode(self._note) != self._written[2]:
+            await self._move()  # nothing else would bring the note to the store
+        return window.started if await self._is_next_behind() else self._head
 
     async def at_index(self, index: int) -> Job[None] | None:
         if index % _STEP == 0:
@@ -229,6 +230,18 @@ class LedConsumer:
             self._around.queued(self.jobtype)
 
     # Telling of progress
+
+    async def _is_next_behind(self) -> bool:
+        """Whether the next stage has too much left to do. It is asked again when it has made progress."""
+        if not self.terms.next_type:
+            return False
+        jobtype = jobtype_of(self.record.tenant, self.terms.next_type)
+        report = await self._store.look_at_window(self.record.tenant, jobtype, after=0, until=0)
+        return report.head - report.processed > self.terms.max_lag
+
+    async def _progressed(self, index: int) -> None:
+        self._around.moved(self.jobtype)
+        await self._tell(index)
 
     async def _tell(self, index: int) -> None:
         """Add a job of the type that wants to know. While one waits to run, its payload is replaced."""

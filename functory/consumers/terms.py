@@ -15,6 +15,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     on_failed: OnFailed = "block"
     start_index: int | None = None
     """Where it began, if that was said."""
+    next_type: str = ""
+    """The type of the next stage of a pipeline; "": none."""
+    max_lag: int = 1000
+    """Nothing new starts while the next stage has more than this left to do."""
     on_progress: str = ""
     """The type of the jobs that tell of progress; "": none."""
 

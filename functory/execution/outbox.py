@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar, cast
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.execution.outcomes import refusal
 from functory.execution.straight import StraightWay
-from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces, wishes_of
+from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import Stopped
@@ -45,6 +45,8 @@ _BATCH = 1000
 _MOST_OF_ONE = 1000
 """Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S = 0.2
+_MAKERS_AT_ONCE = 100
+"""Numbered jobs that end side by side, each with the jobs that it made."""
 _PIECE_BYTES = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _T = TypeVar("_T")
@@ -184,7 +186,7 @@ class Outbox:
         admitted: list[Admitted] = []
         for job, release, wanted in batch:
             try:
-                wishes = wishes_of(job, wanted, self._now())
+                wishes = wishes_of(job, asked_for(job, release, wanted), self._now())
                 await self._admit(job, limits, release, wishes)
             except _REFUSED as error:
                 admitted.append((job, refusal(job, release, error, self._now()), ()))
@@ -211,16 +213,23 @@ class Outbox:
             await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
-        makers = [ending for ending in batch if ending[2] and go_into_the_store(ending[2])]
+        makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
         if makers:
-            batch = [ending for ending in batch if not go_into_the_store(ending[2])]
+            batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
         if batch:
             await self._release(await self._write_wanted(batch))
+        numbered = [maker for maker in makers if maker[0].seq is not None]
+        for start in range(0, len(numbered), _MAKERS_AT_ONCE):  # they share a commit
+            await asyncio.gather(*(self._end_maker(*maker) for maker in numbered[start : start + _MAKERS_AT_ONCE]))
         for maker in makers:
-            try:
-                await self._record_with_jobs(*maker)
-            except _REFUSED as error:
-                await self._release_refused(*maker[:2], error)
+            if maker[0].seq is None:
+                await self._end_maker(*maker)
+
+    async def _end_maker(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
+        try:
+            await self._record_with_jobs(job, release, wishes)
+        except _REFUSED as error:
+            await self._release_refused(job, release, error)
 
     async def _write_wanted(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
         """The endings, with a refusal for each whose new jobs the journal refused although they were admitted."""

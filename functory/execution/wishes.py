@@ -6,7 +6,8 @@
     J: mail?child=1|hello                        in the write that ends the run
 
 Options read like the query of the route that adds jobs. `child` makes a child of the job itself, `sibling` one of its
-parent. If one of a run's jobs goes into the store, all of them do: they are made together, or not at all.
+parent. If one of a run's jobs goes into the store, all of them do: they are made together, or not at all. So do all
+jobs that a numbered job asks for, when it completes: the next stage of a pipeline gets each of them once.
 What cannot be read is InvalidInput, and the outcome of the job that asked for it.
 """
 
@@ -20,7 +21,7 @@ from functory.errors import InvalidInput
 from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
 from runner.protocol import NewJob as WantedJob
-from store.base import Creation, Job, NewJob
+from store.base import Archive, Code, Creation, Job, NewJob, Release
 from store.checks import check_new_job
 from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
@@ -55,8 +56,16 @@ def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
     ]
 
 
-def go_into_the_store(wishes: Sequence[Wish]) -> bool:
-    return any(wish.unique or wish.parent for wish in wishes)
+def asked_for(job: Job, release: Release, wanted: Sequence[WantedJob]) -> Sequence[WantedJob]:
+    """What counts of what a run asked for. Of a numbered job only the run that completes it does: each index of a
+    consumer makes its jobs once, however often it is tried."""
+    has_completed = isinstance(release, Archive) and release.outcome.code is Code.OK
+    return wanted if job.seq is None or job.repeat or has_completed else ()
+
+
+def go_into_the_store(job: Job, wishes: Sequence[Wish]) -> bool:
+    """Whether the jobs are made in the write that ends the run: those of a numbered job always are."""
+    return bool(wishes) and (job.seq is not None or any(wish.unique or wish.parent for wish in wishes))
 
 
 def creations_of(wishes: Sequence[Wish], ids: Sequence[str], now_ms: int) -> list[Creation]:

@@ -34,6 +34,8 @@ class Standing(NamedTuple):
     note: Note
     report: WindowReport
     gap: Gap | None = None
+    next_lag: int | None = None
+    """What the next stage has left to do."""
 
 
 WindowState = Literal["done", "in_work", "failed"]
@@ -74,7 +76,9 @@ async def get_consumer(service: Service, tenant: str, name: str) -> Standing:
         tenant, record.jobtype, after=place.processed, until=max(place.processed, place.released)
     )
     note = note_from(record.note)
-    return Standing(record, _terms(record), note, report, await _gap(service, record, note, report.processed + 1))
+    terms = _terms(record)
+    gap = await _gap(service, record, note, report.processed + 1)
+    return Standing(record, terms, note, report, gap, await _next_lag(service, tenant, terms))
 
 
 async def list_consumers(service: Service, tenant: str) -> list[Standing]:
@@ -168,12 +172,21 @@ async def _gap(service: Service, record: ConsumerRecord, note: Note, index: int)
     return Gap(index, found, blocked)
 
 
+async def _next_lag(service: Service, tenant: str, terms: Terms) -> int | None:
+    if not terms.next_type:
+        return None
+    report = await service.store.look_at_window(tenant, jobtype_of(tenant, terms.next_type), after=0, until=0)
+    return max(report.head - report.processed, 0)
+
+
 def _check(source: str, terms: Terms) -> None:
     if terms.on_progress == source:
         raise InvalidInput(
             "on_progress is the source itself: telling of progress would make more of it, for ever",
             detail={"field": "on_progress"},
         )
+    if terms.next_type == source:
+        raise InvalidInput("next is the source itself: name the type of the next stage", detail={"field": "next"})
 
 
 def _terms(record: ConsumerRecord) -> Terms:

@@ -15,7 +15,8 @@ class ConsumerBody(Request):
     """A consumer: `source` is the type whose jobs it works through, in the order of their numbers.
 
     `start_index` is where a new consumer begins, if not at the progress of the source. `on_progress` names a type: it
-    gets a job with the index each time consecutive progress has moved.
+    gets a job with the index each time consecutive progress has moved. `next` is the source of the next stage of a
+    pipeline: while its consumer has more than `max_lag` left to do, this one starts nothing new.
     """
 
     source: TypeName
@@ -24,6 +25,8 @@ class ConsumerBody(Request):
     start_index: Index | None = None
     on_failed: OnFailed = "block"
     on_progress: TypeName | None = None
+    next: TypeName | None = None
+    max_lag: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 1000
 
 
 class ConsumerGap(Answer):
@@ -65,6 +68,8 @@ class Consumer(Answer):
     start_index: int | None
     on_failed: str
     on_progress: str | None
+    next: str | None
+    max_lag: int
     processed: int
     head: int
     lag: int
@@ -75,13 +80,15 @@ class Consumer(Answer):
 
 
 class ConsumerDetail(Consumer, kw_only=True):
-    """`gap` is None when there is nothing to wait for. `window` has everything after `processed` that has started."""
+    """`gap` is None when there is nothing to wait for. `window` has everything after `processed` that has started.
+    `next_lag` is what the next stage has left to do."""
 
     in_work: int
     done_ahead: int
     failed: int
     gap: ConsumerGap | None
     window: list[WindowSpan]
+    next_lag: int | None
 
 
 class ConsumerList(Answer):

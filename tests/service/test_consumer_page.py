@@ -9,7 +9,7 @@ from typing import Final
 from tests.support.served_daemon import served_daemon
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "consumers.md"
-[SCRIPT] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+SCRIPT: Final = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
@@ -25,4 +25,5 @@ async def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     assert process.returncode == 0, trace.decode()[-2000:]
     assert "verify works on block" in out.decode()
     assert " of 3 processed" in out.decode()
-    assert SCRIPT.count("functory consumer") == 7
+    assert "is followed by chunk" in out.decode()
+    assert SCRIPT.count("functory consumer") == 10

@@ -34,6 +34,8 @@ async def put_consumer(call: Call, body: ConsumerBody) -> ConsumerCreated:
         max_search_ahead=body.max_search_ahead,
         on_failed=body.on_failed,
         on_progress=body.on_progress or "",
+        next_type=body.next or "",
+        max_lag=body.max_lag,
     )
     created = await consumers.put_consumer(
         call.service, call.principal, _name(call), body.source, terms, body.start_index
@@ -60,6 +62,7 @@ async def get_consumer(call: Call) -> ConsumerDetail:
         failed=sizes["failed"],
         gap=None if standing.gap is None else _show_gap(standing.gap),
         window=window,
+        next_lag=standing.next_lag,
     )
 
 
@@ -100,7 +103,7 @@ def _name(call: Call) -> str:
 
 
 def _values(standing: Standing, now_ms: int) -> dict[str, Any]:
-    record, terms, note, report, _ = standing
+    record, terms, note, report = standing[:4]
     leader = leader_of(record, now_ms)
     return {
         "name": record.name,
@@ -111,6 +114,8 @@ def _values(standing: Standing, now_ms: int) -> dict[str, Any]:
         "start_index": terms.start_index,
         "on_failed": terms.on_failed,
         "on_progress": terms.on_progress or None,
+        "next": terms.next_type or None,
+        "max_lag": terms.max_lag,
         "processed": report.processed,
         "head": report.head,
         "lag": max(report.head - report.processed, 0),

@@ -28,6 +28,7 @@ async def show_consumer(call: PageCall) -> Page:
     values = {
         **_row(standing, call.now_ms),
         "terms": standing.terms,
+        "next_lag": standing.next_lag,
         "skipped": standing.note.skipped,
         "bar": window_bar(window),
         "window": window,
@@ -57,7 +58,7 @@ def _name(call: PageCall) -> str:
 
 
 def _row(standing: Standing, now_ms: int) -> dict[str, object]:
-    record, _, note, report, _ = standing
+    record, _, note, report = standing[:4]
     return {
         "name": record.name,
         "source": type_of(record.jobtype),

@@ -6,7 +6,37 @@ window = in_file("scheduler/index_window.py", "tests/property/test_index_window.
 consumer = in_file("functory/consumers/consumer.py", "tests/unit/functory/test_consumer.py")
 progress_file = in_file("store/progress_file.py", "tests/unit/functory/test_consumer.py")
 
+wishes = in_file("functory/execution/wishes.py", "tests/unit/functory/test_wishes.py tests/service/test_pipelines.py")
+led = in_file("functory/consumers/led.py", "tests/service/test_consumers.py tests/service/test_pipelines.py")
+leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
+
 MUTANTS: list[Mutant] = [
+    wishes(
+        "each try of an index makes its jobs",
+        "    return wanted if job.seq is None or job.repeat or has_completed else ()",
+        "    return wanted",
+    ),
+    wishes(
+        "jobs of an index go through the journal",
+        "    return bool(wishes) and (job.seq is not None or any(",
+        "    return bool(wishes) and (any(",
+    ),
+    led(
+        "a stage runs away from the next",
+        "        return report.head - report.processed > self.terms.max_lag",
+        "        return False",
+    ),
+    led("a failed index is passed", '        elif self.terms.on_failed == "skip":', "        elif True:"),
+    led(
+        "a cancelled job is run again",
+        "        next_ms = 0 if code is Code.CANCELLED else now_ms",
+        "        next_ms = now_ms",
+    ),
+    led("what is blocked is never tried again", "and 0 < it.next_ms <= now_ms]", "and it.next_ms < 0]"),
+    led("jobs that waited before are not held", "            await self._hold_older()\n", ""),
+    leaders(
+        "nobody takes over", "                if is_news or now_s - last_s >= renew_s:", "                if is_news:"
+    ),
     window(
         "progress jumps over a gap",
         "        if index != self._processed + 1:",

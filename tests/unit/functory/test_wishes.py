@@ -3,10 +3,10 @@
 import pytest
 
 from functory.errors import InvalidInput
-from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces, wishes_of
+from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.job_options import PLAIN, JobOptions
 from runner.protocol import NewJob
-from store.base import Job
+from store.base import Archive, Code, Job, Outcome, Release, Retry
 from store.errors import InvalidValue
 
 NOW_MS = 1_800_000_000_000
@@ -63,9 +63,9 @@ def test_a_job_without_a_parent_has_no_siblings() -> None:
 
 def test_the_journal_takes_what_has_neither_name_nor_parent() -> None:
     plain, later = wish(""), wish("delay_s=1")
-    assert not go_into_the_store([plain, later])
-    assert go_into_the_store([plain, wish("child=1")])
-    assert go_into_the_store([plain, wish("unique=u")])
+    assert not go_into_the_store(JOB, [plain, later])
+    assert go_into_the_store(JOB, [plain, wish("child=1")])
+    assert go_into_the_store(JOB, [plain, wish("unique=u")])
     pieces = list(journal_pieces([plain, later, plain]))
     assert pieces == [("acme-piece", PLAIN, [b"x", b"x"]), ("acme-piece", later.options, [b"x"])]
 
@@ -82,3 +82,17 @@ def test_creations_have_everything_that_was_said() -> None:
         0,
     )
     assert keeps == {"repeat"}
+
+
+def test_a_numbered_job_makes_its_jobs_in_the_write_that_completes_it_and_only_then() -> None:
+    numbered, wanted = JOB._replace(seq=3), [NewJob("piece", b"x", "")]
+    assert go_into_the_store(numbered, [wish("")])
+    assert not go_into_the_store(numbered, [])
+    ends: list[tuple[Release, bool]] = [
+        (Archive("j1", 1, Outcome(Code.OK, 200, NOW_MS)), True),
+        (Archive("j1", 1, Outcome(Code.FAILED, 400, NOW_MS)), False),
+        (Retry("j1", 1, NOW_MS, Outcome(Code.RETRY, 100, NOW_MS)), False),
+    ]
+    for release, counts in ends:
+        assert list(asked_for(numbered, release, wanted)) == (wanted if counts else [])
+        assert list(asked_for(JOB, release, wanted)) == wanted, "any other job makes them however it ends"
