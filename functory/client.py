@@ -200,6 +200,10 @@ class Client(ConsumerCalls):
         body = {"leases": _leases(leases), "goodbye": goodbye}
         return await self._call("POST", self._path("work", "return"), workers.Verdicts, body=body)
 
+    async def drain_worker(self, name: str, *, drained: bool = True) -> None:
+        """Have a worker take no more jobs for an hour, or let it take some again."""
+        await self._fetch("POST", self._path("workers", "drain"), {}, {"worker": name, "drained": drained}, None)
+
     async def list_workers(self) -> workers.WorkerList:
         return await self._call("GET", self._path("workers"), workers.WorkerList)
 

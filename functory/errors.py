@@ -15,6 +15,7 @@ FunctoryError
 ├── QuotaExceeded           the tenant has stored as much as it may
 ├── LanguageUnavailable     no context of the handler's language starts on any daemon; the message says why
 ├── LeaseLost               a worker has lost a job that it worked on: its outcome does not count
+├── WorkerDrained           a worker was asked to take no more jobs
 ├── NotReadyYet             the daemon cannot tell yet; the same request will do a little later
 ├── InvalidConfig           a setting is wrong; the message names it and its place
 ├── InvalidBackup           a backup is damaged, unfinished, or not one that this version can read
@@ -99,6 +100,10 @@ class LanguageUnavailable(FunctoryError):
 
 class LeaseLost(FunctoryError):
     code = "lease_lost"
+
+
+class WorkerDrained(FunctoryError):
+    code = "worker_drained"
 
 
 class NotReadyYet(FunctoryError):

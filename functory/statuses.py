@@ -28,6 +28,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.QuotaExceeded: 429,
     ours.LanguageUnavailable: 503,
     ours.LeaseLost: 409,
+    ours.WorkerDrained: 409,
     ours.NotReadyYet: 503,
     ours.InvalidConfig: 422,
     ours.InvalidBackup: 422,

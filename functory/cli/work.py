@@ -42,6 +42,10 @@ def add_commands(commands: Commands) -> None:
     _add_leases(back, "*")
     back.add_argument("--goodbye", metavar="NAME", help="all that the worker of this name holds")
     add_remote(back, run_return)
+    drain = actions.add_parser("drain", help="have a worker take no more jobs for an hour")
+    drain.add_argument("name", help="as `work list` shows it")
+    drain.add_argument("--undo", action="store_true", help="let it take jobs again")
+    add_remote(drain, run_drain)
     add_remote(actions.add_parser("list", help="workers of the last hour"), run_list)
 
 
@@ -88,10 +92,23 @@ async def run_return(client: "Client", arguments: argparse.Namespace) -> int:
     return _show(arguments, answer, answer.verdicts)
 
 
+async def run_drain(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.drain_worker(arguments.name, drained=not arguments.undo)
+    told = "gets jobs again." if arguments.undo else "gets no more jobs, and keeps those that it has."
+    return show(arguments, {"ok": True}, f"Worker {inert(arguments.name.encode())} {told}")
+
+
 async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
     listed = await client.list_workers()
     rows = [
-        (it.name or "-", it.host, it.version, " ".join(it.types), f"{it.running}/{it.capacity}", moment(it.asked_ms))
+        (
+            f"{it.name or '-'}{' (draining)' if it.is_draining else ''}",
+            it.host,
+            it.version,
+            " ".join(it.types),
+            f"{it.running}/{it.capacity}",
+            moment(it.asked_ms),
+        )
         for it in listed.workers
     ]
     headers = ("name", "host", "version", "types", "running", "last asked")

@@ -82,6 +82,11 @@ class WorkerQueue(Protocol):
     async def seen(self, tenant: str) -> list[Seen]:
         """The workers of the last hour, on all daemons."""
 
+    def is_draining(self, tenant: str, name: str) -> bool:
+        """Whether a worker was asked to take no more jobs."""
+
+    async def drain(self, tenant: str, name: str, *, drained: bool) -> None: ...
+
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type this daemon may hand out."""
 
@@ -103,6 +108,12 @@ class NoWorkers:
 
     async def seen(self, tenant: str) -> list[Seen]:  # noqa: ARG002
         return []
+
+    def is_draining(self, tenant: str, name: str) -> bool:  # noqa: ARG002
+        return False
+
+    async def drain(self, tenant: str, name: str, *, drained: bool) -> None:
+        """Nobody is there to drain."""
 
     def room(self, jobtype: str) -> int:  # noqa: ARG002
         return 0

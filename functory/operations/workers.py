@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from functory.errors import InvalidInput
+from functory.operations.audit import audit
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.workers.presence import Seen
@@ -66,6 +67,18 @@ async def give_back(
     _check_count("leases", len(deliveries))
     _check_label("worker", goodbye)
     return await service.workers.give_back(who.tenant, deliveries, goodbye)
+
+
+async def drain_worker(service: Service, who: Principal, name: str, *, drained: bool) -> None:
+    """Have a worker take no more jobs for an hour, or let it take some again. Raises InvalidInput, QuotaExceeded."""
+    _check_label("worker", name)
+    await service.workers.drain(who.tenant, name, drained=drained)
+    await audit(service, who.key_id, "worker.drain" if drained else "worker.undrain", who.tenant, worker=name)
+
+
+def is_draining(service: Service, who: Principal, name: str) -> bool:
+    """Whether a worker should end what it has, and stop."""
+    return service.workers.is_draining(who.tenant, name)
 
 
 async def list_workers(service: Service, tenant: str) -> list[Seen]:

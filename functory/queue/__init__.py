@@ -12,10 +12,10 @@ opening.py     from a URL to a queue
 worker.py      functions as tasks, run side by side until they are told to stop; task_calls.py calls one
 """
 
-from functory.errors import LeaseLost
+from functory.errors import LeaseLost, WorkerDrained
 from functory.queue.job import Fail, Job, Retry
 from functory.queue.opening import open_queue
 from functory.queue.queue import Queue
 from functory.queue.worker import Worker
 
-__all__ = ["Fail", "Job", "LeaseLost", "Queue", "Retry", "Worker", "open_queue"]
+__all__ = ["Fail", "Job", "LeaseLost", "Queue", "Retry", "Worker", "WorkerDrained", "open_queue"]

@@ -22,7 +22,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
-from functory.queue.link import AddOptions, Given, Wish
+from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.wire.admin import TENANT_SCOPES, TenantLimits
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
@@ -59,11 +59,12 @@ class InProcessLink:
             await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
         return link
 
-    async def take(self, wish: Wish) -> list[Given]:
+    async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
         now_ms = self._service.now_ms()
-        return [_given(taken, now_ms) for taken in await operations.take(self._service, self._who, order)]
+        jobs = [_given(taken, now_ms) for taken in await operations.take(self._service, self._who, order)]
+        return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
         lease_ms = None if lease_s is None else round(lease_s * 1000)

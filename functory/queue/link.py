@@ -19,6 +19,13 @@ class Given(NamedTuple):
     is_renewable: bool
 
 
+class Batch(NamedTuple):
+    """drain: this worker gets no more jobs, and should stop."""
+
+    jobs: list[Given]
+    drain: bool
+
+
 class Wish(NamedTuple):
     """Which jobs, how many, how long to wait for the first; lease_s None: as the type says."""
 
@@ -42,7 +49,7 @@ class AddOptions(NamedTuple):
 class Link(Protocol):
     """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable."""
 
-    async def take(self, wish: Wish) -> list[Given]: ...
+    async def take(self, wish: Wish) -> Batch: ...
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]: ...
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import functory
-from functory.errors import InvalidInput
+from functory.errors import InvalidInput, WorkerDrained
 from functory.queue.job import Job, encode
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
@@ -36,6 +36,8 @@ class Queue:
         self._lease_s = lease_s
         self._reporter = Reporter(link)
         self._keepalive = Keepalive(link, lease_s)
+        self.is_draining = False
+        """Somebody wants this worker to stop: it gets no more jobs."""
         self.is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -49,18 +51,20 @@ class Queue:
     # Jobs out
 
     async def next(self, *types: str) -> Job:
-        """The next job, however long that takes."""
+        """The next job, however long that takes. Raises WorkerDrained if there will be none."""
         while True:
             jobs = await self.take_some(*types, wait_s=_WAIT_S)
             if jobs:
                 return jobs[0]
+            if self.is_draining:
+                raise WorkerDrained(f"worker {self._name} was asked to take no more jobs")
 
     async def take(self, *types: str, limit: int = 1) -> AsyncIterator[Job]:
-        """Jobs one after the other, for ever; up to `limit` are taken in advance. Those that were not begun when the
-        loop is left are given back."""
+        """Jobs one after the other, until this worker is drained; up to `limit` are taken in advance. Those that were
+        not begun when the loop is left are given back."""
         ready: deque[Job] = deque()
         try:
-            while not self.is_closed:
+            while not self.is_closed and (ready or not self.is_draining):
                 if not ready:
                     ready.extend(await self.take_some(*types, limit=limit, wait_s=_WAIT_S))
                 if ready:
@@ -77,14 +81,15 @@ class Queue:
             raise InvalidInput("the queue is closed")
         worker = Worker(self._name, socket.gethostname()[:100], functory.__version__, limit)
         try:
-            given = await self._link.take(Wish(types or self._types, limit, wait_s, self._lease_s, worker))
+            batch = await self._link.take(Wish(types or self._types, limit, wait_s, self._lease_s, worker))
         except Exception as error:
             if not is_passing(error):
                 raise
             log.warning("queue.take_again", extra={"reason": str(error)})
             await asyncio.sleep(min(pause_s(error), wait_s))
             return []
-        return self._in_hand(given)
+        self.is_draining = batch.drain
+        return self._in_hand(batch.jobs)
 
     def _in_hand(self, given: list[Given]) -> list[Job]:
         jobs = [Job(one, self._reporter, self._give_back) for one in given]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from functory.client import Client
-from functory.queue.link import AddOptions, Given, Wish
+from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
@@ -16,7 +16,7 @@ class RemoteLink:
     def __init__(self, url: str, key: str, tenant: str) -> None:
         self._client = Client(url, key, tenant)
 
-    async def take(self, wish: Wish) -> list[Given]:
+    async def take(self, wish: Wish) -> Batch:
         answer = await self._client.take_jobs(
             *wish.types,
             limit=wish.limit,
@@ -24,7 +24,7 @@ class RemoteLink:
             lease_s=wish.lease_s,
             worker=wish.worker._asdict(),
         )
-        return [_given(job) for job in answer.jobs]
+        return Batch([_given(job) for job in answer.jobs], answer.drain)
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
         answer = await self._client.renew_jobs(_leases(deliveries), lease_s=lease_s)

@@ -88,6 +88,9 @@ class Worker:
             taking.cancel()  # whatever was on its way comes back by its lease, or with the goodbye
             await asyncio.gather(taking, return_exceptions=True)
             return
+        if queue.is_draining:
+            log.warning("worker.drained")
+            self._stop.set()
         for job in taking.result():
             task = asyncio.create_task(self._work(job), name=f"job {job.id}")
             self._running.add(task)

@@ -111,7 +111,17 @@ class TakenJob(Answer):
 
 
 class TakenJobs(Answer):
+    """`drain`: this worker gets no more jobs; it should end those that it has, and stop."""
+
     jobs: list[TakenJob]
+    drain: bool = False
+
+
+class DrainBody(Request):
+    """`drained` false: the worker gets jobs again."""
+
+    worker: Word
+    drained: bool = True
 
 
 class VerdictRow(Answer):
@@ -133,9 +143,10 @@ class Verdicts(Answer):
 
 
 class Reported(Verdicts):
-    """`jobs` are those of `take`."""
+    """`jobs` and `drain` are those of `take`."""
 
     jobs: list[TakenJob] = field(default_factory=list)
+    drain: bool = False
 
 
 class WorkerRow(Answer):
@@ -149,6 +160,7 @@ class WorkerRow(Answer):
     asked_ms: int
     running: int
     daemon: str
+    is_draining: bool
 
 
 class WorkerList(Answer):

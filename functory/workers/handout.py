@@ -127,6 +127,12 @@ class Handout:
         if line is not None:
             line.learn(jobtype, runner_s)
 
+    def dismiss(self, tenant: str, name: str) -> None:
+        """A worker gets nothing any more: its requests that wait are answered."""
+        line = self._lines.get(tenant)
+        if line is not None:
+            line.dismiss(name)
+
     def stop(self) -> None:
         """Everybody who waits is answered, with nothing. Who comes later, too."""
         self._is_stopping = True

@@ -37,6 +37,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """When it last asked for jobs, or waited for some."""
     running: int = 0
     daemon: str = ""
+    is_draining: bool = False
 
     def takes(self, type_name: str) -> bool:
         return any(glob_matches(pattern, type_name) for pattern in self.types)
@@ -93,6 +94,10 @@ class Presence:
         if len(workers) > _MOST_OF_ONE:
             del workers[next(iter(workers))]
         self._changed.add(order.tenant)
+
+    def tenants(self) -> list[str]:
+        """Those whose workers were seen here."""
+        return list(self._workers)
 
     def left(self, tenant: str, name: str) -> None:
         """It said goodbye."""

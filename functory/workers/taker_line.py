@@ -151,6 +151,13 @@ class TakerLine:
         """A job of the type took so long."""
         self._costs.learn(jobtype, 1, runner_s)
 
+    def dismiss(self, name: str) -> None:
+        """The worker of this name waits no longer."""
+        for _, _, taker in self._deadlines:
+            if taker.order.worker.name == name:
+                taker.answer([])
+        self._news.set()
+
     def serve_again(self) -> None:
         """Something has changed that may have held jobs back."""
         self._news.set()

@@ -8,10 +8,14 @@ A worker that vanishes is found by its leases; nothing here depends on its conne
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import msgspec
 
 from functory.execution.outbox import Ending, Outbox
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
+from functory.workers.drains import Drains
 from functory.workers.handout import Handout
 from functory.workers.presence import Presence, Seen
 from functory.workers.reports import Reports
@@ -30,6 +34,8 @@ class WorkerQueue:
         self._handout = Handout(shared, claims, poll_s)
         self._reports = Reports(shared, outbox, claims)
         self._presence = Presence(shared, claims.held.by_worker)
+        self._drains = Drains(shared)
+        self._stopping = asyncio.Event()
         outbox.when_released(self._learn)
         outbox.when_released(self.released)
 
@@ -38,7 +44,23 @@ class WorkerQueue:
     async def take(self, order: Order) -> list[Taken]:
         """Jobs as soon as there are some, or none when the time is up. Raises QuotaExceeded, StoreUnavailable."""
         with self._presence.asking(order):
-            return await self._handout.take(order)
+            if not self.is_draining(order.tenant, order.worker.name):
+                return await self._handout.take(order)
+            with suppress(TimeoutError):  # it is told, and not at once: nobody should ask in a hurry
+                async with asyncio.timeout(order.wait_s):
+                    await self._stopping.wait()
+            return []
+
+    def is_draining(self, tenant: str, name: str) -> bool:
+        """Whether a worker was asked to take no more jobs."""
+        return self._drains.holds(tenant, name)
+
+    async def drain(self, tenant: str, name: str, *, drained: bool) -> None:
+        """Have a worker take no more jobs for an hour, or take some again: here at once, on other daemons within
+        seconds. Raises QuotaExceeded, StoreUnavailable."""
+        await self._drains.set(tenant, name, drained=drained)
+        if drained:
+            self._handout.dismiss(tenant, name)
 
     async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:
         return await self._reports.renew(tenant, deliveries, lease_ms)
@@ -64,7 +86,11 @@ class WorkerQueue:
 
     async def seen(self, tenant: str) -> list[Seen]:
         """Workers of the last hour, on all daemons."""
-        return await self._presence.everywhere(tenant)
+        await self._drains.refresh(tenant)
+        return [
+            msgspec.structs.replace(seen, is_draining=self.is_draining(tenant, seen.name))
+            for seen in await self._presence.everywhere(tenant)
+        ]
 
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type this daemon may hand out; 0: a cap is reached."""
@@ -106,8 +132,14 @@ class WorkerQueue:
         """Tell the other daemons which workers were seen here."""
         self._claims.held.drop_lapsed(self._clock.now_ms())
         await self._presence.write_down()
+        for tenant in self._presence.tenants():
+            await self._drains.refresh(tenant)
+            for seen in self._presence.here(tenant):
+                if self.is_draining(tenant, seen.name):
+                    self._handout.dismiss(tenant, seen.name)
 
     def stop(self) -> None:
+        self._stopping.set()
         self._handout.stop()
 
     def _learn(self, endings: Sequence[Ending]) -> None:

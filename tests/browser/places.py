@@ -28,6 +28,7 @@ PLACES: Final = (
     Place("consumers", "/ui/t/acme/consumers"),
     Place("consumer", "/ui/t/acme/consumers/verify"),
     Place("no-consumers", "/ui/t/hooli/consumers", "hooli"),
+    Place("workers", "/ui/t/acme/workers"),
     Place("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
     Place("new", "/ui/t/acme/new"),
     Place("post", "/ui/t/acme/type/thumbnail/post"),

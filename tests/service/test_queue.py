@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from functory.daemon.daemon import Daemon
 from functory.errors import ClientError, InvalidInput, LeaseLost
-from functory.queue import Fail, Job, Queue, Retry, Worker, open_queue
+from functory.queue import Fail, Job, Queue, Retry, Worker, WorkerDrained, open_queue
 from functory.queue.in_process import InProcessLink
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
@@ -24,11 +25,18 @@ Opener = Callable[..., AbstractAsyncContextManager[Queue]]
 class Place:
     """Where jobs are, and how to open a queue there."""
 
-    def __init__(self, store: Store, tenant: str, opener: Opener) -> None:
-        self.store = store
+    def __init__(self, daemon: Daemon, tenant: str, opener: Opener) -> None:
+        self.store: Store = daemon.store
         self.tenant = tenant
         self.open = opener
-        self.now_ms: Callable[[], int] = lambda: 0
+        self.now_ms = daemon.clock.now_ms
+        self.workers = daemon.workers
+
+    async def drain(self, queue: Queue, name: str, *, drained: bool) -> None:
+        """On the daemon that serves the queue: others know it later."""
+        link = queue._link
+        workers = link._daemon.workers if isinstance(link, InProcessLink) else self.workers
+        await workers.drain(self.tenant, name, drained=drained)
 
     async def record(self, job_id: str) -> JobRecord | None:
         return await self.store.get_job(self.tenant, job_id, now_ms=self.now_ms())
@@ -43,6 +51,12 @@ class Place:
         return outcome
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drained worker is answered when its time is up."""
+    monkeypatch.setattr("functory.queue.queue._WAIT_S", 2.0)
+
+
 @pytest.fixture(params=["in process", "remote"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     if request.param == "remote":
@@ -53,9 +67,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
                 async with open_queue(served.url, key=served.key, tenant="acme", **more) as queue:
                     yield queue
 
-            found = Place(served.daemon.store, "acme", remote)
-            found.now_ms = served.daemon.clock.now_ms
-            yield found
+            yield Place(served.daemon, "acme", remote)
         return
     url = f"sqlite://{tmp_path}/jobs.db"
 
@@ -67,9 +79,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     async with local(name="looks on") as first:
         link = first._link
         assert isinstance(link, InProcessLink)
-        found = Place(link._daemon.store, "main", local)
-        found.now_ms = link._daemon.clock.now_ms
-        yield found
+        yield Place(link._daemon, "main", local)
 
 
 async def test_the_worker_flow(place: Place) -> None:
@@ -313,6 +323,31 @@ async def test_what_runs_for_too_long_at_a_stop_is_given_back(place: Place) -> N
         worker.stop()
         await running
         assert (await queue.next()).attempts == 1
+
+
+async def test_a_drained_worker_gets_nothing_more_and_stops(place: Place) -> None:
+    worker, started, go = Worker(), asyncio.Event(), asyncio.Event()
+
+    @worker.task("slow", register=True)
+    async def slow(_: str) -> str:
+        started.set()
+        await go.wait()
+        return "done"
+
+    async with place.open(name="old") as queue:
+        running = asyncio.create_task(worker.run(queue, concurrency=2))
+        await queue.register("slow")
+        (first,) = await queue.add("slow", "x")
+        await started.wait()
+        await place.drain(queue, "old", drained=True)
+        (second,) = await queue.add("slow", "y")
+        go.set()
+        await running
+        assert (await place.end(first)).result == b"done"
+        with pytest.raises(WorkerDrained):
+            await queue.next()
+        await place.drain(queue, "old", drained=False)
+        assert (await queue.next()).id == second
 
 
 def test_a_task_takes_a_payload_or_a_payload_and_a_job() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from functory.operations import workers as operations
 from functory.operations.handlers import invoke
 from functory.operations.job_log import get_log, get_progress
 from functory.operations.jobs import cancel_job
+from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.operations.type_controls import pause_type
 from functory.operations.why import why
@@ -60,7 +62,11 @@ async def test_caps_hold_for_workers_and_handlers_together(shop: Shop) -> None:
     await register(shop.daemon, "acme-inside", "return 1")
     (inside,) = await shop.post("7", type_name="inside")
     waiter = asyncio.create_task(shop.take("resize", wait_s=30.0))
-    assert (await why(shop.service, "acme", inside)).reason == "tenant_cap"
+
+    async def is_capped() -> bool:
+        return (await why(shop.service, "acme", inside)).reason == "tenant_cap"
+
+    await until(is_capped)
     assert await shop.report(more[0]) is Answer.OK
     await ended(shop.daemon, inside)
     assert await shop.report(jobs[0]) is Answer.OK
@@ -224,6 +230,46 @@ async def test_other_types_are_never_handed_out_and_these_are_never_run(shop: Sh
     await shop.post("4", type_name="inside")
     assert await shop.take("*", "inside", limit=10) == []
     assert not any(map(shop.daemon.straight.is_here, outside))
+
+
+async def test_jobs_of_workers_never_take_the_straight_way(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    start = shop.daemon.straight.start
+
+    def watched(jobtype: str, most: int) -> Any:
+        jobs, version = start(jobtype, most)
+        started.extend([jobtype] * bool(jobs))
+        return jobs, version
+
+    async def is_clear() -> bool:
+        return shop.daemon.executor.is_clear("acme-resize")
+
+    monkeypatch.setattr(shop.daemon.straight, "start", watched)
+    await shop.serve("resize")
+    await register(shop.daemon, "acme-inside", "return 1")
+    await until(is_clear)
+    (inside,) = await submit_lines(shop.service, ACME, "inside", [b"1"])
+    await submit_lines(shop.service, ACME, "resize", [b"1"])
+    (job,) = await shop.take(wait_s=30.0)
+    assert (job.job.attempts, job.job.token) == (1, 1), "no daemon had it before"
+    await ended(shop.daemon, inside)
+    assert started == ["acme-inside"]
+
+
+async def test_a_job_that_a_handler_runs_is_no_workers(shop: Shop) -> None:
+    await register(shop.daemon, "acme-inside", "import time\ntime.sleep(600)")
+    (job_id,) = await shop.post("1", type_name="inside")
+
+    async def runs() -> bool:
+        return (await shop.record(job_id)).state is JobState.RUNNING
+
+    await until(runs)
+    for token in (1, None):
+        for report in (Report(Delivery(job_id, token), progress=b"1"), Report(Delivery(job_id, token), 200)):
+            (verdict,) = await operations.report(shop.service, ACME, [report])
+            assert verdict.answer is Answer.LATE
+    assert (await shop.record(job_id)).state is JobState.RUNNING
+    await cancel_job(shop.service, "acme", job_id)
 
 
 async def test_a_type_that_gets_a_handler_is_not_handed_out_any_more(shop: Shop) -> None:

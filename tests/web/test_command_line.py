@@ -123,6 +123,9 @@ async def use_workers(site: Site, terminal: Terminal) -> None:
     site.workers.wake()
     shown = await run("work", "take", "res*", "--limit", "2", "--lease-s", "60", "--name", "by hand")
     first, second = [word for word in shown.split() if "Z-" in word]
+    assert "gets no more jobs" in await run("work", "drain", "by hand")
+    assert "by hand (draining)" in await run("work", "list")
+    assert "gets jobs again" in await run("work", "drain", "by hand", "--undo")
     assert "ok" in await run("work", "renew", first, second, "--lease-s", "90")
     assert "ok" in await run("work", "report", first, "--progress", "40", "--log", "half")
     assert "ok failed: it is broken" in await run("work", "report", first, "failed", "--result", "it is broken")

@@ -16,6 +16,7 @@ from functory.operations.tenants import create_tenant
 from functory.wire.admin import TenantLimits
 from functory.wire.jobs import Added
 from store.base import Code
+from tests.support.pages import visitor
 from tests.support.served_daemon import Served, served_daemon
 from tests.support.service import ended, until
 from tests.support.web import Site
@@ -199,6 +200,40 @@ async def test_new_jobs_past_a_limit_are_the_jobs_failure(site: Site) -> None:
     assert "more than" in (await site.get(f"/acme/job/{job_id}")).json["message"]
 
 
+async def test_a_drained_worker_is_told_and_shown(site: Site) -> None:
+    await post(site, "1", "2")
+    (job,) = await take(site, limit=1, worker={"name": "old"})
+    assert (await site.post("/acme/workers/drain", json={"worker": "old"})).status == 200
+    answer = await site.post("/acme/work/take", json={"types": ["*"], "worker": {"name": "old"}})
+    assert answer.json == {"jobs": [], "drain": True}
+    (row,) = (await site.get("/acme/workers")).json["workers"]
+    assert (row["name"], row["is_draining"], row["running"]) == ("old", True, 1)
+    assert (await report(site, {**lease(job), "outcome": "ok"}))["verdicts"][0]["answer"] == "ok"
+    assert [it["payload"] for it in await take(site, worker={"name": "new"})] == ["2"]
+    site.clock.advance(3600)
+    answer = await site.post("/acme/work/take", json={"types": ["*"], "worker": {"name": "old"}})
+    assert answer.json == {"jobs": [], "drain": False}, "after an hour it may work again"
+    actions = [row["action"] for row in (await site.get("/admin/audit", key="operator")).json["events"]]
+    assert "worker.drain" in actions
+
+
+async def test_the_page_of_workers(site: Site) -> None:
+    async with visitor(site, "acme") as acme:
+        assert "No worker has asked" in (await acme.get("/ui/t/acme/workers")).text
+        await post(site, "1")
+        await take(
+            site, worker={"name": "<u>&'\"", "host": "<b>box", "version": "<i>7", "capacity": 3}, types=["<s>*", "re*"]
+        )
+        page = (await acme.get("/ui/t/acme/workers")).text
+        for text in ("&lt;u&gt;&amp;&#39;&#34;", "&lt;b&gt;box", "&lt;i&gt;7", "&lt;s&gt;* re*", "1 of 3"):
+            assert text in page, text
+        drained = await acme.post("/ui/t/acme/workers/drain", {"name": "<u>&'\""})
+        assert drained.location == "/ui/t/acme/workers?note=drained"
+        assert "draining" in (await acme.get("/ui/t/acme/workers")).text
+        await acme.post("/ui/t/acme/workers/undrain", {"name": "<u>&'\""})
+        assert "draining" not in (await acme.get("/ui/t/acme/workers")).text
+
+
 # With a whole daemon
 
 
@@ -220,7 +255,7 @@ def waits(served: Served, count: int) -> Any:
 
 
 async def test_a_waiting_request_is_answered_when_a_job_arrives(tmp_path: Path) -> None:
-    async with served_daemon(tmp_path, poll="30s") as served, Client(served.url, served.key, "acme") as acme:
+    async with served_daemon(tmp_path, poll="10m") as served, Client(served.url, served.key, "acme") as acme:
         await serve(served, "resize")
         waiting = asyncio.create_task(acme.take_jobs("res*", wait_s=60))
         await until(waits(served, 1))

@@ -15,8 +15,9 @@ from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
 from functory.web.http.presence import has_gone
 from functory.web.http.routes import Routes
-from functory.wire.base import Encoding, to_wire
+from functory.wire.base import Done, Encoding, to_wire
 from functory.wire.workers import (
+    DrainBody,
     LeaseBody,
     MadeJob,
     RenewBody,
@@ -54,7 +55,7 @@ _SLICE_ITEMS: Final = 100
 
 @routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
 async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
-    return TakenJobs(await _take(call, body))
+    return await _take(call, body)
 
 
 @routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
@@ -72,7 +73,8 @@ async def report_jobs(call: Call, body: ReportBody) -> Reported:
     body.reports.clear()  # nobody needs them while the next jobs are waited for
     if most_bytes(call.request, call.web.settings.max_body_bytes) > call.web.bodies.free_bytes:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
-    return Reported(shown, await _take(call, body.take))
+    taken = await _take(call, body.take)
+    return Reported(shown, taken.jobs, taken.drain)
 
 
 @routes.add("POST", "/{tenant}/work/return", scope="work", summary="Give jobs back that were not begun")
@@ -87,7 +89,13 @@ async def list_workers(call: Call) -> WorkerList:
     return WorkerList([msgspec.convert(it, WorkerRow, from_attributes=True) for it in workers])
 
 
-async def _take(call: Call, body: TakeBody) -> list[TakenJob]:
+@routes.add("POST", "/{tenant}/workers/drain", scope="manage", summary="Have a worker take no more jobs")
+async def drain_worker(call: Call, body: DrainBody) -> Done:
+    await operations.drain_worker(call.service, call.principal, body.worker, drained=body.drained)
+    return Done()
+
+
+async def _take(call: Call, body: TakeBody) -> TakenJobs:
     call.web.edge.outflow.check(call.tenant)
     order = Order(
         call.tenant,
@@ -100,7 +108,8 @@ async def _take(call: Call, body: TakeBody) -> list[TakenJob]:
     )
     now_ms = call.service.now_ms()
     encode = to_wire if body.encoding == "auto" else _in_base64
-    return [_show(taken, now_ms, encode) for taken in await operations.take(call.service, call.principal, order)]
+    jobs = [_show(taken, now_ms, encode) for taken in await operations.take(call.service, call.principal, order)]
+    return TakenJobs(jobs, operations.is_draining(call.service, call.principal, body.worker.name))
 
 
 def _in_base64(data: bytes) -> tuple[str, Encoding]:

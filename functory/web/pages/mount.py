@@ -21,6 +21,7 @@ from functory.web.pages import (
     replay,
     signin,
     tenants,
+    workers,
 )
 from functory.web.pages.allowed_origins import AllowedOrigins
 from functory.web.pages.assets import load_assets
@@ -43,6 +44,7 @@ PAGES: Final = [
         job,
         editor,
         replay,
+        workers,
         operator,
         tenants,
     )

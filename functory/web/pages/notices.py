@@ -14,6 +14,8 @@ NOTES: Final = {
     "resumed": "Resumed.",
     "started": "Started.",
     "stopped": "Stopped. Jobs that are in work finish; no new ones are let into the queue.",
+    "drained": "The worker gets no more jobs. It keeps those that it has.",
+    "undrained": "The worker gets jobs again.",
     "replaying": "Jobs queued again.",
     "nothing_to_replay": "No job matches; nothing was queued.",
     "changed": "Saved.",

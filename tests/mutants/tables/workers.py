@@ -21,7 +21,7 @@ MUTANTS: list[Mutant] = [
         "good = [job for job in jobs if job.attempts <= retry.max_attempts]",
         "good = list(jobs)",
     ),
-    claims("a job that a handler runs can be reported", " or record.job.lock != OWNER", "", tests=LIFE),
+    claims("a job that a handler runs can be reported", " or record.job.lock != OWNER", "", tests=RULES),
     line(
         "jobs for one who has left are lost",
         "                    self._claims.give_back(jobs)",
@@ -29,13 +29,18 @@ MUTANTS: list[Mutant] = [
     ),
     line("a closed connection gets jobs", " and taker.order.is_present()", ""),
     line("patterns are not looked at", "elif group.takes(jobtype):", "elif group:"),
-    line(
-        "a type that was dry is asked again for every waiting worker",
-        "            if claimed.may_have_more:",
-        "            if True:",
+    handout(
+        "an arrival wakes nobody",
+        "                line.mark([jobtype])",
+        "                pass",
+        tests="tests/web/test_workers.py",
     ),
-    handout("an arrival wakes nobody", "                line.mark([jobtype])", "                pass", tests=LIFE),
-    handout("nothing is found that others added", "                self._is_stale = True\n", "", tests=LIFE),
+    handout(
+        "nothing is found that others added",
+        "return self._is_stale or self._clock.monotonic_s() - self._looked_s > self._poll_s",
+        "return self._looked_s < 0",
+        tests=LIFE,
+    ),
     reports("a token is as good as another", "delivery.token in (None, held.job.token)", "True", tests=LIFE),
     reports(
         "a late report makes new jobs",
