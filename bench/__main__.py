@@ -21,6 +21,7 @@ BENCHES: Final = {
     "fairness": ("service", []),
     "single": ("service", []),
     "growth": ("service", []),
+    "consumers": ("service", ["--held", "10000", "100000"]),
     "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),
     "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
     "journal": ("parts", ["--lines", "300000"]),

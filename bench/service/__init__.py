@@ -3,6 +3,7 @@
 - `http.py`: POSTs beside a bare aiohttp server; `http_servers.py`: the servers that it compares.
 - `endtoend.py`: from POST to recorded outcome, with processor time by thread.
 - `latency.py`: one job at a time; `fairness.py`: a quiet tenant beside a flood.
+- `consumers.py`: cost of an index, beside a plain queue and with more and more to do.
 - `growth.py`: cost of a job beside a large backlog; `soak.py`: half an hour of even load.
 - `hostile_soak.py`: hostile tenants all at once, for docs/isolation.md.
 - `scaling.py`: processor time of a job in the daemon and in the store, for docs/scaling.md.

@@ -92,6 +92,7 @@ LATENCY: Final = "python -m bench latency"
 RUNNER: Final = "python -m bench runner"
 FAIRNESS: Final = "python -m bench fairness"
 GROWTH: Final = "python -m bench growth"
+CONSUMERS: Final = "python -m bench consumers"
 SINGLE: Final = "python -m bench single"
 
 BUDGETS: Final = (
@@ -220,6 +221,19 @@ BUDGETS: Final = (
         is_most=True,
         stretch=1.1,
         command=GROWTH,
+    ),
+    Budget(
+        "consumer of a numbered type, share of the plain queue's throughput",
+        0.5,
+        cell("consumers", 0, "of plain", queue="numbered"),
+        command=CONSUMERS,
+    ),
+    Budget(
+        "cost of an index with 100 thousand held, times 10 thousand",
+        1.2,
+        cell("consumers", 1, "times the first", held=100_000),
+        is_most=True,
+        command=CONSUMERS,
     ),
     Budget(
         "daemon's memory with 10 million waiting, MB",

@@ -21,7 +21,7 @@ from vocabulary.columns import fields
 from vocabulary.states import Code
 
 _CODES: Final = {number: code for code, number in CODE_NUMBER.items()}
-_INDEXED: Final = fields(NewJob, "indexed")
+_INDEXED, _PARENT = fields(NewJob, "indexed"), fields(NewJob, "parent")
 _OF_RANGE: Final = "type = ?1 AND seq IS NOT NULL AND seq > ?2 AND seq <= ?3"
 _LET_IN: Final = (
     f"UPDATE jobs SET state = (due > ?4) WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL"
@@ -52,26 +52,47 @@ def give_numbers(
     tx: Tx, jobs: Sequence[NewJob], types: Sequence[int], states: Sequence[int], lanes: Sequence[int]
 ) -> None:
     """Number new jobs of their batch, in order: those that ask for it, and all of a type with a consumer. The latter
-    are held if the window has not come to them."""
+    are held if the window has not come to them. The jobs are the last that were inserted."""
     sql = "SELECT type, released FROM types WHERE released IS NOT NULL AND type IN (SELECT value FROM carray(?))"
     windows: dict[int, int] = dict(tx.conn.execute(sql, (numbers(set(types)),)))
     if not windows and not any(map(_INDEXED, jobs)):
         return
+    newest = tx.conn.last_insert_rowid() - len(jobs)
+    if len(set(types)) == 1 and types[0] in windows and not any(map(_PARENT, jobs)):
+        _number_all(tx, types[0], windows[types[0]], newest, states, lanes)
+        return
     wanted = [n for n, (job, number) in enumerate(zip(jobs, types, strict=True)) if job.indexed or number in windows]
-    heads: dict[int, int] = {}
-    for number, count in Counter(types[n] for n in wanted).items():
-        sql = "UPDATE types SET head = head + ? WHERE type = ? RETURNING head"
-        heads[number] = tx.conn.execute(sql, (count, number)).get - count
-    rows: list[tuple[int, int, str]] = []
+    heads = {number: _raise_head(tx, number, count) for number, count in Counter(types[n] for n in wanted).items()}
+    rows: list[tuple[int, int, int]] = []
     for n in wanted:
         number = types[n]
         seq = heads[number] = heads[number] + 1
         is_held = not jobs[n].parent and number in windows and seq > windows[number]
-        rows.append((seq, State.HELD if is_held else states[n], jobs[n].id))
+        rows.append((seq, State.HELD if is_held else states[n], newest + 1 + n))
         if is_held:
             leave(tx, states[n], number, lanes[n])
             tx.tally.blocked(number, 1)
-    tx.conn.executemany("UPDATE jobs SET seq = ?, state = ? WHERE id = ?", rows)
+    tx.conn.executemany("UPDATE jobs SET seq = ?, state = ? WHERE n = ?", rows)
+
+
+def _number_all(tx: Tx, number: int, released: int, newest: int, states: Sequence[int], lanes: Sequence[int]) -> None:
+    """The same for a batch of one type with a consumer, in one statement."""
+    head = _raise_head(tx, number, len(states))
+    tx.conn.execute(
+        f"UPDATE jobs SET seq = n + ?1, state = iif(n + ?1 > ?2, {State.HELD}, state) WHERE n > ?3 AND n <= ?4",
+        (head - newest, released, newest, newest + len(states)),
+    )
+    first = max(released - head, 0)
+    held = Counter(zip(lanes[first:], states[first:], strict=True))
+    for (lane, state), count in held.items():
+        put_in_queue(tx, lane, state, -count)
+    tx.tally.blocked(number, held.total())
+
+
+def _raise_head(tx: Tx, number: int, count: int) -> int:
+    """Returns where it was."""
+    head: int = tx.conn.execute("UPDATE types SET head = head + ? WHERE type = ? RETURNING head", (count, number)).get
+    return head - count
 
 
 def let_in(tx: Tx, number: int, after: int, until: int, now_ms: int) -> int:

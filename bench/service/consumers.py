@@ -1,0 +1,106 @@
+"""Consumers: what it costs to work through a type by number, beside a plain queue and with more and more to do.
+
+python -m bench.service.consumers [--json] [--jobs N] [--held N ...] [--directory DIR]
+
+Throughput: the same number of no-op jobs, posted and run, of a plain type and of one with a consumer. Growth: jobs of a
+consumer that was stopped are posted, so that all are held; then it starts, and the first of them are measured.
+"""
+
+import argparse
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from bench.tools.cpu import CLIENT, cpu_seconds, spent
+from bench.tools.daemon import NO_OP, Service, posts, serve
+from bench.tools.report import Report, parse_arguments
+
+JOBS: Final = 50_000
+WARM_JOBS: Final = 3_000
+HELD: Final = (10_000, 1_000_000)
+TENANT: Final = "bench"
+_SETTINGS: Final = {"max_processing": 5000, "max_search_ahead": 10_000}
+_LOOK_S: Final = 0.02
+_TIMEOUT_S: Final = 600.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.service.consumers", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="posted and run, of a plain type and of a consumer's")
+    parser.add_argument("--held", type=int, nargs="+", default=HELD, help="jobs that a consumer has before it")
+    parser.add_argument("--directory", type=Path, help="where the data is (default: a temporary folder)")
+    arguments = parse_arguments(parser, None)
+    report = Report("consumers", as_json=arguments.json)
+    rows = asyncio.run(in_folder(arguments.directory, arguments.jobs))
+    report.table(f"{arguments.jobs:,} no-op jobs posted and run", rows)
+    grown: list[dict[str, Any]] = []
+    for held in sorted(arguments.held):
+        row = asyncio.run(in_folder(arguments.directory, min(arguments.held), held))[0]
+        row["times the first"] = row["cpu us/index"] / (grown[0] if grown else row)["cpu us/index"]
+        grown.append(row)
+    report.table(f"the first {min(arguments.held):,} indexes of a consumer that has so many before it", grown)
+    report.finish()
+
+
+async def in_folder(directory: Path | None, jobs: int, held: int = 0) -> list[dict[str, Any]]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-consumers-", dir=directory))
+    try:
+        async with serve(folder / "data") as service:
+            return [await measure_start(service, jobs, held)] if held else await measure_both(service, jobs)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder)
+
+
+async def measure_both(service: Service, jobs: int) -> list[dict[str, Any]]:
+    key = await service.make_tenant(TENANT, {"plain": NO_OP["python"], "numbered": NO_OP["python"]})
+    await service.ask("PUT", f"/{TENANT}/consumer/c", {"source": "numbered", **_SETTINGS}, key=key)
+    rows: list[dict[str, Any]] = []
+    ended = 0
+    for name in ("plain", "numbered"):
+        await service.post(posts(TENANT, name, key, jobs // 10))
+        ended += jobs // 10
+        await until_ended(service, ended)
+        cpu_s, began_s = cpu_seconds(service.pid), time.perf_counter()
+        await service.post(posts(TENANT, name, key, jobs))
+        ended += jobs
+        await until_ended(service, ended)
+        taken_s, used_s = time.perf_counter() - began_s, spent(cpu_s, cpu_seconds(service.pid))
+        rows.append({"queue": name, "jobs/s": jobs / taken_s, "cpu us/job": _daemon_s(used_s) / jobs * 1e6})
+        rows[-1]["of plain"] = rows[-1]["jobs/s"] / rows[0]["jobs/s"]
+    return rows
+
+
+async def measure_start(service: Service, jobs: int, held: int) -> dict[str, Any]:
+    key = await service.make_tenant(TENANT, {"numbered": NO_OP["python"]})
+    await service.ask("PUT", f"/{TENANT}/consumer/c", {"source": "numbered", **_SETTINGS}, key=key)
+    await service.post(posts(TENANT, "numbered", key, WARM_JOBS))
+    await until_ended(service, WARM_JOBS)
+    await service.ask("POST", f"/{TENANT}/consumer/c/stop", key=key)
+    await service.post(posts(TENANT, "numbered", key, held))
+    await service.until_stored(WARM_JOBS + held)
+    cpu_s, began_s = cpu_seconds(service.pid), time.perf_counter()
+    await service.ask("POST", f"/{TENANT}/consumer/c/start", key=key)
+    ended = await until_ended(service, WARM_JOBS + jobs) - WARM_JOBS
+    taken_s, used_s = time.perf_counter() - began_s, spent(cpu_s, cpu_seconds(service.pid))
+    return {"held": held, "indexes/s": ended / taken_s, "cpu us/index": _daemon_s(used_s) / ended * 1e6}
+
+
+async def until_ended(service: Service, count: int) -> int:
+    """Wait until this number of jobs has ended. Returns how many have."""
+    async with asyncio.timeout(_TIMEOUT_S):
+        while True:
+            ended = int((await service.metrics()).get("job_endings_total ok", 0))
+            if ended >= count:
+                return ended
+            await asyncio.sleep(_LOOK_S)
+
+
+def _daemon_s(used_s: dict[str, float]) -> float:
+    return sum(seconds for name, seconds in used_s.items() if name != CLIENT)
+
+
+if __name__ == "__main__":
+    main()
