@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 from functory.errors import InvalidInput, LeaseLost
 from functory.queue.link import Given
@@ -121,9 +122,10 @@ class Job:
         """Lines for its log. Raises LeaseLost."""
         await self._say(Report(self.delivery, log=text.encode("utf-8", "replace")))
 
-    def add(self, job_type: str, payload: object) -> None:
-        """A new job, made when this one ends well or is to be tried again."""
-        self._new_jobs.append(NewJob(job_type, encode(payload)))
+    def add(self, job_type: str, payload: object, **options: object) -> None:
+        """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
+        `child=1`, `delay_s=60`, `priority=1000`, ..."""
+        self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(options)))
 
     # As a block
 

@@ -75,7 +75,10 @@ def _item(report: Report) -> dict[str, object]:
     if report.progress is not None:
         item["progress"] = msgspec.Raw(report.progress)
     if report.new_jobs:
-        made = [{"type": new.type, "payload_base64": _base64(new.payload)} for new in report.new_jobs]
+        made = [
+            {"type": new.type, "payload_base64": _base64(new.payload), "options": new.options}
+            for new in report.new_jobs
+        ]
         item["new_jobs"] = made
     if report.retry_after_ms is not None:
         item["delay_s"] = report.retry_after_ms / 1000

@@ -53,9 +53,11 @@ class RenewBody(Request):
 
 
 class MadeJob(Request):
-    """A job that a job makes. A payload that is no string is kept as its JSON text."""
+    """A job that a job makes. A payload that is no string is kept as its JSON text. `options` read like the query of
+    the route that adds jobs; `child=1` makes it a child of the job that makes it."""
 
     type: TypeName
+    options: Annotated[str, Meta(max_length=2000)] = ""
     payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
 

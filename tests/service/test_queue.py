@@ -224,6 +224,25 @@ async def test_progress_log_and_new_jobs(place: Place) -> None:
         assert (outcome.result, outcome.log) == (b"\xff", b"half\n")
 
 
+async def test_a_parent_waits_for_the_children_that_it_made(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("book", "page")
+        (book,) = await queue.add("book", "b")
+        first = await queue.next("book")
+        first.add("page", "1", child=1)
+        first.add("page", "2", child=1, priority=1000)
+        await first.done()
+        pages = [await queue.next("page"), await queue.next("page")]
+        assert [page.text for page in pages] == ["2", "1"]
+        assert await queue.take_some("book") == [], "it waits for them"
+        await pages[0].done("two")
+        await pages[1].fail("one")
+        again = await queue.next("book")
+        assert (again.id, again.attempts) == (book, 1)
+        await again.done("bound")
+        assert (await place.end(book)).result == b"bound"
+
+
 async def test_many_ends_share_requests(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     async with place.open() as queue:
         await queue.register("resize")

@@ -193,7 +193,7 @@ def _new_jobs(made: Sequence[MadeJob]) -> Iterator[NewJob]:
         payload = _value("payload", one.payload, one.payload_base64)
         if payload is None:
             raise InvalidInput("a new job needs one of payload and payload_base64", detail={"field": "new_jobs"})
-        yield NewJob(one.type, payload)
+        yield NewJob(one.type, payload, one.options)
 
 
 def _value(name: str, value: msgspec.Raw | msgspec.UnsetType, in_base64: str | msgspec.UnsetType) -> bytes | None:
