@@ -22,7 +22,7 @@ from store.names import (
     check_tenant,
     checked_tenant_of,
 )
-from store.values.jobs import Archive, Creation, Discard, NewJob, Outcome, Rearm, Release, Retry, Unclaim
+from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
 from store.values.records import ApiKey, AuditEvent, RateDomain, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
@@ -202,6 +202,7 @@ def check_claim(limit: int, max_bytes: int, ahead: int | None) -> None:
 _CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {
     Archive: FINAL_CODES,
     Discard: FINAL_CODES,
+    Finish: FINAL_CODES,
     Retry: frozenset({Code.RETRY, Code.ERROR}),
     Rearm: FINAL_CODES - {Code.CANCELLED},
 }
@@ -223,10 +224,10 @@ def check_releases(releases: Sequence[Release]) -> None:
             kind = type(release).__name__.lower()
             raise InvalidValue(f"job {release.id}: code {outcome.code} does not fit a release to {kind}")
         _check_outcome(outcome, release.id)
-        if not isinstance(release, Archive | Discard):
+        if isinstance(release, Retry | Rearm):
             check_time("dt_ms", release.dt_ms)
-            if release.data is not None:
-                check_data(release.data)
+        if isinstance(release, Finish | Retry | Rearm) and release.data is not None:
+            check_data(release.data)
 
 
 def _are_plain(outcomes: Sequence[Outcome]) -> bool:

@@ -97,7 +97,7 @@ def _add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--type", help="only this type")
+    parser.add_argument("--type", help="only this type, or those that a GLOB pattern such as 'mail*' matches")
     parser.add_argument("--state", default="archived", choices=_STATES, help="default: archived")
     parser.add_argument("--code", help="ok, failed, abandoned, cancelled; several separated by commas")
     parser.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")

@@ -20,7 +20,7 @@ def add_commands(commands: Commands) -> None:
     _add_cancel(commands)
     _add_delete(commands)
     failures = commands.add_parser("failures", help="failed runs, grouped by their error")
-    failures.add_argument("--type", help="only this type")
+    failures.add_argument("--type", help="only this type, or those that a pattern such as 'mail*' matches")
     failures.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
     failures.add_argument("--limit", type=int, default=20, help="default: 20")
     add_remote(failures, run_failures)

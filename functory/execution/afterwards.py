@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from handlers.model import KEEP_ALL, KEEP_FAILED, Handler
 from runner.protocol import NewJob
-from store.base import Archive, Code, Discard, Job, Rearm, Release
+from store.base import Archive, Code, Discard, Finish, Job, Rearm, Release
 
 MOST_LINKS: Final = 100
 _MARK: Final = '"chain":'
@@ -41,7 +41,11 @@ def afterwards_of(handler: Handler) -> Afterwards:
 
 def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tuple[NewJob, ...]) -> tuple[NewJob, ...]:
     """The new jobs of a run that is over, with the one that gets its result."""
-    if afterwards is NOTHING_MORE or not isinstance(release, Archive | Discard | Rearm) or _has_child(new_jobs):
+    if (
+        afterwards is NOTHING_MORE
+        or not isinstance(release, Archive | Discard | Finish | Rearm)
+        or _has_child(new_jobs)
+    ):
         return new_jobs
     code = release.outcome.code
     target = afterwards.then if code is Code.OK else afterwards.on_failure if code in _FAILED else ""
@@ -53,13 +57,13 @@ def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tupl
 def kept(afterwards: Afterwards, job: Job, release: Release) -> Release:
     """The release, or that of a job of which nothing is kept. Jobs that others look for are kept: children, parents and
     those with a number. So are jobs that were cancelled."""
-    if afterwards.keep == KEEP_ALL or not isinstance(release, Archive):
+    if afterwards.keep == KEEP_ALL or not isinstance(release, Archive | Finish):
         return release
     if job.parent or job.children or job.seq is not None:
         return release
     code = release.outcome.code
     if code is Code.OK or (code in _FAILED and afterwards.keep != KEEP_FAILED):
-        return Discard(*release)
+        return Discard(release.id, release.token, release.outcome)
     return release
 
 

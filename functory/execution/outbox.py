@@ -35,7 +35,7 @@ from functory.wire.admin import TenantLimits
 from journal import InvalidWrite, JournalUnavailable
 from runner.flow import Flow
 from runner.protocol import NewJob as WantedJob
-from store.base import Archive, Discard, Job, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Discard, Finish, Job, Rearm, Release, Retry, Unclaim
 from store.errors import Conflict, NotFound, StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -205,7 +205,7 @@ class Outbox:
             self._admission.check(jobtype, payloads)
             await self._admission.take_type(tenant, limits, jobtype)
         result = None if isinstance(release, Unclaim | Discard) else release.outcome.result
-        carried = release.data if isinstance(release, Retry | Rearm) else None
+        carried = release.data if isinstance(release, Finish | Retry | Rearm) else None
         grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
         await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
         if wishes:

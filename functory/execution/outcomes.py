@@ -15,7 +15,7 @@ from runner.outcome import Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
-from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
 from vocabulary.time_text import MAX_TIME_MS
@@ -38,6 +38,7 @@ _OVER: Final = frozenset({Code.OK, Code.FAILED})
 _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})
 """Codes of jobs that have no error to report."""
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
+_CARRIED: Final = fields(Stopped, "carried")
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
 
@@ -53,7 +54,8 @@ def releases_of(
     """The release of each job that stopped. The fast path is for batches in which all jobs are over, as nearly always.
     `roll` returns a number in [0, 1) for the jitter of a retry."""
     outcomes = outcomes_of(stopped, version, now_ms)
-    if _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):
+    carry_nothing = set(map(_CARRIED, stopped)) <= {None}
+    if carry_nothing and _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):
         return list(make_all(Archive, map(_ID, jobs), map(_TOKEN, jobs), outcomes))
     return [
         release_of(job, outcome, retry, now_ms, roll(), one.retry_after_ms, one.carried)
@@ -135,6 +137,8 @@ def release_of(
 def end_of_round(job: Job, outcome: Outcome, now_ms: int, carried: bytes | None = None) -> Release:
     """A job that repeats goes on, whatever became of this round."""
     next_ms = next_round_ms(job, outcome.started_ms, now_ms)
+    if next_ms is None and carried is not None and outcome.code is Code.OK:  # it counts if the job waits for children
+        return Finish(job.id, job.token, outcome, carried)
     if next_ms is None:
         return Archive(job.id, job.token, outcome)
     return Rearm(job.id, job.token, next_ms, outcome, carried)

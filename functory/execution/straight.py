@@ -21,7 +21,7 @@ from functory.execution.recent_ends import RecentEnds
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
-from store.base import Archive, Discard, Job, JobRecord, JobState, NewJob, Release
+from store.base import Archive, Discard, Finish, Job, JobRecord, JobState, NewJob, Release
 from store.errors import StoreUnavailable
 from store.names import DONE_LOCK, DONE_OFFSET_MS
 from vocabulary.names import tenant_of
@@ -191,7 +191,7 @@ class StraightWay:
         for job, release in endings:
             self._running.pop(job.id, None)
             self._shown.pop(job.id, None)
-            if isinstance(release, Archive | Discard) and job.id not in stale:
+            if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
                 self.recent.add(_record(job, release, now_ms))
         self._leave()
@@ -323,7 +323,7 @@ def _delivered(job: NewJob, owner: str, until_ms: int) -> Job:
     return Job(job.id, job.jobtype, job.data, until_ms, owner, 1, 1, job.priority, job.dt_ms, job.create_ms)
 
 
-def _record(job: Job, release: Archive | Discard, now_ms: int) -> JobRecord:
+def _record(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobRecord:
     """As the store would show it: it has never had relatives."""
     outcome = release.outcome
     archived = job._replace(dt_ms=now_ms + DONE_OFFSET_MS, lock=DONE_LOCK)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from functory.execution.outbox import Ending
-from store.base import Archive, Discard
+from store.base import Archive, Discard, Finish
 
 
 class Waiters:
@@ -36,6 +36,6 @@ class Waiters:
         if not self._waiting:
             return
         for _, release, _ in endings:
-            if isinstance(release, Archive | Discard):
+            if isinstance(release, Archive | Discard | Finish):
                 for event in self._waiting.get(release.id, ()):
                     event.set()

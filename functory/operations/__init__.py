@@ -10,7 +10,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     submit.py          jobs in, ids out; create.py jobs of several types, all or none
     jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running
     job_log.py         the log of a job, also while it runs, and its progress
-    bulk.py            cancel and delete many jobs by a filter; types by pattern
+    bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back
     replay.py          ended jobs again; replay_runs.py such runs that can be watched
     handlers.py        register, list, roll back, delete, invoke

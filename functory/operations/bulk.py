@@ -13,15 +13,12 @@ from functory.operations.audit import audit
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.type_patterns import types_matching
 from store.base import Code, JobFilter, JobState
 from store.errors import Conflict
-from vocabulary.glob import glob_matches
-from vocabulary.names import type_of
 
 UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobState.LAPSED, JobState.RUNNING)
 _PAGE: Final = 1000
-_SLICE: Final = 200
-"""Names that are compared in one go."""
 _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
@@ -46,7 +43,7 @@ async def cancel_jobs(
 ) -> BulkReport:
     """Cancel jobs of the matching types that are in one of these states, running ones last."""
     ordered = [state for state in UNFINISHED if state in states]
-    jobtypes = await types(service, who.tenant, pattern)
+    jobtypes = await types_matching(service, who.tenant, pattern)
     filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]
     ids, more = await matching(service, who.tenant, filters, limit)
     if dry_run or not ids:
@@ -73,7 +70,7 @@ async def delete_jobs(
     """Remove all trace of ended jobs of the matching types."""
     filters = [
         JobFilter(JobState.ARCHIVED, jobtype, codes, since_ms, until_ms)
-        for jobtype in await types(service, who.tenant, pattern)
+        for jobtype in await types_matching(service, who.tenant, pattern)
     ]
     ids, more = await matching(service, who.tenant, filters, limit)
     if dry_run or not ids:
@@ -83,17 +80,6 @@ async def delete_jobs(
         changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE])
     await audit(service, who.key_id, "job.delete", who.tenant, type=pattern, matched=len(ids), jobs=changed)
     return BulkReport(ids, changed, more)
-
-
-async def types(service: Service, tenant: str, pattern: str) -> list[str]:
-    """The jobtypes of the tenant that have jobs and whose type the pattern matches."""
-    counters = await service.store.get_counters(tenant, now_ms=service.now_ms())
-    found: list[str] = []
-    for start in range(0, len(counters), _SLICE):
-        some = counters[start : start + _SLICE]
-        found += [row.jobtype for row in some if glob_matches(pattern, type_of(row.jobtype))]
-        await asyncio.sleep(0)
-    return found
 
 
 async def matching(service: Service, tenant: str, filters: Sequence[JobFilter], limit: int) -> Matching:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.service import Service
+from functory.operations.type_patterns import jobtypes_named
 from journal import parse_id
 from store.base import JobFilter, JobPage, JobRecord, JobState
 from store.errors import NotFound, StoreUnavailable
@@ -123,7 +124,12 @@ async def wait_for_job(
             heard.cancel()
 
 
-async def list_jobs(service: Service, tenant: str, where: JobFilter, *, cursor: str | None, limit: int) -> JobPage:
+async def list_jobs(
+    service: Service, tenant: str, where: JobFilter, *, cursor: str | None, limit: int, named: str | None = None
+) -> JobPage:
+    """named: a type, or a pattern of types. Raises InvalidInput."""
+    if named is not None:
+        where = where._replace(jobtypes=await jobtypes_named(service, tenant, named))
     return await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit)
 
 

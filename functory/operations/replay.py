@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from functory.operations.audit import audit
-from functory.operations.bulk import matching, types
+from functory.operations.bulk import matching
 from functory.operations.service import Service
+from functory.operations.type_patterns import types_matching
 from store.base import JobFilter
 
 
@@ -35,7 +36,7 @@ async def replay(
     """
     filters = [where]
     if pattern is not None:
-        filters = [where._replace(jobtype=jobtype) for jobtype in await types(service, tenant, pattern)]
+        filters = [where._replace(jobtype=jobtype) for jobtype in await types_matching(service, tenant, pattern)]
     ids, more = await matching(service, tenant, filters, limit)
     if dry_run or not ids:
         return ReplayReport(ids, 0, more, None)

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 from functory.operations.figures import no_counters
 from functory.operations.service import Service
+from functory.operations.type_patterns import jobtypes_named
 from store.base import Bucket, FailureGroup, Histogram, TypeCounters, Usage
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -60,9 +61,11 @@ async def time_line(service: Service, tenant: str, *, width: str, count: int, jo
 
 
 async def failures(
-    service: Service, tenant: str, *, jobtype: str | None, since_ms: int, limit: int
+    service: Service, tenant: str, *, named: str | None, since_ms: int, limit: int
 ) -> list[FailureGroup]:
-    return await service.store.list_failure_groups(tenant, jobtype=jobtype, since_ms=since_ms, limit=limit)
+    """named: a type, or a pattern of types. Raises InvalidInput."""
+    jobtypes = await jobtypes_named(service, tenant, named)
+    return await service.store.list_failure_groups(tenant, jobtypes=jobtypes, since_ms=since_ms, limit=limit)
 
 
 def _empty() -> Window:

@@ -152,7 +152,7 @@ class ResultsQuery(Request):
     """`code` is one or more of ok, failed, abandoned, cancelled, by commas; it applies to archived jobs."""
 
     state: Literal["deferred", "waiting", "running", "lapsed", "paused", "archived"] = "archived"
-    type: TypeName | None = None
+    type: Annotated[TypePattern, Meta(description="a type, or a GLOB pattern such as mail*")] | None = None
     code: (
         Annotated[str, Meta(pattern=r"^(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}$")] | None
     ) = None

@@ -57,7 +57,9 @@ class Scoreboard(Answer):
 
 
 class FailuresQuery(Request):
-    type: TypeName | None = None
+    type: (
+        Annotated[str, Meta(min_length=1, max_length=127, description="a type, or a GLOB pattern such as mail*")] | None
+    ) = None
     since_ms: TimeMs = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 

@@ -17,7 +17,7 @@ from functory.workers.claims import Claims
 from functory.workers.external_types import ExternalTypes
 from functory.workers.taker_line import TakerLine
 from functory.workers.values import Order, Taken
-from store.base import Archive, Discard
+from store.base import Archive, Discard, Finish
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -102,7 +102,7 @@ class Handout:
         line = self._lines.get(tenant_of(endings[0][0].jobtype))
         if line is None:
             return
-        line.mark({job.jobtype for job, release, _ in endings if not isinstance(release, Archive | Discard)})
+        line.mark({job.jobtype for job, release, _ in endings if not isinstance(release, Archive | Discard | Finish)})
         if any(job.parent for job, _, _ in endings):
             self.wake()
 

@@ -12,6 +12,7 @@ from store.checks import (
     check_rate_domain,
     check_time,
 )
+from store.errors import InvalidValue
 from store.names import MAX_BATCH, check_batch, check_job_id, check_jobtype, check_label, check_tenant
 from store.protocol.jobs import JobVerbs
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
@@ -66,8 +67,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_tenant(tenant)
         check_page_limit(limit)
         check_time("now_ms", now_ms)
-        if where.jobtype is not None:
-            check_jobtype(tenant, where.jobtype)
+        if where.jobtype is not None and where.jobtypes is not None:
+            raise InvalidValue("a listing names one type or several, not both")
+        for jobtype in where.names or ():
+            check_jobtype(tenant, jobtype)
+        if where.names == ():
+            return JobPage((), None)
         return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit)
 
     async def list_children(

@@ -38,13 +38,13 @@ class CheckedScoreboard(CheckedCore, Scoreboard):
         )
 
     async def list_failure_groups(
-        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+        self, tenant: str, *, jobtypes: Sequence[str] | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
         check_tenant(tenant)
         check_page_limit(limit)
-        if jobtype is not None:
+        for jobtype in jobtypes or ():
             check_jobtype(tenant, jobtype)
-        return await self._back.list_failure_groups(tenant, jobtype=jobtype, since_ms=since_ms, limit=limit)
+        return await self._back.list_failure_groups(tenant, jobtypes=jobtypes, since_ms=since_ms, limit=limit)
 
     async def get_usage(self, tenant: str) -> Usage:
         check_tenant(tenant)

@@ -97,6 +97,7 @@ class JobQueue(abc.ABC):
           kept as the last one and counted nowhere, its paused children become eligible, and when the last
           child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
           and its paused children are cancelled.
+        Finish: as Archive; data becomes the payload if the job is paused, and is forgotten otherwise.
         Discard: as Archive, and then the job is removed, unless it has relatives or a number of an indexed queue. Where
           there are no transactions, a crash in between leaves it archived.
         Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome with its result, which says

@@ -1,6 +1,7 @@
 """Verbs on the scoreboard: counters and buckets, never scans; pause of a type."""
 
 import abc
+from collections.abc import Sequence
 
 from store.values.scoreboard import Bucket, FailureGroup, TypeCounters, Usage
 
@@ -30,10 +31,10 @@ class Scoreboard(abc.ABC):
 
     @abc.abstractmethod
     async def list_failure_groups(
-        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+        self, tenant: str, *, jobtypes: Sequence[str] | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
-        """Groups with last_ms >= since_ms, most recent first. At most 1,000 groups a jobtype are kept:
-        further new fingerprints count under the fingerprint "other"."""
+        """Groups of these types (None: all) with last_ms >= since_ms, most recent first. At most 1,000 groups a jobtype
+        are kept: further new fingerprints count under the fingerprint "other"."""
 
     @abc.abstractmethod
     async def get_usage(self, tenant: str) -> Usage:

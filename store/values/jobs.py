@@ -150,6 +150,15 @@ class Archive(NamedTuple):
     outcome: Outcome
 
 
+class Finish(NamedTuple):
+    """As Archive. If the job is paused for its children instead, data is the payload of its next run."""
+
+    id: str
+    token: int
+    outcome: Outcome
+    data: bytes
+
+
 class Discard(NamedTuple):
     """The job is over, and nobody will look at it again: as Archive, and then all trace of it is removed. A job with a
     parent, children or a number of an indexed queue is kept."""
@@ -187,7 +196,7 @@ class Rearm(NamedTuple):
     data: bytes | None = None
 
 
-EndOfRun = Archive | Retry | Rearm
+EndOfRun = Archive | Finish | Retry | Rearm
 Release = EndOfRun | Discard | Unclaim
 
 
@@ -308,7 +317,8 @@ class IndexState(NamedTuple):
 
 
 class JobFilter(NamedTuple):
-    """Which jobs of a tenant to list. None means any. A codes filter applies to archived jobs only.
+    """Which jobs of a tenant to list. None means any. A codes filter applies to archived jobs only. jobtypes names
+    several types in place of one.
 
     since_ms and until_ms bound (half open) the time by which the state is ordered: see `list_jobs`.
     """
@@ -318,6 +328,12 @@ class JobFilter(NamedTuple):
     codes: frozenset[Code] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    jobtypes: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The types that are meant; None: all."""
+        return self.jobtypes if self.jobtype is None else (self.jobtype,)
 
 
 END_OF_TIME_MS: Final = 1 << 62

@@ -20,6 +20,7 @@ from store.base import (
     Code,
     Creation,
     Discard,
+    Finish,
     Job,
     Lease,
     NewJob,
@@ -202,10 +203,12 @@ class StoreAgreement(RuleBasedStateMachine):
         self.both("release_with_jobs", owner, release, [Creation(one) for one in new], now_ms=self.now_ms)
 
     def _release(self, data: st.DataObject, job: Job) -> Release:
-        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm", "discard"]))
+        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm", "discard", "finish"]))
         dt_ms = self.now_ms + data.draw(offsets)
         if kind == "archive":
             return Archive(job.id, job.token, data.draw(outcomes(final_codes)))
+        if kind == "finish":
+            return Finish(job.id, job.token, data.draw(outcomes(final_codes)), data.draw(payloads))
         if kind == "discard":
             return Discard(job.id, job.token, data.draw(outcomes(final_codes)))
         if kind == "retry":

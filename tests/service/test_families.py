@@ -59,6 +59,17 @@ async def test_a_parent_that_runs_again_sees_its_children(tmp_path: Path, straig
         assert len(await children(daemon, parent)) == 4
 
 
+async def test_a_parent_carries_its_state_on_to_the_run_after_its_children(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        body = "if ctx.children: return [payload]\nctx.enqueue('piece', 'x', child=True); ctx.carry('seen ' + payload)"
+        await register(daemon, "acme-album", body)
+        await register(daemon, "acme-piece", PIECE)
+        assert await result_of(daemon, await submit(daemon, "acme-album", "one")) == ["seen one"]
+        await register(daemon, "acme-lone", "ctx.carry('nobody gets it'); return [payload]")
+        lone = await ended(daemon, await submit(daemon, "acme-lone", "two"))
+        assert lone.job.data == b"two"
+
+
 async def test_children_of_a_run_that_fails_are_cancelled_and_seen_apart(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-album", "ctx.enqueue('piece', 'x', child=True); ctx.fail('no')")

@@ -16,6 +16,7 @@ from store.base import (
     Discard,
     EndOfRun,
     ExpireReport,
+    Finish,
     Job,
     JobState,
     Lease,
@@ -177,10 +178,12 @@ class StoreModel:
                 continue
             if isinstance(release, Retry | Rearm) and release.data is not None:
                 entry.set(data=release.data)
-            if isinstance(release, Archive | Rearm) and entry.pending and release.outcome.code == Code.OK:
+            if isinstance(release, Archive | Finish | Rearm) and entry.pending and release.outcome.code == Code.OK:
+                if isinstance(release, Finish):
+                    entry.set(data=release.data)
                 self._block(entry, release.outcome, now_ms)
                 paused.append(release.id)
-            elif isinstance(release, Archive):
+            elif isinstance(release, Archive | Finish):
                 archived.append((entry, release.outcome))
             elif isinstance(release, Retry):
                 self._count(entry, release.outcome)

@@ -76,3 +76,19 @@ async def test_what_is_not_said_is_not_done(site: Site, verb: str) -> None:
     assert (await site.post(f"/acme/{verb}", json={"type": ""})).status == 422
     assert (await site.post(f"/acme/{verb}", json={"type": "other*"})).json["matched"] == 0
     assert (await site.post(f"/acme/{verb}", key="other", json={"type": "*"})).status == 403
+
+
+async def test_listings_take_a_pattern(site: Site) -> None:
+    await add(site, "mail.send", "mail.read", "thumb")
+    found = await site.get("/acme/results?state=waiting&type=mail*")
+    assert sorted(job["type"] for job in found.json["jobs"]) == ["mail.read", "mail.read", "mail.send", "mail.send"]
+    first = await site.get("/acme/results?state=waiting&type=mail.%5Br-s%5D*&limit=3")
+    rest = await site.get(f"/acme/results?state=waiting&type=mail.%5Br-s%5D*&cursor={first.json['cursor']}")
+    assert [len(page.json["jobs"]) for page in (first, rest)] == [3, 1]
+    assert (await site.get("/acme/results?state=waiting&type=nothing*")).json["jobs"] == []
+    assert (await site.get("/acme/results?state=waiting&type=thumb")).json["jobs"] != []
+    assert (await site.get("/acme/results?type=a%20b")).status == 422
+    for jobtype in ("acme-mail.send", "acme-thumb"):
+        await site.run(1, Code.FAILED, jobtype, fingerprint="f", message="oh")
+    failures = await site.get("/acme/failures?type=m*")
+    assert [group["type"] for group in failures.json["failures"]] == ["mail.send"]

@@ -39,8 +39,11 @@ class ChildrenQuery(Request):
 @routes.add("GET", "/{tenant}/results", scope="read", summary="Jobs by state, type, code and time, page by page")
 async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
-    where = JobFilter(JobState(query.state), _jobtype(call, query.type), codes, query.since_ms, query.until_ms)
-    return show_page(await jobs.list_jobs(call.service, call.tenant, where, cursor=query.cursor, limit=query.limit))
+    where = JobFilter(JobState(query.state), None, codes, query.since_ms, query.until_ms)
+    page = await jobs.list_jobs(
+        call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
+    )
+    return show_page(page)
 
 
 @routes.add(
@@ -104,7 +107,7 @@ async def list_failures(call: Call, query: FailuresQuery) -> FailureList:
     groups = await scoreboard.failures(
         call.service,
         call.tenant,
-        jobtype=_jobtype(call, query.type),
+        named=query.type,
         since_ms=query.since_ms,
         limit=query.limit,
     )

@@ -3,12 +3,11 @@
 from typing import Final
 
 from functory.operations import scoreboard
-from functory.web.http.endpoint import check_type_name
 from functory.web.pages.board import Group
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from store.values.scoreboard import DAY_MS, HOUR_MS
-from vocabulary.names import jobtype_of, type_of
+from vocabulary.names import type_of
 
 pages = Pages()
 
@@ -21,11 +20,11 @@ _MAX_GROUPS: Final = 100
 async def list_failures(call: PageCall) -> Page:
     window = call.query("window", "day")
     window = window if window in WINDOWS else "day"
-    type_name = check_type_name(call.query("type")) if call.query("type") else ""
+    type_name = call.query("type")
     groups = await scoreboard.failures(
         call.service,
         call.tenant,
-        jobtype=jobtype_of(call.tenant, type_name) if type_name else None,
+        named=type_name or None,
         since_ms=max(call.now_ms - WINDOWS[window], 0),
         limit=_MAX_GROUPS,
     )

@@ -3,12 +3,11 @@
 from typing import Final, NamedTuple
 
 from functory.operations import jobs
-from functory.web.http.endpoint import check_type_name
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from store.base import Code, JobFilter, JobRecord, JobState
-from vocabulary.names import jobtype_of, type_of
+from vocabulary.names import type_of
 
 pages = Pages()
 
@@ -51,16 +50,18 @@ async def list_jobs(call: PageCall) -> Page:
     state = call.query("state", "archived")
     state = state if state in STATES else "archived"
     code = call.query("code") if call.query("code") in CODES else ""
-    type_name = check_type_name(call.query("type")) if call.query("type") else ""
+    type_name = call.query("type")
     where = JobFilter(
         JobState(state),
-        jobtype_of(call.tenant, type_name) if type_name else None,
+        None,
         codes_of(code) if code and state == "archived" else None,
         call.number("since_ms", 0, 0, 1 << 52) or None,
         call.number("until_ms", 0, 0, 1 << 52) or None,
     )
     cursor = call.query("cursor") or None
-    page = await jobs.list_jobs(call.service, call.tenant, where, cursor=cursor, limit=PAGE_JOBS)
+    page = await jobs.list_jobs(
+        call.service, call.tenant, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
+    )
     values = {
         "lines": [line_of(record) for record in page.records],
         "next": page.cursor,

@@ -33,7 +33,7 @@ async def show_jobtype(call: PageCall) -> Page:
     seen = await recent.snapshot(call.tenant)
     hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
     latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
-    groups = await scoreboard.failures(call.service, call.tenant, jobtype=jobtype, since_ms=0, limit=_GROUPS)
+    groups = await scoreboard.failures(call.service, call.tenant, named=call.type_name, since_ms=0, limit=_GROUPS)
     versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
     page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)

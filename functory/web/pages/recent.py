@@ -181,7 +181,7 @@ class Recent:
         since_ms = known.all_types.since_ms(now_ms)
         ended = await figures.ended_by_minute(service, tenant, since_ms, now_ms + 1)
         known.all_types.take(ended, now_ms)
-        failures = await scoreboard.failures(service, tenant, jobtype=None, since_ms=max(now_ms - DAY_MS, 0), limit=100)
+        failures = await scoreboard.failures(service, tenant, named=None, since_ms=max(now_ms - DAY_MS, 0), limit=100)
         usage = await figures.usage_of(service, tenant)
         idle = handled - counters.keys()
         if idle:

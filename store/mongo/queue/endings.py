@@ -7,7 +7,7 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, of_run
-from store.values.jobs import Archive, Outcome, Rearm, Release, Retry, with_attempt
+from store.values.jobs import Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
 
 NEEDED: Final = {
     "type": 1,
@@ -80,7 +80,7 @@ def release_step(
 ) -> Step:
     """The end of a delivery that concerns no relative."""
     condition = held_by(document, owner)
-    if isinstance(release, Archive):
+    if isinstance(release, Archive | Finish):
         step = archive_step(document, release.outcome, result, now_ms=now_ms, ran=True)
         return step._replace(condition=condition | {"kin": False})
     if isinstance(release, Rearm):

@@ -86,10 +86,7 @@ class MongoListing(Core):
             else:
                 window["$gte"] = max(window["$gte"], time_ms)
         states = _STATES.get(where.state) or _archived_states(where)
-        if where.jobtype is not None:
-            types = [where.jobtype]
-        else:
-            types = await _types_of(self, tenant)
+        types = await _types_of(self, tenant) if where.names is None else list(where.names)
         order = -1 if newest_first else 1
         pages = [
             self.collections.jobs.find(part | {"at": window} | after, WITHOUT_BYTES).sort(

@@ -17,12 +17,12 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, check_creation, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_document, job_from, kept_data
 from store.mongo.queue.endings import MAKE, NEEDED, Step, held_by, makings, queue_again_step
-from store.mongo.queue.relatives import Made, end_with_relatives, follow, rearm_with_children, with_made
+from store.mongo.queue.relatives import Carried, Made, end_with_relatives, follow, rearm_with_children, with_made
 from store.mongo.queue.release import MongoRelease, drop_bytes, keep_bytes, read_held
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
-from store.values.jobs import Archive, Creation, EndOfRun, NewJob, Rearm, ReleaseReport
+from store.values.jobs import Archive, Creation, EndOfRun, Finish, NewJob, Rearm, ReleaseReport
 
 _ATTEMPTS: Final = 20
 
@@ -55,9 +55,10 @@ async def _end(db: Core, owner: str, release: EndOfRun, document: Document, made
     """The document as it was when it ended, with its new state; None if it is not the owner's any more."""
     ending = await keep_bytes(db, release, document)
     ended: Document | None
-    if isinstance(release, Archive):
+    if isinstance(release, Archive | Finish):
+        carried = Carried(release.data, ending.data) if isinstance(release, Finish) else None
         ended = await end_with_relatives(
-            db, document, release.outcome, ending.result, owner=owner, now_ms=now_ms, made=made
+            db, document, release.outcome, ending.result, owner=owner, now_ms=now_ms, made=made, carried=carried
         )
     elif isinstance(release, Rearm):
         ended = await rearm_with_children(
@@ -67,7 +68,8 @@ async def _end(db: Core, owner: str, release: EndOfRun, document: Document, made
         step = queue_again_step(document, release, ending.result, ending.data, held_by(document, owner), owner, now_ms)
         is_done = bool(await apply(db, [with_made(step, document, made)], now_ms))
         ended = {**document, "s": schema.QUEUED} if is_done else None
-    await drop_bytes(db, ending, applied=ended is not None)
+    is_paused = ended is not None and ended["s"] == schema.PAUSED
+    await drop_bytes(db, ending, applied=ended is not None, is_paused=is_paused)
     return ended
 
 

@@ -46,6 +46,13 @@ HOLD: Final = "hold"
 _CHUNK: Final = 500
 
 
+class Carried(NamedTuple):
+    """The payload of the next run of a job that is paused, if it is."""
+
+    data: bytes
+    kept: Kept | None
+
+
 class Made(NamedTuple):
     """What a delivery that ends has made: jobs that are hidden until then, of which some are its children."""
 
@@ -62,6 +69,7 @@ async def end_with_relatives(
     owner: str | None,
     now_ms: int,
     made: Made | None = None,
+    carried: Carried | None = None,
 ) -> Document | None:
     """End a job that has relatives: a run of it by its owner, or without a run (owner None).
 
@@ -71,7 +79,7 @@ async def end_with_relatives(
     job_id, state = document["_id"], document["s"]
     current: Document | None = document
     while current is not None and current["s"] == state:
-        step = await _ending(db, current, outcome, result, owner, now_ms, made)
+        step = await _ending(db, current, outcome, result, owner, now_ms, made, carried)
         if await apply(db, [step], now_ms):
             await follow(db, job_id, now_ms)
             return {**current, "s": step.update["$set"]["s"]}
@@ -139,11 +147,13 @@ async def _ending(
     owner: str | None,
     now_ms: int,
     made: Made | None,
+    carried: Carried | None,
 ) -> Step:
     kids = _has_kids(document, made)
     if owner is not None and kids and outcome.code == Code.OK and await _is_waited_for(db, document["_id"]):
         step = pause_step(document, outcome, result, owner=owner, now_ms=now_ms)
-        return with_made(_with_todo(step, document, [FREE]), document, made)
+        step = with_made(_with_todo(step, document, [FREE]), document, made)
+        return step if carried is None else with_data(step, document, *carried)
     step = archive_step(document, outcome, result, now_ms=now_ms, ran=owner is not None)
     if owner is not None:
         step = step._replace(condition=held_by(document, owner) | {"kids": document.get("kids")})

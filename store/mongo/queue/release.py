@@ -12,13 +12,14 @@ from pymongo import UpdateMany
 
 from store.mongo.queue.changes import apply
 from store.mongo.queue.endings import NEEDED, release_step
-from store.mongo.queue.relatives import end_with_relatives, rearm_with_children
+from store.mongo.queue.relatives import Carried, end_with_relatives, rearm_with_children
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
 from store.values.jobs import (
     Archive,
+    Finish,
     Lease,
     Rearm,
     Release,
@@ -84,7 +85,8 @@ class MongoRelease(Core):
                     if ended["s"] == schema.PAUSED:
                         paused.append(ending.release.id)
             for ending in endings:
-                await drop_bytes(self, ending, applied=ending.release.id in done)
+                job_id = ending.release.id
+                await drop_bytes(self, ending, applied=job_id in done, is_paused=job_id in paused)
             left = {job_id: left[job_id] for job_id in held if job_id not in done}
             held = {}  # what was not as remembered, or not as read, is read again
         return ReleaseReport(
@@ -116,13 +118,16 @@ async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
     result = data = None
     if not isinstance(release, Unclaim) and release.outcome.result is not None:
         result = await db.blobs.put(release.id, release.outcome.result)
-    if isinstance(release, Retry | Rearm) and release.data is not None:
+    if isinstance(release, Finish | Retry | Rearm) and release.data is not None:
         data = await db.blobs.put(release.id, release.data)
     return _Ending(release, document, result, data)
 
 
-async def drop_bytes(db: Core, ending: _Ending, *, applied: bool) -> None:
+async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: bool = False) -> None:
     """Remove the blobs that nothing refers to any more: the old ones, or those made in vain."""
+    if isinstance(ending.release, Finish) and applied and not is_paused:  # it is over, and carries nothing on
+        await db.blobs.remove([ending.data])
+        ending = ending._replace(data=None)
     if not applied:
         await db.blobs.remove((ending.result, ending.data))
         return
@@ -134,12 +139,13 @@ async def drop_bytes(db: Core, ending: _Ending, *, applied: bool) -> None:
 
 def _has_kin(ending: _Ending) -> bool:
     """Whether a relative may need to hear of this release."""
-    return isinstance(ending.release, Archive | Rearm) and ending.document["kin"]
+    return isinstance(ending.release, Archive | Finish | Rearm) and ending.document["kin"]
 
 
 async def _end_with_kin(db: Core, ending: _Ending, owner: str, now_ms: int) -> Document | None:
     release, document, result, data = ending
     if isinstance(release, Rearm):
         return await rearm_with_children(db, document, release, result, data, owner=owner, now_ms=now_ms)
-    assert isinstance(release, Archive)
-    return await end_with_relatives(db, document, release.outcome, result, owner=owner, now_ms=now_ms)
+    assert isinstance(release, Archive | Finish)
+    carried = Carried(release.data, data) if isinstance(release, Finish) else None
+    return await end_with_relatives(db, document, release.outcome, result, owner=owner, now_ms=now_ms, carried=carried)

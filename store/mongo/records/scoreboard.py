@@ -5,6 +5,7 @@ never more than daemons have places for, and deferred jobs that came due since t
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from store.mongo.server import schema
@@ -126,12 +127,12 @@ class MongoScoreboard(Core):
 
     @repeatable
     async def list_failure_groups(
-        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+        self, tenant: str, *, jobtypes: Sequence[str] | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
         of_types = schema.types_of(tenant)
         which: Document = {"k": "f", "type": of_types, "last": {"$gte": since_ms}}
-        if jobtype is not None:
-            which["type"] = jobtype
+        if jobtypes is not None:
+            which["type"] = {"$in": list(jobtypes)}
         found = self.collections.counters.find(which, {"seen": 0})
         rows = await found.sort([("last", -1), ("type", 1), ("fingerprint", 1)]).limit(limit).to_list(limit)
         return [failures_from(row) for row in rows]

@@ -25,7 +25,7 @@ LONGEST_WAL_BYTES: Final = 64 << 20
 """After a checkpoint no more of the WAL is kept, to be written over."""
 
 
-def fetch(conn: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def fetch(conn: apsw.Connection, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
     """All rows. What a column holds is the schema's word (STRICT tables), which a type checker cannot read."""
     return conn.execute(sql, values).fetchall()
 

@@ -72,7 +72,7 @@ _PAUSED: Final = _Index(
 )
 _LEASED: Final = (
     f"SELECT lease, j.n, j.n FROM jobs j JOIN types t ON t.type = j.type WHERE j.state = {State.RUNNING}"
-    " AND t.tenant = :tenant AND (:jobtype IS NULL OR t.jobtype = :jobtype)"
+    " AND t.tenant = :tenant AND (:all OR t.jobtype IN (SELECT value FROM carray(:names)))"
     " AND lease < :stop AND (lease, j.n) > (:time, :tie) ORDER BY lease, j.n LIMIT :count"
 )
 """Running jobs have one index for all tenants: there are never more of them than daemons have places for."""
@@ -145,7 +145,7 @@ def list_jobs(
         start = min(start, place) if newest_first else max(start, place)
     bounds = {"stop": stop, "time": start[0], "tie": start[1]}
     if where.state in {JobState.RUNNING, JobState.LAPSED}:
-        scans = [_scan(conn, _LEASED, {"tenant": tenant, "jobtype": where.jobtype, **bounds})]
+        scans = [_scan(conn, _LEASED, {"tenant": tenant, **_named(where), **bounds})]
     else:
         scans = _scans(conn, _ranges(conn, tenant, where), bounds, limit + 1, newest_first=newest_first)
     places = list(itertools.islice(heapq.merge(*scans, reverse=newest_first), limit + 1))
@@ -157,11 +157,12 @@ _QUEUED_STATES: Final = frozenset({JobState.WAITING, JobState.DEFERRED})
 
 
 def _ranges(conn: apsw.Connection, tenant: str, where: JobFilter) -> list[_Ranges]:
-    chosen = "t.tenant = ?1 AND (?2 IS NULL OR t.jobtype = ?2)"
+    chosen = "t.tenant = :tenant AND (:all OR t.jobtype IN (SELECT value FROM carray(:names)))"
+    values = {"tenant": tenant, **_named(where)}
     if where.state in _QUEUED_STATES:
         sql = f"SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type WHERE {chosen}"
-        return [_Ranges(_QUEUED, [lane for (lane,) in conn.execute(sql, (tenant, where.jobtype))])]
-    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE {chosen}", (tenant, where.jobtype))
+        return [_Ranges(_QUEUED, [lane for (lane,) in conn.execute(sql, values)])]
+    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE {chosen}", values)
     if where.state == JobState.PAUSED:
         return [_Ranges(_PAUSED, [number for number, *_ in types])]
     codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
@@ -169,6 +170,10 @@ def _ranges(conn: apsw.Connection, tenant: str, where: JobFilter) -> list[_Range
     for number, code in archived_pairs(types, codes):
         by_code.setdefault(code, []).append(number)
     return [_Ranges(_ARCHIVED, keys, code) for code, keys in by_code.items()]
+
+
+def _named(where: JobFilter) -> dict[str, Any]:
+    return {"all": where.names is None, "names": apsw.carray(where.names or ("",))}
 
 
 ENDED: Final = "t.ok, t.failed, t.abandoned, t.cancelled"

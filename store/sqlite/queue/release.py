@@ -27,7 +27,18 @@ from store.sqlite.queue.endings import (
 )
 from store.sqlite.queue.row_changes import change_payload, leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import decode_history, encode_history
-from store.values.jobs import Archive, Lease, Outcome, Rearm, Release, ReleaseReport, RenewReport, Retry, with_attempt
+from store.values.jobs import (
+    Archive,
+    Finish,
+    Lease,
+    Outcome,
+    Rearm,
+    Release,
+    ReleaseReport,
+    RenewReport,
+    Retry,
+    with_attempt,
+)
 from vocabulary.columns import fields
 from vocabulary.states import FINAL_CODES, Code
 
@@ -123,9 +134,11 @@ def _release_each(tx: Tx, owner: str, owned: dict[str, Row], releases: list[Rele
         row = owned[release.id]
         if isinstance(release, Retry | Rearm) and release.data is not None:
             change_payload(tx, row.n, release.data)
-        if isinstance(release, Archive | Rearm) and row.pending and release.outcome.code == Code.OK:
+        if isinstance(release, Archive | Finish | Rearm) and row.pending and release.outcome.code == Code.OK:
             blocked.append(Ending(row, release.outcome))
-        elif isinstance(release, Archive):
+            if isinstance(release, Finish):
+                change_payload(tx, row.n, release.data)
+        elif isinstance(release, Archive | Finish):
             archived.append(Ending(row, release.outcome))
         elif isinstance(release, Retry | Rearm):
             queued.append(Ending(row, release.outcome))

@@ -1,5 +1,6 @@
 """Reading counters and buckets, and removing old ones. Nothing here looks at jobs, but for those just come due."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -95,15 +96,15 @@ def get_buckets(
 
 
 def list_failure_groups(
-    conn: apsw.Connection, tenant: str, jobtype: str | None, since_ms: int, limit: int
+    conn: apsw.Connection, tenant: str, jobtypes: Sequence[str] | None, since_ms: int, limit: int
 ) -> list[FailureGroup]:
     rows = fetch(
         conn,
         "SELECT t.jobtype, f.fingerprint, f.message, f.runs, f.first, f.last, f.example"
         " FROM types t JOIN failures f ON f.type = t.type WHERE t.tenant = ?1"
-        " AND (?2 IS NULL OR t.jobtype = ?2) AND f.last >= ?3"
-        " ORDER BY f.last DESC, t.jobtype, f.fingerprint LIMIT ?4",
-        (tenant, jobtype, since_ms, limit),
+        " AND (?2 OR t.jobtype IN (SELECT value FROM carray(?3))) AND f.last >= ?4"
+        " ORDER BY f.last DESC, t.jobtype, f.fingerprint LIMIT ?5",
+        (tenant, jobtypes is None, apsw.carray(tuple(jobtypes or ("",))), since_ms, limit),
     )
     return [FailureGroup(*row) for row in rows]
 

@@ -1,5 +1,7 @@
 """The scoreboard's verbs on SQLite."""
 
+from collections.abc import Sequence
+
 from store.protocol.scoreboard import Scoreboard
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.file.writer import Tx
@@ -19,9 +21,9 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
         )
 
     async def list_failure_groups(
-        self, tenant: str, *, jobtype: str | None = None, since_ms: int = 0, limit: int = 100
+        self, tenant: str, *, jobtypes: Sequence[str] | None = None, since_ms: int = 0, limit: int = 100
     ) -> list[FailureGroup]:
-        return await self._read(lambda conn: scoreboard.list_failure_groups(conn, tenant, jobtype, since_ms, limit))
+        return await self._read(lambda conn: scoreboard.list_failure_groups(conn, tenant, jobtypes, since_ms, limit))
 
     async def get_usage(self, tenant: str) -> Usage:
         return await self._read(lambda conn: scoreboard.get_usage(conn, tenant))

@@ -167,3 +167,31 @@ async def test_cursors_and_limits_are_checked(store: Store) -> None:
             await store.list_jobs(TENANT, where, now_ms=T0, limit=limit)
     with pytest.raises(InvalidValue):
         await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED, jobtype="other-a"), now_ms=T0)
+
+
+async def test_a_listing_of_several_types_has_a_cursor_of_all_of_them(store: Store) -> None:
+    types = ("acme-a", "acme-b", "acme-c")
+    for number, jobtype in enumerate(types * 4):
+        await store.add_jobs([new_job(number, jobtype=jobtype, dt_ms=T0 + number)], now_ms=T0 + 100)
+    where = JobFilter(JobState.WAITING, jobtypes=("acme-a", "acme-c"))
+    expected = [job_id(number) for number in range(12) if number % 3 != 1]
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await store.list_jobs(TENANT, where, now_ms=T0 + 100, cursor=cursor, limit=3)
+        found += [record.job.id for record in page.records]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert found == expected
+    for jobtype in types:
+        await claim(store, 2, jobtype=jobtype, now_ms=T0 + 100)
+    running = await store.list_jobs(TENANT, where._replace(state=JobState.RUNNING), now_ms=T0 + 101)
+    assert {record.job.jobtype for record in running.records} == {"acme-a", "acme-c"}
+    assert len(running.records) == 4
+    none = await store.list_jobs(TENANT, JobFilter(JobState.WAITING, jobtypes=()), now_ms=T0 + 100)
+    assert none.records == ()
+    with pytest.raises(InvalidValue, match="does not belong"):
+        await store.list_jobs(TENANT, JobFilter(JobState.WAITING, jobtypes=("zeta-a",)), now_ms=T0)
+    with pytest.raises(InvalidValue, match="not both"):
+        await store.list_jobs(TENANT, JobFilter(JobState.WAITING, "acme-a", jobtypes=("acme-a",)), now_ms=T0)

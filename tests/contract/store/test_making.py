@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Creation, EndOfRun, Job, JobState, NewJob, Rearm, Store
+from store.base import Code, Creation, EndOfRun, Finish, Job, JobState, NewJob, Rearm, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     JOBTYPE,
@@ -88,6 +88,34 @@ async def test_a_round_that_made_children_waits_for_them_and_goes_on(store: Stor
     await store.release_jobs(OWNER, [archive(child)], now_ms=T0)
     again = await claim_one(store)
     assert (again.id, again.data) == (parent.id, b"next")
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_a_parent_that_is_paused_carries_data_on_to_its_next_run(store: Store, size: int) -> None:
+    parent = await running(store)
+    state = b"x" * size
+    finish = Finish(parent.id, parent.token, outcome(), state)
+    await end(store, finish, new_job(1, jobtype=CHILD, parent=parent.id))
+    assert (await store.get_usage(TENANT)).size_bytes == size + len(b"payload 1")
+    child = await claim_one(store, jobtype=CHILD)
+    await store.release_jobs(OWNER, [archive(child)], now_ms=T0)
+    again = await claim_one(store)
+    assert again.data == state
+    report = await store.release_jobs(OWNER, [Finish(again.id, again.token, outcome(), b"lost")], now_ms=T0)
+    assert report.paused == ()
+    record = await store.get_job(TENANT, parent.id, now_ms=T0)
+    assert record is not None
+    assert (record.state, record.job.data) == (JobState.ARCHIVED, state)
+
+
+async def test_children_that_others_added_count_for_what_is_carried_on(store: Store) -> None:
+    parent = await running(store)
+    await store.create_job(new_job(1, jobtype=CHILD, parent=parent.id), now_ms=T0)
+    report = await store.release_jobs(OWNER, [Finish(parent.id, parent.token, outcome(), b"on")], now_ms=T0)
+    assert report.paused == (parent.id,)
+    record = await store.get_job(TENANT, parent.id, now_ms=T0)
+    assert record is not None
+    assert record.job.data == b"on"
 
 
 async def test_a_child_makes_a_sibling_and_its_parent_waits_for_both(store: Store) -> None:

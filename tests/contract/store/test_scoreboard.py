@@ -122,7 +122,7 @@ async def test_failures_are_grouped_by_fingerprint(store: Store) -> None:
     assert groups[0].example_id == jobs[5].id
     assert [g.fingerprint for g in await store.list_failure_groups(TENANT, since_ms=T0 + 4)] == ["b", "a"]
     assert [g.fingerprint for g in await store.list_failure_groups(TENANT, limit=1)] == ["b"]
-    assert await store.list_failure_groups(TENANT, jobtype="acme-b") == []
+    assert await store.list_failure_groups(TENANT, jobtypes=["acme-b"]) == []
     assert await store.list_failure_groups("other") == []
 
 

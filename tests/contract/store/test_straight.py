@@ -66,7 +66,7 @@ async def seen(store: Store, jobtype: str, jobs: list[NewJob]) -> Any:
     ]
     failures = [
         (group.fingerprint, group.message, group.runs)
-        for group in await store.list_failure_groups(TENANT, jobtype=jobtype, since_ms=0, limit=100)
+        for group in await store.list_failure_groups(TENANT, jobtypes=[jobtype], since_ms=0, limit=100)
     ]
     return records, counters, buckets, failures
 

@@ -32,7 +32,7 @@ MUTANTS: list[Mutant] = [
     afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
-    afterwards("a run that made children passes its result on", " or _has_child(new_jobs):", ":"),
+    afterwards("a run that made children passes its result on", "        or _has_child(new_jobs)\n", ""),
     afterwards("what failed goes where what is ok goes", "afterwards.on_failure if code", "afterwards.then if code"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
     wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),
@@ -221,8 +221,8 @@ MUTANTS: list[Mutant] = [
     ),
     outcomes(
         "a repeating job in a batch ends",
-        "    if _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):",
-        "    if _OVER.issuperset(map(_CODE, outcomes)):",
+        "_OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):",
+        "_OVER.issuperset(map(_CODE, outcomes)):",
     ),
     reader(
         "the reader skips lines that have not landed",

@@ -23,6 +23,8 @@ handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.p
 
 create = in_file("functory/operations/create.py", "tests/web/test_create.py")
 
+patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.py")
+
 MUTANTS: list[Mutant] = [
     create("jobs of several types pass the quota", "        await _take_quota(service, who, jobs)\n", "        pass\n"),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
@@ -164,7 +166,7 @@ MUTANTS: list[Mutant] = [
         "    if dry_run or not ids:\n        return BulkReport(ids, 0, more)\n    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
         "    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
     ),
-    bulk(
+    patterns(
         "a pattern matches every type",
         "for row in some if glob_matches(pattern, type_of(row.jobtype))]",
         "for row in some]",

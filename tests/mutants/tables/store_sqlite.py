@@ -78,14 +78,14 @@ MUTANTS: list[Mutant] = [
     ),
     release(
         "a parent does not wait for its children",
-        "isinstance(release, Archive | Rearm) and row.pending and release.outcome.code == Code.OK:",
+        "isinstance(release, Archive | Finish | Rearm) and row.pending and release.outcome.code == Code.OK:",
         "False:",
         tests=RELATIVES,
     ),
     release(
         "a round does not wait for its children",
-        "isinstance(release, Archive | Rearm) and row.pending",
-        "isinstance(release, Archive) and row.pending",
+        "isinstance(release, Archive | Finish | Rearm) and row.pending",
+        "isinstance(release, Archive | Finish) and row.pending",
         tests=ROUNDS,
     ),
     release(
@@ -108,8 +108,8 @@ MUTANTS: list[Mutant] = [
     ),
     release(
         "a retry keeps the payload that it replaced",
-        "            change_payload(tx, row.n, release.data)\n",
-        "            pass\n",
+        "        if isinstance(release, Retry | Rearm) and release.data is not None:\n",
+        "        if isinstance(release, Rearm) and release.data is not None:\n",
         tests=CONTRACT,
     ),
     expire(

@@ -9,7 +9,7 @@ from functory.execution.outcomes import fingerprint, give_up, releases_of
 from runner.launch import Level
 from runner.outcome import Stopped
 from scheduler.retry import RetryPolicy
-from store.base import Archive, Code, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from tests.support.jobs import JOBTYPE, OWNER, T0, job_id
 
@@ -137,7 +137,10 @@ def test_what_a_job_carries_on_is_the_payload_of_its_next_attempt_or_round() -> 
         release = carried(job, stop)
         assert isinstance(release, Retry | Rearm)
         assert release.data == b"new"
-    assert isinstance(carried({}, {}), Archive), "there is no next one"
+    over = carried({}, {})
+    assert isinstance(over, Finish), "there is a next run only if the job waits for children"
+    assert over.data == b"new"
+    assert isinstance(carried({}, {"code": "failed", "exitcode": 404}), Archive)
     without = carried({"repeat": "hourly"}, {"carried": None})
     assert isinstance(without, Rearm)
     assert without.data is None
