@@ -14,6 +14,7 @@ npm             npm               peers                   queues written for nod
 redis-server    redis-server      peers                   queues on Redis
 beanstalkd      beanstalkd        peers                   a peer
 curl            curl              test                    tests of the interface as a user calls it
+nc              netcat-openbsd    test                    tests of the Bedrock protocol as a user types it
 ip              iproute2          test                    tests of daemons in networks that break
 nginx           nginx-light       test                    tests behind a proxy
 promtool        prometheus        test                    tests of alert rules and metrics

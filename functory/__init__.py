@@ -5,6 +5,7 @@ The rooms, in the order in which a job meets them:
 cli/           the command line; client.py the HTTP client that it uses (client_consumers.py a part of it)
 queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
+bedrock/       the wire protocol of Bedrock::Jobs
 web/           HTTP: the interface and the pages; wire/ the types of the interface
 operations/    everything that can be asked, without HTTP
 intake/        from a caller into the journal, and from the journal into the store

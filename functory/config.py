@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from functory.errors import InvalidConfig
 from functory.logs import Style
+from vocabulary.names import is_tenant
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
 FILE_SUFFIX: Final = "_FILE"
@@ -61,6 +62,29 @@ def networks(text: str) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
         raise ValueError(f"{error}: expected addresses or networks such as 127.0.0.1, 10.0.0.0/8") from None
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of the same machine reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def address(text: str) -> Address | None:
+    """`127.0.0.1:8888`, `[::1]:8888`, or nothing."""
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not an address such as 127.0.0.1:8888 or [::1]:8888")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -114,6 +138,8 @@ class Settings:
     )
     status_port: int = _setting("0", count, "port for health and metrics alone, without a key; 0: none")
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
+    bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")
+    bedrock_tenant: str = _setting("", str, "the tenant of requests to it without a key; only on a loopback address")
 
     slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
     policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")
@@ -205,7 +231,22 @@ def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = No
     settings = Settings(**values)
     if settings.min_isolation == "L0" and not settings.all_tenants_trusted:
         raise InvalidConfig("min_isolation=L0 runs tenants' code unconfined: it also needs all_tenants_trusted=true")
+    _check_bedrock(settings)
     return Config(settings, sources)
+
+
+def _check_bedrock(settings: Settings) -> None:
+    if not settings.bedrock_tenant:
+        return
+    if settings.bedrock is None:
+        raise InvalidConfig("bedrock_tenant: says who asks without a key, and needs bedrock, the address to listen on")
+    if not settings.bedrock.is_loopback:
+        raise InvalidConfig(
+            f"bedrock_tenant: on {settings.bedrock.host} anybody who reaches the port would be that tenant. Listen on a"
+            " loopback address, or leave bedrock_tenant out and let clients send Authorization: Bearer ..."
+        )
+    if not is_tenant(settings.bedrock_tenant):
+        raise InvalidConfig(f"bedrock_tenant: {settings.bedrock_tenant!r} is not the name of a tenant")
 
 
 def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Source]:

@@ -89,6 +89,15 @@ def check_batch(what: str, count: int) -> int:
     return count
 
 
+def number_key(tenant: str, number: int) -> str:
+    """The number of a job with its tenant, as back ends keep it in the job: unique in the store."""
+    return f"{tenant}-{number}"
+
+
+def number_of(key: str | None) -> int | None:
+    return None if key is None else int(key.rpartition("-")[2])
+
+
 def sysid_of(number: int) -> str:
     """The sysid with that number: its base-36 digits."""
     digits = ""

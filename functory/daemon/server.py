@@ -6,13 +6,16 @@ import socket
 from contextlib import suppress
 from dataclasses import replace
 
+from functory.bedrock.listener import BedrockListener
+from functory.bedrock.settings import BedrockSettings
 from functory.config import Settings
 from functory.daemon.daemon import Daemon
 from functory.operations.keys import ensure_operator_key
 from functory.operations.service import Service
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
-from functory.web.app import make_app, make_status_app
+from functory.web.app import WEB, make_app, make_status_app
+from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from journal.durable import replace_durably
@@ -55,6 +58,7 @@ class Server:
             )
             app = make_app(service, web)
             self._listener = Listener(app, sockets=self._sockets())
+            self._bedrock = self._bedrock_listener(app[WEB])
             status = replace(web, host=self._settings.status_host, port=self._settings.status_port)
             self._status_listener = Listener(make_status_app(app, status))
             if self._settings.status_port:
@@ -62,6 +66,9 @@ class Server:
             if self._settings.role != "run":
                 await self._listener.start()
                 log.info("daemon.listening", extra={"host": self._settings.host, "port": self._listener.port})
+                if self._bedrock is not None:
+                    await self._bedrock.start()
+                    log.info("bedrock.listening", extra={"port": self._bedrock.port})
         except BaseException:
             await self._daemon.close()
             raise
@@ -84,7 +91,7 @@ class Server:
     async def _end_intake(self) -> None:
         """Stop listening. The status port goes on until the end, for probes."""
         self._notifier.stopping()
-        await self._listener.stop()
+        await asyncio.gather(self._listener.stop(), *([self._bedrock.stop()] if self._bedrock is not None else ()))
 
     def quit(self) -> None:
         self._daemon.quit()
@@ -108,13 +115,24 @@ class Server:
         else:
             self._key_note = "The operator key is where the first daemon of this store has put it"
 
+    def _bedrock_listener(self, web: Web) -> BedrockListener | None:
+        address = self._settings.bedrock
+        if address is None:
+            return None
+        settings = BedrockSettings(host=address.host, port=address.port, tenant=self._settings.bedrock_tenant)
+        return BedrockListener(web, settings, listening=self._shared_socket(address.host, address.port))
+
     def _sockets(self) -> list[socket.socket] | None:
+        listening = self._shared_socket(self._settings.host, self._settings.port)
+        return None if listening is None else [listening]
+
+    def _shared_socket(self, host: str, port: int) -> socket.socket | None:
         """A listening socket of this process, when several daemons share the port: the kernel
         spreads connections over them."""
         if not self._settings.share_port:
             return None
-        listening = socket.socket(socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET)
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listening.bind((self._settings.host, self._settings.port))
-        return [listening]
+        listening.bind((host, port))
+        return listening

@@ -9,6 +9,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     sessions.py        from a cookie to who asks
     submit.py          jobs in, ids out; create.py jobs of several types, all or none
     jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running
+    numbered.py        jobs by number
     job_log.py         the log of a job, also while it runs, and its progress
     bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back

@@ -25,7 +25,7 @@ async def update_job(service: Service, who: Principal, job_id: str, payload: byt
     async def change() -> None:
         await service.store.update_job(who.tenant, job_id, now_ms=service.now_ms(), data=payload, at_rest=True)
 
-    await _admit(service, who, job_id, payload)
+    await admit_payload(service, who, job_id, payload)
     await when_stored(service, who.tenant, job_id, change)
 
 
@@ -40,7 +40,7 @@ async def retry_job(
     now_ms = service.now_ms()
     due_ms = now_ms if dt_ms is None else dt_ms
     if payload is not None:
-        await _admit(service, who, job_id, payload)
+        await admit_payload(service, who, job_id, payload)
     job = await get_job(service, who.tenant, job_id)
     state = job.state if isinstance(job, JobRecord) else None
     if state is JobState.DEFERRED:
@@ -98,7 +98,7 @@ async def _delete_unstarted(service: Service, tenant: str, record: JobRecord) ->
     return removed + await service.store.delete_jobs(tenant, [record.job.id])
 
 
-async def _admit(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
+async def admit_payload(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
     """A payload in place of another: held against the same limits as a new one, for what it is more."""
     job = await get_job(service, who.tenant, job_id)
     if isinstance(job, JobRecord):

@@ -93,11 +93,19 @@ class KeyRing:
         scopes = frozenset(key.scopes)
         if key.tenant == OPERATOR:
             return Principal(key.key_id, OPERATOR, scopes, TenantLimits())
-        tenant = await self._service.store.get_tenant(key.tenant)
-        if tenant is None or tenant.deleting:
+        found = await principal_of(self._service, key.tenant, key.key_id, scopes)
+        if found is None:
             raise Unauthorized(_NOT_GOOD)
-        limits = limits_of(tenant, self._service.settings.default_limits)
-        return Principal(key.key_id, key.tenant, scopes, limits, tenant.suspended)
+        return found
+
+
+async def principal_of(service: Service, name: str, key_id: str, scopes: frozenset[str]) -> Principal | None:
+    """Who acts for a tenant, with the limits that it has now; None if there is no such tenant."""
+    tenant = await service.store.get_tenant(name)
+    if tenant is None or tenant.deleting:
+        return None
+    limits = limits_of(tenant, service.settings.default_limits)
+    return Principal(key_id, name, scopes, limits, tenant.suspended)
 
 
 def _digest(text: str) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 
 from functory.errors import InvalidInput
 from functory.operations.audit import audit
+from functory.operations.job_changes import admit_payload
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.workers.presence import Seen
@@ -79,6 +80,13 @@ async def drain_worker(service: Service, who: Principal, name: str, *, drained: 
 def is_draining(service: Service, who: Principal, name: str) -> bool:
     """Whether a worker should end what it has, and stop."""
     return service.workers.is_draining(who.tenant, name)
+
+
+async def update_payload(service: Service, who: Principal, delivery: Delivery, payload: bytes) -> None:
+    """Change the payload of a job that a worker holds: others see it, and the next attempt gets it. Raises Conflict if
+    that delivery is over, Missing, LimitExceeded, QuotaExceeded."""
+    await admit_payload(service, who, delivery.id, payload)
+    await service.store.update_job(who.tenant, delivery.id, now_ms=service.now_ms(), token=delivery.token, data=payload)
 
 
 async def list_workers(service: Service, tenant: str) -> list[Seen]:

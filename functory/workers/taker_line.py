@@ -132,6 +132,10 @@ class TakerLine:
         self.waiting += 1
         try:
             return await taker.future
+        except asyncio.CancelledError:
+            if taker.future.done() and not taker.future.cancelled() and taker.future.exception() is None:
+                self._claims.give_back(taker.future.result())  # they came in the same moment
+            raise
         finally:
             self.waiting -= 1
             timer.cancel()

@@ -22,6 +22,7 @@ from vocabulary.states import JobState
 
 MAX_POSITION = 100_000
 _MAX_BYTES = (1 << 31) - 1
+_MAX_NUMBER = (1 << 63) - 1
 
 
 class CheckedJobs(CheckedCore, JobVerbs):
@@ -153,6 +154,16 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_tenant(tenant)
         check_batch("delete_jobs", len(job_ids))
         return await self._back.delete_jobs(tenant, _possible(job_ids))
+
+    async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
+        check_tenant(tenant)
+        check_batch("number_jobs", len(job_ids))
+        return await self._back.number_jobs(tenant, _possible(job_ids))
+
+    async def find_numbered(self, tenant: str, number: int) -> str | None:
+        check_tenant(tenant)
+        check_range("number", number, 1, _MAX_NUMBER)
+        return await self._back.find_numbered(tenant, number)
 
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         check_jobtype(tenant, jobtype)

@@ -20,6 +20,7 @@ from store.mongo.queue.expire import MongoExpire
 from store.mongo.queue.job_changes import MongoJobChanges
 from store.mongo.queue.listing import MongoListing
 from store.mongo.queue.making import MongoMaking
+from store.mongo.queue.numbers import MongoNumbers
 from store.mongo.queue.rates import MongoRates
 from store.mongo.records.activity import MongoActivity
 from store.mongo.records.consumers import MongoConsumers
@@ -44,6 +45,7 @@ class MongoStore(
     MongoCreate,
     MongoJobChanges,
     MongoListing,
+    MongoNumbers,
     MongoRates,
     MongoConsumers,
     MongoHandlers,

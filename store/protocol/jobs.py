@@ -135,6 +135,19 @@ class JobVerbs(abc.ABC):
         """Remove all trace of jobs that are archived, and return how many. Others are left as they are."""
 
     @abc.abstractmethod
+    async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
+        """The numbers of those jobs that exist, at most MAX_BATCH. One without a number gets the next of its tenant, 1
+        first, in the order of job_ids.
+
+        A job keeps its number for life, and no other of the tenant ever gets it, also when the job is gone. Numbers
+        grow, but some may be left out. Idempotent. Costs nothing for jobs that are never numbered.
+        """
+
+    @abc.abstractmethod
+    async def find_numbered(self, tenant: str, number: int) -> str | None:
+        """The id of the tenant's job with that number, or None."""
+
+    @abc.abstractmethod
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         """Of an indexed queue; all zero when it has had no indexed job."""
 

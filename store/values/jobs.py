@@ -213,6 +213,7 @@ class JobRecord(NamedTuple):
     In listings job.data is b"", outcome.result is None, outcome.log is b"" and history is empty: the sizes say what
     there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
     terminal. history has the last runs that ended with retry or error since it was added or re-armed, oldest first.
+    number is that of `number_jobs`, for the few that have one.
     """
 
     job: Job
@@ -225,6 +226,7 @@ class JobRecord(NamedTuple):
     children: int
     pending_children: int
     history: tuple[Attempt, ...] = ()
+    number: int | None = None
 
 
 class JournalPosition(NamedTuple):

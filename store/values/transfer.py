@@ -24,6 +24,7 @@ class Part(StrEnum):
     RATES = "rates"
     ONCE = "once"
     JOBS = "jobs"
+    NUMBERS = "numbers"
     BUCKETS = "buckets"
     FAILURES = "failures"
     AUDIT = "audit"
@@ -75,7 +76,8 @@ class JobCopy(NamedTuple):
     """A job with payload, last outcome, result, log and history, and its place among its relatives.
 
     held: paused because its parent still runs, not because it waits for children. settled: it has a parent, and that
-    parent does not wait for it any more. children counts all, pending those that this job waits for.
+    parent does not wait for it any more. children counts all, pending those that this job waits for. number: see
+    `number_jobs`.
     """
 
     job: Job
@@ -87,6 +89,14 @@ class JobCopy(NamedTuple):
     children: int
     pending: int
     history: tuple[Attempt, ...] = ()
+    number: int | None = None
+
+
+class NumberRecord(NamedTuple):
+    """The last number that a job of a tenant was given."""
+
+    tenant: str
+    last: int
 
 
 class AuditRecord(NamedTuple):
@@ -112,6 +122,7 @@ Record = (
     | RateRecord
     | OnceRecord
     | JobCopy
+    | NumberRecord
     | Bucket
     | FailureGroup
     | AuditRecord
@@ -128,6 +139,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.RATES: RateRecord,
     Part.ONCE: OnceRecord,
     Part.JOBS: JobCopy,
+    Part.NUMBERS: NumberRecord,
     Part.BUCKETS: Bucket,
     Part.FAILURES: FailureGroup,
     Part.AUDIT: AuditRecord,

@@ -137,6 +137,8 @@ async def _relatives(store: Store) -> None:
         await store.create_job(new_job(300 + number, jobtype="acme-unique", unique=name), now_ms=T0)
     ended = await claim_one(store, jobtype="acme-unique")
     await store.release_jobs(OWNER, [archive(ended)], now_ms=T0)
+    await store.number_jobs(TENANT, ["child-0003", waits.id, "child-0005"])
+    await store.number_jobs("other", [new_job(151).id])
 
 
 async def _consumer(store: Store) -> None:

@@ -12,5 +12,6 @@ changes.py       conditional updates in one bulk write, and their counting
 expire.py        lapsed leases, old jobs, traces of crashes
 window.py        the window of a consumer: what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+numbers.py       numbers of jobs within their tenant
 listing.py       reads jobs, one by one and in pages; documents.py makes values of documents and back
 """

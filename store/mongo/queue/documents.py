@@ -15,7 +15,7 @@ from bson import ObjectId
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
-from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, number_of
 from store.values.jobs import Attempt, Job, JobRecord, NewJob, Outcome
 from vocabulary.states import Code, JobState
 
@@ -174,6 +174,7 @@ def record_from(
         children=children[0],
         pending_children=children[1],
         history=history_from(document),
+        number=number_of(document.get("no")),
     )
 
 

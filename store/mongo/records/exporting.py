@@ -20,6 +20,7 @@ from store.values.transfer import (
     AuditRecord,
     ExportPage,
     JobCopy,
+    NumberRecord,
     OnceRecord,
     Part,
     RateRecord,
@@ -54,6 +55,7 @@ _PARTS: Final = {
     Part.CONSUMERS: _Documents("consumers", {}, consumer_from),
     Part.RATES: _Documents("rates", {}, _rate_from),
     Part.ONCE: _Documents("once", {}, _once_from),
+    Part.NUMBERS: _Documents("numbers", {}, lambda row: NumberRecord(row["_id"], row["n"])),
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
     Part.FAILURES: _Documents("counters", {"k": "f"}, failures_from),
     Part.AUDIT: _Documents("audit", {}, lambda row: AuditRecord(row["_id"], audit_from(row))),
@@ -108,6 +110,7 @@ async def _job(db: Core, document: Document) -> JobCopy:
         children=record.children,
         pending=record.pending_children,
         history=record.history,
+        number=record.number,
     )
 
 

@@ -99,6 +99,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.CONSUMERS: lambda consumer: _replaced("consumers", consumer_document(consumer)),
     Part.RATES: _rate,
     Part.ONCE: _once,
+    Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),
     Part.BUCKETS: _bucket,
     Part.FAILURES: _failures,
     Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),

@@ -17,7 +17,7 @@ from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried, upserted
 from store.mongo.server.tally import Effect
-from store.names import DONE_LOCK, PAUSED_LOCK
+from store.names import DONE_LOCK, PAUSED_LOCK, number_key
 from store.values.jobs import NewJob
 from store.values.transfer import (
     AuditRecord,
@@ -26,6 +26,7 @@ from store.values.transfer import (
     Record,
     SeriesRecord,
 )
+from vocabulary.names import tenant_of
 from vocabulary.states import Code
 
 
@@ -99,6 +100,8 @@ async def _document(db: Core, copy: JobCopy, now_ms: int) -> Document:
     if outcome is not None:
         result = None if outcome.result is None else await db.blobs.put(job.id, outcome.result)
         document["out"] = outcome_document(outcome, result)
+    if copy.number is not None:
+        document["no"] = number_key(tenant_of(job.jobtype), copy.number)
     if copy.history:
         document["past"] = history_documents(copy.history)
     return document

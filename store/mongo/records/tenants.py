@@ -92,6 +92,7 @@ class MongoTenants(Core):
             (everything.consumers, by_name),
             (everything.rates, by_name),
             (everything.once, by_name),
+            (everything.numbers, {"_id": name}),
             (everything.tenants, {"_id": name}),
         ]
 

@@ -85,6 +85,8 @@ JOB_INDEXES: Final = (
         name="children",
         partialFilterExpression={"parent": {"$exists": True}},
     ),
+    # by number, of the few jobs that have one
+    IndexModel([("no", ASCENDING)], name="number", partialFilterExpression={"no": {"$exists": True}}),
     # steps for relatives that a crash may have interrupted
     IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),
 )
@@ -129,6 +131,7 @@ class Collections:
         self.keys: Collection = database["keys"]
         self.audit: Collection = database["audit"]
         self.once: Collection = database["once"]
+        self.numbers: Collection = database["numbers"]  # per tenant: the last number of a job
         self.meta: Collection = database["meta"]  # schema version and the store's own counters
 
 

@@ -222,7 +222,14 @@ CREATE TABLE consumers (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS)
+_NUMBERS: Final = """
+ALTER TABLE jobs ADD COLUMN number TEXT;
+CREATE UNIQUE INDEX jobs_number ON jobs (number) WHERE number IS NOT NULL;
+CREATE TABLE numbers (tenant TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+"""The number of a job within its tenant, with the tenant, and the last that each tenant was given."""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

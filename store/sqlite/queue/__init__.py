@@ -11,6 +11,7 @@ endings.py       one job ends after the other, with what follows for relatives
 expire.py        lapsed leases and old jobs
 window.py        the window of a consumer: numbers, what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+numbers.py       numbers of jobs within their tenant
 row_changes.py   the changes of rows that several of these share
 listing.py       reads jobs, one by one and in pages; rows.py makes values of rows
 """

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import apsw
 
-from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, number_of
 from store.sqlite.file.buckets import CODES
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.values.jobs import Attempt, Job, JobRecord, Outcome, state_of
@@ -16,7 +16,7 @@ RECORD: Final = """
 SELECT j.id, t.jobtype, j.state, j.due, j.lease, j.done, j.lock, j.token, j.attempts, l.priority, j.created,
        l.domain, j.options, j.retry_after, j.seq, j.repeat, j.uniq, j.parent,
        j.code, j.exitcode, j.started, j.duration, j.version, j.isolation, j.fingerprint, j.message,
-       j.claimed, j.data_bytes, j.result_bytes, j.children, j.pending, j.begun, j.planned, j.history, j.n
+       j.claimed, j.data_bytes, j.result_bytes, j.children, j.pending, j.begun, j.planned, j.history, j.number, j.n
 FROM jobs j JOIN lanes l USING (lane) JOIN types t ON t.type = j.type
 """
 """Everything but the blobs. To be followed by a WHERE clause."""
@@ -58,7 +58,7 @@ def record_from_row(
     (job_id, jobtype, state, due, lease, done, lock, token, attempts, priority, created) = row[:11]
     (domain, options, retry_after, seq, repeat, unique, parent) = row[11:18]
     (code, exitcode, started, duration, version, isolation, fingerprint, message) = row[18:26]
-    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, n) = row[26:]
+    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, number, n) = row[26:]
     data, result, log = _blobs(conn, n, data_bytes, result_bytes, max_bytes) if whole else (b"", None, b"")
     dt_ms, shown_lock = disposition(state, due, lease, done, lock)
     outcome = None
@@ -82,6 +82,7 @@ def record_from_row(
         children,
         pending,
         decode_history(history) if whole else (),
+        number_of(number),
     )
 
 

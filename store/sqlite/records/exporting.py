@@ -22,6 +22,7 @@ from store.values.transfer import (
     AuditRecord,
     ExportPage,
     JobCopy,
+    NumberRecord,
     OnceRecord,
     Part,
     RateRecord,
@@ -66,6 +67,7 @@ _TABLES: Final = {
         lambda row: RateRecord(RateDomain(*row[:4]), *row[4:]),
     ),
     Part.ONCE: _Table(("tenant", "key"), "tenant, key, value, expires", "once", lambda row: OnceRecord(*row)),
+    Part.NUMBERS: _Table(("tenant",), "tenant, last", "numbers", lambda row: NumberRecord(*row)),
     Part.BUCKETS: _Table(
         ("b.width", "b.start", "b.type"),
         "t.jobtype, b.start, b.width, b.ok, b.failed, b.retry, b.error, b.abandoned, b.cancelled, b.runner,"
@@ -141,4 +143,5 @@ def _job(conn: apsw.Connection, row: Row) -> JobCopy:
         children=record.children,
         pending=record.pending_children,
         history=record.history,
+        number=record.number,
     )

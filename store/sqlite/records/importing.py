@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from operator import sub
 from typing import Any, Final
 
-from store.names import DONE_LOCK, PAUSED_LOCK
+from store.names import DONE_LOCK, PAUSED_LOCK, number_key
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.totals import COUNTS, add_totals
@@ -23,6 +23,7 @@ from store.values.transfer import (
     AuditRecord,
     ImportPlace,
     JobCopy,
+    NumberRecord,
     OnceRecord,
     RateRecord,
     Record,
@@ -36,7 +37,7 @@ _JOB_COLUMNS: Final = (
     "data_bytes", "retry_after", "seq", "uniq", "parent", "settled", "children", "pending", "options", "repeat", "data",
     "history",
     "code", "exitcode", "started", "duration", "version", "isolation", "fingerprint", "message",
-    "result", "result_bytes", "log", "log_bytes", "begun", "planned",
+    "result", "result_bytes", "log", "log_bytes", "begun", "planned", "number",
 )  # fmt: skip
 _JOB: Final = (
     f"INSERT INTO jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})"
@@ -66,6 +67,7 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         len(job.data), job.retry_after_ms, job.seq, job.unique or None, job.parent or None, copy.settled,
         copy.children, copy.pending, job.options or None, job.repeat or None, inline(job.data),
         encode_history(copy.history), *_outcome(copy.outcome), job.begun_ms, job.planned_ms,
+        None if copy.number is None else number_key(tenant_of(job.jobtype), copy.number),
     )  # fmt: skip
     n = tx.conn.execute(_JOB, values).get
     if n is None:
@@ -138,6 +140,10 @@ def _put_handler(tx: Tx, handler: Handler) -> None:
     )
 
 
+def _put_numbers(tx: Tx, record: NumberRecord) -> None:
+    tx.conn.execute("INSERT OR REPLACE INTO numbers (tenant, last) VALUES (?, ?)", record)
+
+
 def _put_rate(tx: Tx, record: RateRecord) -> None:
     values = (*record.domain, record.tokens, record.updated_ms)
     tx.conn.execute(
@@ -194,6 +200,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     ConsumerRecord: put_consumer,
     RateRecord: _put_rate,
     OnceRecord: _put_once,
+    NumberRecord: _put_numbers,
     Bucket: _put_bucket,
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,

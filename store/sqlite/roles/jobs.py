@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import add, job_changes, listing, rates
+from store.sqlite.queue import add, job_changes, listing, numbers, rates
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
 from store.values.records import RateDomain, RateState
 from vocabulary.states import JobState
@@ -78,6 +78,15 @@ class SqliteJobs(SqliteCore, JobVerbs):
 
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids), bulk=True)
+
+    async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
+        known = await self._read(lambda conn: numbers.get_numbers(conn, tenant, job_ids))
+        if None not in known.values():
+            return {job_id: number for job_id, number in known.items() if number is not None}
+        return await self._write(lambda tx: numbers.number_jobs(tx, tenant, list(known)))
+
+    async def find_numbered(self, tenant: str, number: int) -> str | None:
+        return await self._read(lambda conn: numbers.find_numbered(conn, tenant, number))
 
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         return await self._read(lambda conn: job_changes.get_index_state(conn, jobtype))

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
+    bedrock,
     consumers,
     daemon,
     durability,
@@ -29,6 +30,7 @@ AREAS: dict[str, list[Mutant]] = {
     "operations": operations.MUTANTS,
     "daemon": daemon.MUTANTS,
     "workers": workers.MUTANTS,
+    "bedrock": bedrock.MUTANTS,
 }
 
 

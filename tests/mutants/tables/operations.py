@@ -39,9 +39,7 @@ MUTANTS: list[Mutant] = [
         "not is_right or (key.expires_ms is not None and key.expires_ms <= now_ms):",
         "not is_right:",
     ),
-    keyring(
-        "a key of a deleted tenant opens", "        if tenant is None or tenant.deleting:", "        if tenant is None:"
-    ),
+    keyring("a key of a deleted tenant opens", "    if tenant is None or tenant.deleting:", "    if tenant is None:"),
     keyring(
         "a verified key opens for ever",
         "        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:",

@@ -1,0 +1,67 @@
+"""One command with what it needs: who asks, what it says, and the connection that it came on."""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from functory.bedrock.known_types import KnownTypes
+from functory.bedrock.numbers import Numbers
+from functory.bedrock.parameters import Parameters
+from functory.bedrock.refusals import no_job
+from functory.errors import Missing
+from functory.operations.numbered import get_numbered
+from functory.operations.principal import Principal
+from functory.operations.service import Service
+from functory.web.http.endpoint import Web
+from store.base import JobRecord
+
+_MOST_HELD: Final = 10_000
+
+
+class Peer:
+    """The other end of a connection, as far as commands care."""
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+        self.gone = asyncio.Event()
+        """It has closed its side, or the daemon stops: nobody waits for jobs any more."""
+        self._tokens: dict[str, int] = {}
+
+    def has_taken(self, job_id: str, token: int) -> None:
+        if len(self._tokens) >= _MOST_HELD:
+            del self._tokens[next(iter(self._tokens))]
+        self._tokens[job_id] = token
+
+    def token_of(self, job_id: str) -> int | None:
+        """Which delivery of the job was taken over this connection; None: none, or it was long ago. With it, a worker
+        whose job was handed out again meanwhile does not end the work of another."""
+        return self._tokens.get(job_id)
+
+
+class Call(NamedTuple):
+    web: Web
+    who: Principal
+    parameters: Parameters
+    peer: Peer
+    numbers: Numbers
+    types: KnownTypes
+
+    @property
+    def service(self) -> Service:
+        return self.web.service
+
+    @property
+    def tenant(self) -> str:
+        return self.who.tenant
+
+    async def job(self, name: str = "jobID") -> JobRecord:
+        """The job that a parameter names, without its data. Raises Refusal."""
+        return await self.job_numbered(self.parameters.job_number(name))
+
+    async def job_numbered(self, number: int) -> JobRecord:
+        job_id = await self.numbers.find(self.tenant, number) if number > 0 else None
+        if job_id is None:
+            raise no_job()
+        try:
+            return await get_numbered(self.service, self.tenant, job_id)
+        except Missing:
+            raise no_job() from None

@@ -1,0 +1,50 @@
+"""Who asks: the owner of a key, or, on a loopback listener that says so, one tenant without any.
+
+A browser on the same machine can post to a loopback port from a page of any site. It names that site (`Origin`), and is
+refused without a key.
+"""
+
+import time
+from typing import Final
+
+from functory.bedrock.messages import Request
+from functory.errors import Forbidden, Unauthorized
+from functory.operations.keyring import principal_of
+from functory.operations.principal import OPERATOR, Principal
+from functory.web.http.endpoint import Web, bearer
+from functory.wire.admin import TENANT_SCOPES
+
+KEYLESS: Final = "bedrock"
+"""What stands for a key in the audit log."""
+
+
+class Callers:
+    def __init__(self, web: Web, tenant: str) -> None:
+        self._web = web
+        self._tenant = tenant
+        self._known: tuple[float, Principal] | None = None
+
+    async def admit(self, request: Request) -> Principal:
+        """Who asks, charged for one request. Raises Unauthorized, Forbidden, RateLimited, StoreUnavailable."""
+        header = request.parameters.get("authorization")
+        if header is not None or not self._tenant:
+            text = bearer(header)
+            who = self._web.keys.recall(text) or await self._web.keys.authenticate(text)
+            if who.tenant == OPERATOR:
+                raise Forbidden("an operator's key has no jobs: use a key of a tenant")
+        elif request.is_http and "origin" in request.parameters:
+            raise Forbidden("pages of other sites are not served without a key")
+        else:
+            who = await self._without_key()
+        self._web.charge(who)
+        return who
+
+    async def _without_key(self) -> Principal:
+        now_s = time.monotonic()
+        if self._known is not None and now_s - self._known[0] < self._web.settings.key_life_s:
+            return self._known[1]
+        who = await principal_of(self._web.service, self._tenant, KEYLESS, frozenset(TENANT_SCOPES))
+        if who is None:
+            raise Unauthorized(f"there is no tenant {self._tenant}: `functory tenant create {self._tenant}` makes it")
+        self._known = now_s, who
+        return who

@@ -1,0 +1,112 @@
+"""UpdateJob, FinishJob, FailJob, RetryJob, CancelJob, DeleteJob.
+
+Who holds a job is known by the lease. A worker that took it over the same connection means that delivery; over another
+connection, the current one.
+"""
+
+from functory.bedrock.call import Call
+from functory.bedrock.records import CANCELLED, FINISHED, RUNNING, is_running, state_of
+from functory.bedrock.refusals import Refusal, missing, no_job
+from functory.execution.outcomes import next_round_ms
+from functory.operations import job_changes, workers
+from functory.operations.jobs import cancel_job as cancel
+from functory.web.api.submission import parse_time_ms
+from functory.workers.values import OWNER, Answer, Delivery, Report
+from store.base import JobRecord
+from vocabulary.names import type_of
+
+
+async def update_job(call: Call) -> bytes:
+    """The data of a job. Of one that runs, it is what others see meanwhile and what its next attempt gets; the worker
+    is alive, so its lease is renewed."""
+    record = await call.job()
+    data = call.parameters.data()
+    if data is None:
+        raise missing("data")
+    if is_running(record):
+        delivery = _delivery(call, record, "updated")
+        await workers.update_payload(call.service, call.who, delivery, data)
+        await workers.renew(call.service, call.who, [delivery])
+    else:
+        call.who.require("manage")
+        await job_changes.update_job(call.service, call.who, record.job.id, data)
+    return b""
+
+
+async def finish_job(call: Call) -> bytes:
+    return await _end(call, 200, "finished")
+
+
+async def fail_job(call: Call) -> bytes:
+    return await _end(call, 400, "failed")
+
+
+async def _end(call: Call, exitcode: int, what: str) -> bytes:
+    """What a repeating job carries on is recorded together with its outcome. Of any other job the data is changed
+    first: a parent that waits for children runs again with it."""
+    record = await call.job()
+    data = call.parameters.data()
+    delivery = _delivery(call, record, what)
+    if data is not None and not record.job.repeat:
+        await workers.update_payload(call.service, call.who, delivery, data)
+    await _report(call, Report(delivery, exitcode, data or b"", carried=data if record.job.repeat else None))
+    if record.children:
+        call.service.control.wake()  # they may run now
+    return b""
+
+
+async def retry_job(call: Call) -> bytes:
+    record = await call.job()
+    data, name = call.parameters.data(), call.parameters.text("name", 1000)
+    if name and name != type_of(record.job.jobtype):
+        raise Refusal(402, f"name: a job keeps its name, which is its type: {type_of(record.job.jobtype)}")
+    now_ms = call.service.now_ms()
+    next_run, delay_s = call.parameters.text("nextRun", 40), call.parameters.number("delay", 0, 3_155_760_000)
+    due_ms = parse_time_ms(next_run, "nextRun") if next_run else now_ms + 1000 * (delay_s or 0)
+    if is_running(record):
+        if record.job.repeat:  # the document: the other times are ignored then
+            due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
+        delivery = _delivery(call, record, "retried")
+        await _report(call, Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data))
+    else:
+        call.who.require("manage")
+        await job_changes.retry_job(call.service, call.who, record.job.id, dt_ms=due_ms, payload=data)
+    return b""
+
+
+async def cancel_job(call: Call) -> bytes:
+    record = await call.job()
+    state = state_of(record)
+    if state == RUNNING:
+        raise Refusal(402, "Cannot cancel a job that is RUNNING")
+    if state not in {FINISHED, CANCELLED}:
+        await cancel(call.service, call.tenant, record.job.id)
+    return b""
+
+
+async def delete_job(call: Call) -> bytes:
+    record = await call.job()
+    if is_running(record):
+        raise Refusal(405, f"Cannot delete a job that is {state_of(record)}")
+    await job_changes.delete_job(call.service, call.who, record.job.id)
+    return b""
+
+
+def _delivery(call: Call, record: JobRecord, what: str) -> Delivery:
+    """The delivery that a worker means. Raises Refusal if no worker holds the job."""
+    if not is_running(record):
+        raise Refusal(405, f"The job is {state_of(record)}: only a RUNNING job can be {what}")
+    if record.job.lock != OWNER:
+        raise Refusal(405, f"The job is run by a handler: only a job that a worker has taken can be {what}")
+    token = call.peer.token_of(record.job.id)
+    return Delivery(record.job.id, record.job.token if token is None else token)
+
+
+async def _report(call: Call, report: Report) -> None:
+    (verdict,) = await workers.report(call.service, call.who, [report])
+    if verdict.answer is Answer.UNKNOWN:
+        raise no_job()
+    if verdict.answer is Answer.REFUSED:
+        raise Refusal(402, verdict.message)
+    if verdict.answer is not Answer.OK:
+        raise Refusal(405, verdict.message)

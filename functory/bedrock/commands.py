@@ -1,0 +1,89 @@
+"""The table of commands, and what every request passes: its caller, its scope, its command, an answer for any error."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from functory.bedrock import changing, creating, looking, taking
+from functory.bedrock.call import Call, Peer
+from functory.bedrock.callers import Callers
+from functory.bedrock.known_types import KnownTypes
+from functory.bedrock.messages import Answer, Request
+from functory.bedrock.numbers import Numbers
+from functory.bedrock.parameters import Parameters
+from functory.bedrock.refusals import Refusal, answer_of
+from functory.errors import Forbidden, Unauthorized
+from functory.operations.audit import CLIENT
+from functory.web.http.endpoint import Web
+from functory.wire.admin import Scope
+
+log = logging.getLogger("functory.bedrock")
+
+
+class Command(NamedTuple):
+    name: str
+    scope: Scope
+    run: Callable[[Call], Awaitable[bytes]]
+    """Returns the body of the answer. Changes of jobs that no worker holds ask for `manage` themselves."""
+
+
+COMMANDS: Final = {
+    command.name.lower(): command
+    for command in (
+        Command("CreateJob", "submit", creating.create_job),
+        Command("CreateJobs", "submit", creating.create_many),
+        Command("GetJob", "work", taking.get_job),
+        Command("GetJobs", "work", taking.get_jobs),
+        Command("QueryJob", "read", looking.query_job),
+        Command("UpdateJob", "work", changing.update_job),
+        Command("FinishJob", "work", changing.finish_job),
+        Command("FailJob", "work", changing.fail_job),
+        Command("RetryJob", "work", changing.retry_job),
+        Command("CancelJob", "manage", changing.cancel_job),
+        Command("DeleteJob", "manage", changing.delete_job),
+        Command("Query", "read", looking.query),
+    )
+}
+
+
+class Commands:
+    """What all connections share."""
+
+    def __init__(self, web: Web, tenant: str) -> None:
+        self._web = web
+        self._callers = Callers(web, tenant)
+        self._numbers = Numbers(web.service)
+        self._types = KnownTypes()
+        self.room = web.bodies
+        """For large answers, beside large bodies over HTTP."""
+
+    async def answer(self, request: Request, peer: Peer) -> Answer:
+        """Never raises for what a request says."""
+        began_s = time.perf_counter()
+        request_id = self._web.edge.request_id(None)
+        command = COMMANDS.get(request.command.lower())
+        try:
+            body = await self._run(command, request, peer)
+            answer = Answer(body=body)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
+            answer = answer_of(error, request_id, peer.address)
+            if isinstance(error, Unauthorized | Forbidden):
+                log.info("request.refused", extra={"client": peer.address, "code": error.code, "request": request_id})
+        self._web.edge.count("BEDROCK", command.name if command else "unknown", answer.status, began_s)
+        return answer
+
+    async def _run(self, command: Command | None, request: Request, peer: Peer) -> bytes:
+        who = await self._callers.admit(request)
+        if command is None:
+            names = ", ".join(each.name for each in COMMANDS.values())
+            raise Refusal(430, f"Unrecognized command {request.command[:40]!r}: there are {names}")
+        if request.is_http and request.method != "POST":
+            raise Refusal(405, f"Use POST, not {request.method}")
+        who.require(command.scope)
+        CLIENT.set(peer.address)
+        call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers, self._types)
+        return await command.run(call)

@@ -1,0 +1,230 @@
+"""One connection: bytes in, one command after the other, answers in the same order.
+
+Ensures: what arrives while a command is under way is left in the kernel beyond a small buffer. A client that has closed
+its side gets the answers to what it asked, and waits for no job any more. A slow one is cut off.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from functory.bedrock.call import Peer
+from functory.bedrock.commands import Commands
+from functory.bedrock.input_room import FREE_BYTES, InputRoom
+from functory.bedrock.messages import Answer, Request, render
+from functory.bedrock.parser import Malformed, Parser
+from functory.bedrock.settings import BedrockSettings
+from functory.web.addresses import Addresses
+
+log = logging.getLogger("functory.bedrock")
+
+_NATIVE: Final = Request("", {})
+_LINGER_S: Final = 2.0
+_IGNORED_BYTES: Final = 1 << 20
+
+
+class Shared:
+    """What the connections of a listener share."""
+
+    def __init__(self, settings: BedrockSettings, commands: Commands) -> None:
+        self.settings = settings
+        self.commands = commands
+        self.addresses = Addresses(settings.max_connections_of_one)
+        self.room = InputRoom(settings.max_input_bytes)
+        self.open: set[Connection] = set()
+        self._closed = asyncio.Event()
+
+    def leave(self, connection: "Connection") -> None:
+        self.open.discard(connection)
+        self._closed.set()
+
+    async def all_closed(self) -> None:
+        while self.open:
+            self._closed.clear()
+            await self._closed.wait()
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._settings = shared.settings
+        self._parser = Parser(shared.settings)
+        self._held_bytes = 0
+        self._serving: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._client: str | None = None
+        self._is_ended = False
+        """No more is read: the client has closed its side, or was told to go."""
+        self._is_stopping = False
+        """The command under way is the last."""
+        self._timer_is_idle = False
+        self._ignored_bytes = 0
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.peer = Peer(address)
+        if len(self._shared.open) < self._settings.max_connections:
+            self._client = self._shared.addresses.enter(address)
+        if self._client is None:
+            log.info("bedrock.too_many", extra={"peer": address})
+            self._end(Answer(503, "Too many connections"))
+            return
+        self._shared.open.add(self)
+        self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
+        self.peer.gone.set()
+        self._is_ended = True
+        self._cancel_timer()
+        self._shared.room.change(self._held_bytes, 0)
+        self._held_bytes = 0
+        if self._client is not None:
+            self._shared.addresses.leave(self._client)
+            self._client = None
+            self._shared.leave(self)
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_ended:
+            self._ignored_bytes += len(data)
+            if self._ignored_bytes > _IGNORED_BYTES:
+                self._transport.abort()
+            return
+        if not self._hold(self._parser.size_bytes + len(data)):
+            self._end(Answer(503, "Too many large requests are on their way: try again in a moment"))
+            return
+        self._parser.feed(data)
+        if self._serving is not None:
+            if self._parser.size_bytes >= FREE_BYTES:
+                self._transport.pause_reading()
+            return
+        self._next()
+
+    def eof_received(self) -> bool:
+        """True keeps the connection open for answers that are under way."""
+        self.peer.gone.set()
+        if self._serving is None:
+            return False
+        self._is_ended = True
+        return True
+
+    def pause_writing(self) -> None:
+        self._drained = asyncio.get_running_loop().create_future()
+        self._set_timer(self._settings.stall_s, self._on_stall)
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+            self._cancel_timer()
+
+    # What the listener asks
+
+    def stop(self) -> None:
+        """Answer the command under way, and close. Idempotent."""
+        self.peer.gone.set()
+        self._is_ended = self._is_stopping = True
+        if self._serving is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Steps
+
+    def _next(self) -> None:
+        """Serve the next request, if it is whole."""
+        try:
+            request = self._parser.next()
+        except Malformed as error:
+            self._refuse(error)
+            return
+        self._hold(self._parser.size_bytes)
+        if request is None:
+            self._wait_for_request()
+            return
+        self._cancel_timer()
+        self._serving = asyncio.create_task(self._serve(request), name="bedrock")
+
+    async def _serve(self, first: Request) -> None:
+        request: Request | None = first
+        try:
+            while request is not None:
+                answer = await self._shared.commands.answer(request, self.peer)
+                await self._send(render(answer, request))
+                if not request.keeps_alive or self._is_stopping or self._transport.is_closing():
+                    self._is_ended = True
+                    break
+                await asyncio.sleep(0)  # answers that cost nothing leave others their turn
+                request = self._parser.next()
+                self._hold(self._parser.size_bytes)
+                if self._parser.size_bytes < FREE_BYTES and not self._is_ended:
+                    self._transport.resume_reading()
+        except Malformed as error:
+            self._refuse(error)
+        finally:
+            self._serving = None
+            if self._is_ended and self._timer is None:
+                self._transport.close()
+        self._wait_for_request()
+
+    async def _send(self, data: bytes) -> None:
+        """A large answer takes room until the client has read most of it."""
+        async with self._shared.commands.room.of(self.peer.address, len(data)):
+            self._transport.write(data)
+            if self._drained is not None:
+                await self._drained
+
+    def _hold(self, size_bytes: int) -> bool:
+        if not self._shared.room.change(self._held_bytes, size_bytes):
+            return False
+        self._held_bytes = size_bytes
+        return True
+
+    def _refuse(self, error: Malformed) -> None:
+        request = _NATIVE._replace(is_http=self._parser.is_http, line_end=self._parser.line_end, keeps_alive=False)
+        self._end(Answer(error.status, str(error)), request)
+
+    def _end(self, answer: Answer, request: Request = _NATIVE) -> None:
+        """Say why, and close when the client has closed its side: a close at once would take the answer back if the
+        client is still sending."""
+        self._is_ended = True
+        if not self._transport.is_closing():
+            self._transport.write(render(answer, request))
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            self._set_timer(_LINGER_S, self._transport.abort)
+
+    # Time
+
+    def _wait_for_request(self) -> None:
+        if self._is_ended:
+            return
+        if not self._parser.is_within:
+            self._set_timer(self._settings.idle_s, self._transport.close)
+        elif self._timer is None or self._timer_is_idle:
+            self._set_timer(self._settings.request_s, self._on_slow)
+        self._timer_is_idle = not self._parser.is_within
+
+    def _on_slow(self) -> None:
+        self._end(Answer(408, f"The request did not arrive within {self._settings.request_s:g} s"))
+
+    def _on_stall(self) -> None:
+        log.info("bedrock.stalled", extra={"peer": self.peer.address})
+        self._transport.abort()
+
+    def _set_timer(self, after_s: float, call: Callable[[], None]) -> None:
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(after_s, call)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,103 @@
+"""CreateJob and CreateJobs.
+
+The name of a job is its type. A type that has no handler is registered as one that programs elsewhere serve, so that
+nothing has to be prepared; a type with a handler is left as it is, and its jobs run there.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from functory.bedrock.call import Call
+from functory.bedrock.parameters import Parameters
+from functory.bedrock.parser import Malformed, json_parameters
+from functory.bedrock.records import object_json
+from functory.bedrock.refusals import Refusal, missing
+from functory.errors import FunctoryError
+from functory.operations.create import TypedSubmission, create_jobs
+from functory.operations.handlers import find_handler, put_handler
+from functory.web.api.submission import to_submission
+from functory.web.http.endpoint import check_json_size
+from functory.wire.jobs import NewJob
+from handlers.languages import WORKER
+
+LEASE_S: Final = 3600
+"""How long a job of a type that was registered here is a worker's. The protocol has no renewal, and no end without
+`retryAfter`; here no job is stuck for ever."""
+SERVED_FROM_OUTSIDE: Final = {
+    "lang": WORKER,
+    "body": "registered by CreateJob: programs that speak the protocol of Bedrock::Jobs take its jobs",
+    "options": {"lease_s": LEASE_S, "max_attempts": 1000, "retry_window_s": 31_536_000},
+}
+_JOBS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+async def create_job(call: Call) -> bytes:
+    job = await _submission(call, call.parameters)
+    (number,) = await _create(call, [job])
+    return object_json({"jobID": number})
+
+
+async def create_many(call: Call) -> bytes:
+    text = call.parameters.text("jobs", 1 << 24).encode()
+    if not text:
+        raise missing("jobs")
+    try:
+        check_json_size(text)
+        elements = _JOBS.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(401, f"Invalid JSON: jobs must be an array of objects ({error})") from None
+    if not elements:
+        raise Refusal(401, "Invalid JSON: jobs holds no job")
+    jobs: list[TypedSubmission] = []
+    async for number, element in call.web.turns.slices(elements):
+        try:
+            jobs.append(await _submission(call, Parameters(json_parameters(bytes(element)))))
+        except (Refusal, Malformed) as error:
+            raise Refusal(error.status, f"job {number}: {error}") from None
+        except FunctoryError as error:
+            error.args = (f"job {number}: {error}",)
+            raise
+    return object_json({"jobIDs": await _create(call, jobs)})
+
+
+async def _submission(call: Call, given: Parameters) -> TypedSubmission:
+    name, data, priority = given.type_name(), given.data(), given.priority()
+    job = NewJob(
+        payload=msgspec.Raw(b"{}" if data is None else data),
+        dt=given.text("firstRun", 40) or None,
+        priority=msgspec.UNSET if priority is None else priority,  # type: ignore[arg-type]  # it is one of the three
+        retry_after=given.text("retryAfter", 200),
+        repeat=given.text("repeat") or msgspec.UNSET,
+        unique=name if given.is_true("unique") else "",
+        parent=await _parent(call, given),
+    )
+    submission = to_submission(job, call.service.now_ms(), {})
+    return name, submission if data is None else submission._replace(payload=data)
+
+
+async def _parent(call: Call, given: Parameters) -> str:
+    number = given.number("parentJobID", 0)
+    if not number:
+        return ""
+    parent = await call.numbers.find(call.tenant, number)
+    if parent is None:
+        raise Refusal(404, "parentJobID does not exist")
+    return parent
+
+
+async def _create(call: Call, jobs: list[TypedSubmission]) -> list[int]:
+    await _register(call, dict.fromkeys(name for name, _ in jobs))
+    ids = await create_jobs(call.service, call.who, jobs)
+    numbers = await call.numbers.of(call.tenant, list(dict.fromkeys(ids)))
+    return [numbers[job_id] for job_id in ids]
+
+
+async def _register(call: Call, names: Iterable[str]) -> None:
+    """Each that has no handler. Raises QuotaExceeded."""
+    for name in names:
+        if not call.types.is_known(call.tenant, name):
+            if await find_handler(call.service, call.tenant, name) is None:
+                await put_handler(call.service, call.who, name, SERVED_FROM_OUTSIDE)
+            call.types.keep(call.tenant, name)

@@ -1,0 +1,45 @@
+"""Jobs by number: the protocol knows a job by a number within its tenant.
+
+A job is numbered when it is first created, handed out or listed here. A number is never another job's, so what was
+asked once is remembered, up to a bound.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from functory.operations.numbered import find_numbered, number_jobs
+from functory.operations.service import Service
+
+_MOST: Final = 20_000
+
+
+class Numbers:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._ids: dict[tuple[str, int], str] = {}
+
+    async def of(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
+        """The numbers of jobs that exist; new ones are given in this order."""
+        known = {job_id: self._numbers.get((tenant, job_id)) for job_id in job_ids}
+        missing = [job_id for job_id, number in known.items() if number is None]
+        found = await number_jobs(self._service, tenant, missing) if missing else {}
+        for job_id, number in found.items():
+            self.keep(tenant, job_id, number)
+        return {job_id: number for job_id, number in (known | found).items() if number is not None}
+
+    async def find(self, tenant: str, number: int) -> str | None:
+        """The id of a job that has the number."""
+        job_id = self._ids.get((tenant, number))
+        if job_id is None:
+            job_id = await find_numbered(self._service, tenant, number)
+            if job_id is not None:
+                self.keep(tenant, job_id, number)
+        return job_id
+
+    def keep(self, tenant: str, job_id: str, number: int) -> None:
+        if len(self._ids) >= _MOST:
+            old_tenant, old_number = next(iter(self._ids))
+            self._numbers.pop((old_tenant, self._ids.pop((old_tenant, old_number))), None)
+        self._numbers[tenant, job_id] = number
+        self._ids[tenant, number] = job_id

@@ -1,0 +1,207 @@
+"""From bytes to requests, however they are cut into pieces. Pure.
+
+A request is a line with a command, lines `name: value`, and a blank line. A `Content-Length` announces a body with more
+parameters: a JSON object, or a form as HTTP has it. The first line may also be that of HTTP, `POST /Command HTTP/1.1`;
+then the query of its path has parameters, too. What is said twice counts from the body, then the query, then the lines.
+
+Ensures: every byte is looked at a bounded number of times; what is kept never grows beyond the limits; whatever comes,
+the result is requests and then at most one Malformed, after which nothing is read.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from functory.bedrock.messages import Request
+from functory.bedrock.settings import BedrockSettings
+
+MAX_PARAMETERS: Final = 100
+_COMMAND_BYTES: Final = 8192
+_COMMAND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_HTTP: Final = re.compile(r"([A-Z]{1,16}) (/[!-~]{0,8000}) HTTP/1\.([01])")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_LENGTH: Final = re.compile(r"[0-9]{1,12}")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT: Final = msgspec.json.Decoder(str)
+
+
+class Malformed(Exception):
+    """What cannot be a request. status is the number of the answer."""
+
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Parser:
+    def __init__(self, settings: BedrockSettings) -> None:
+        self._settings = settings
+        self._buffer = bytearray()
+        self._begin()
+
+    @property
+    def size_bytes(self) -> int:
+        """What is kept: the beginning of a request, and requests that were not asked for."""
+        return len(self._buffer)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a request has begun to arrive."""
+        return bool(self._first) or bool(self._buffer)
+
+    @property
+    def line_end(self) -> bytes:
+        return self._line_end
+
+    @property
+    def is_http(self) -> bool:
+        return self._http is not None
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> Request | None:
+        """The next request that is complete. Raises Malformed."""
+        if self._body_bytes is None and not self._read_head():
+            return None
+        assert self._body_bytes is not None
+        end = self._at + self._body_bytes
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[self._at : end])
+        request = self._request(body)
+        del self._buffer[:end]
+        self._begin()
+        return request
+
+    def _begin(self) -> None:
+        self._at = 0
+        """Where the next line, or the body, begins."""
+        self._looked = 0
+        self._first = ""
+        self._http: re.Match[str] | None = None
+        self._line_end = b"\n"
+        self._given: dict[str, str] = {}
+        self._body_bytes: int | None = None
+
+    def _read_head(self) -> bool:
+        """Read lines. True if the blank one was among them."""
+        for line in self._lines():
+            if not self._first:
+                if line:
+                    self._read_first(line)
+                else:
+                    del self._buffer[: self._at]
+                    self._at = self._looked = 0
+            elif line:
+                self._read_parameter(line)
+            else:
+                self._body_bytes = self._length()
+                return True
+        return False
+
+    def _lines(self) -> Iterator[str]:
+        while True:
+            end = self._buffer.find(b"\n", self._looked)
+            self._looked = len(self._buffer) if end < 0 else end + 1
+            most_bytes = self._settings.max_head_bytes if self._first else _COMMAND_BYTES
+            if self._looked > most_bytes:
+                what = "the command and its parameters are" if self._first else "the first line is"
+                raise Malformed(f"{what} longer than {most_bytes} bytes", 413)
+            if end < 0:
+                return
+            raw = self._buffer[self._at : end]
+            self._at = self._looked
+            if raw.endswith(b"\r"):
+                del raw[-1]
+                self._line_end = b"\r\n"
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError:
+                raise Malformed("a line is not UTF-8 text") from None
+
+    def _read_first(self, line: str) -> None:
+        self._http = _HTTP.fullmatch(line)
+        if self._http is None and _COMMAND.fullmatch(line.strip()) is None:
+            raise Malformed("the first line must be a command such as GetJob, or that of an HTTP POST")
+        self._first = line.strip()
+
+    def _read_parameter(self, line: str) -> None:
+        name, colon, value = line.partition(":")
+        key = name.strip().lower()
+        if not colon or _NAME.fullmatch(key) is None or line[0] in " \t":
+            raise Malformed(f"{line[:60]!r} must read `name: value`; a blank line ends the parameters")
+        if _CONTROL.search(value):
+            raise Malformed(f"{key}: holds a control character")
+        if key in self._given:
+            raise Malformed(f"{key}: is given twice")
+        if len(self._given) >= MAX_PARAMETERS:
+            raise Malformed(f"more than {MAX_PARAMETERS} parameters")
+        self._given[key] = value.strip(" \t")
+
+    def _length(self) -> int:
+        if "transfer-encoding" in self._given:
+            raise Malformed("Transfer-Encoding is not supported: send a Content-Length", 501)
+        text = self._given.get("content-length", "0")
+        if _LENGTH.fullmatch(text) is None:
+            raise Malformed("content-length: must be a whole number")
+        if int(text) > self._settings.max_body_bytes:
+            raise Malformed(f"the body is longer than {self._settings.max_body_bytes} bytes", 413)
+        return int(text)
+
+    def _request(self, body: bytes) -> Request:
+        given = dict(self._given)
+        if self._http is None:
+            given |= _body_parameters(body)
+            return Request(self._first, given, line_end=self._line_end, keeps_alive=given.get("connection") != "close")
+        method, target, minor = self._http.groups()
+        path, _, query = target.partition("?")
+        given |= _form(query)
+        given |= _body_parameters(body)
+        keeps_alive = minor == "1" and self._given.get("connection", "").lower() != "close"
+        return Request(unquote(path[1:]), given, True, method, self._line_end, keeps_alive)
+
+
+def _body_parameters(body: bytes) -> dict[str, str]:
+    if not body.strip():
+        return {}
+    if body.lstrip()[:1] == b"{":
+        return json_parameters(body)
+    try:
+        return _form(body.decode())
+    except UnicodeDecodeError:
+        raise Malformed("the body is not UTF-8 text") from None
+
+
+def json_parameters(text: bytes) -> dict[str, str]:
+    """The fields of a JSON object, as they would stand in lines. Raises Malformed."""
+    try:
+        fields = _OBJECT.decode(text)
+        given = {name.lower(): _as_text(bytes(value)) for name, value in fields.items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"Invalid JSON: {error}", 401) from None
+    if len(given) > MAX_PARAMETERS:
+        raise Malformed(f"more than {MAX_PARAMETERS} parameters")
+    return given
+
+
+def _as_text(value: bytes) -> str:
+    """A string is its text, null is nothing, anything else its JSON."""
+    if value[:1] == b'"':
+        return _TEXT.decode(value)
+    return "" if value == b"null" else value.decode()
+
+
+def _form(text: str) -> dict[str, str]:
+    """Raises Malformed."""
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS, errors="strict")
+    except (ValueError, UnicodeDecodeError):
+        raise Malformed(f"the form is not text, or has more than {MAX_PARAMETERS} parameters") from None
+    return {name.lower(): value for name, value in pairs}

@@ -1,0 +1,31 @@
+"""Limits of the listener. Values only."""
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BedrockSettings:
+    host: str = "127.0.0.1"
+    port: int = 8888
+    tenant: str = ""
+    """Requests without a key are this tenant's. Only on a loopback address."""
+
+    max_connections: int = 1000
+    max_connections_of_one: int = 500
+    """From one address, or one /64 of IPv6."""
+    max_head_bytes: int = 2 * MIB
+    """Command and parameters: the data of a job is one of them."""
+    max_body_bytes: int = 16 * MIB
+    max_input_bytes: int = 64 * MIB
+    """Of requests that are not read to their end, on all connections."""
+
+    request_s: float = 60.0
+    """How long a request may take to arrive: somebody may be typing it."""
+    idle_s: float = 600.0
+    """A connection without a request is closed after this."""
+    stall_s: float = 30.0
+    """A client that reads nothing of its answer for this long is disconnected."""
+    shutdown_s: float = 15.0
+    """How long commands under way may take when the daemon stops."""

@@ -1,0 +1,1 @@
+"""The protocol of Bedrock::Jobs over a real socket, on a real daemon."""

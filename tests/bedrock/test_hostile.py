@@ -1,0 +1,142 @@
+"""Slow, endless, binary and malformed input: an error, and bounded memory."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.bedrock.input_room import FREE_BYTES, InputRoom
+from functory.bedrock.settings import BedrockSettings
+from tests.support.bedrock import Bedrock, Session, open_bedrock
+from tests.support.service import until
+
+TENANT = BedrockSettings(tenant="acme")
+
+
+async def told(bedrock: Bedrock, data: bytes) -> bytes:
+    """What the server says to some bytes, until it closes."""
+    async with bedrock.session() as session:
+        session.send_bytes(data)
+        return await session.rest()
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\n", b"400 "),
+        (b"\xff\xfe\n\n", b"400 a line is not UTF-8 text"),
+        (b"Get Job\n\n", b"400 the first line must be a command"),
+        (b"GetJob\nname\n\n", b"400 'name' must read `name: value`"),
+        (b"GetJob\nname: a\nNAME: b\n\n", b"400 name: is given twice"),
+        (b"GetJob\nname: a\x00b\n\n", b"400 name: holds a control character"),
+        (b"GetJob\n name: a\n\n", b"400 "),
+        (b"GetJob\ncontent-length: -1\n\n", b"400 content-length: must be a whole number"),
+        (b"GetJob\ncontent-length: 99999999\n\n", b"413 the body is longer than"),
+        (b"GetJob\ntransfer-encoding: chunked\n\n", b"501 "),
+        (b"GetJob\ncontent-length: 2\n\n{]", b"401 Invalid JSON"),
+        (b"GetJob\n" + b"".join(b"a%d: b\n" % number for number in range(101)), b"400 more than 100 parameters"),
+        (b"A" * 9000, b"413 the first line is longer than 8192 bytes"),
+        (b"GetJob\nname: " + b"x" * (3 << 20), b"413 the command and its parameters are longer than"),
+    ],
+)
+async def test_what_is_no_request_is_told_so_and_the_connection_closed(
+    bedrock: Bedrock, data: bytes, answer: bytes
+) -> None:
+    assert (await told(bedrock, data)).startswith(answer)
+    async with bedrock.session() as session:
+        assert (await session.ask("GetJob", name="x")).status == 404
+
+
+async def test_one_that_sends_slowly_is_cut_off(tmp_path: Path) -> None:
+    settings = BedrockSettings(tenant="acme", request_s=0.05)
+    async with open_bedrock(tmp_path, settings=settings) as bedrock:
+        assert (await told(bedrock, b"GetJob\nname")).startswith(b"408 ")
+
+
+async def test_one_that_says_nothing_is_closed(tmp_path: Path) -> None:
+    async with open_bedrock(tmp_path, settings=BedrockSettings(tenant="acme", idle_s=0.05)) as bedrock:
+        assert await told(bedrock, b"") == b""
+
+
+async def test_one_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
+    settings = BedrockSettings(tenant="acme", stall_s=0.2)
+    async with open_bedrock(tmp_path, settings=settings) as bedrock, bedrock.session() as session:
+        data = '{"a":"' + "x" * 500_000 + '"}'
+        assert (await session.ask("CreateJob", name="big", data=data)).status == 200
+        transport: Any = session.writer.transport
+        transport.pause_reading()
+        for _ in range(200):
+            session.send("QueryJob", jobID=1)
+        await until(lambda: _none_open(bedrock))
+
+
+async def _none_open(bedrock: Bedrock) -> bool:
+    return bedrock.listener.connections == 0
+
+
+async def test_connections_are_counted_in_all_and_by_address(tmp_path: Path) -> None:
+    for limits in (
+        BedrockSettings(tenant="acme", max_connections=3),
+        BedrockSettings(tenant="acme", max_connections_of_one=3),
+    ):
+        async with open_bedrock(tmp_path / str(limits.max_connections), settings=limits) as bedrock:
+            async with AsyncExitStack() as stack:
+                for _ in range(3):
+                    session = await stack.enter_async_context(bedrock.session())
+                    assert (await session.ask("GetJob", name="x")).status == 404
+                assert await told(bedrock, b"") == b"503 Too many connections\n\n"
+            async with bedrock.session() as session:
+                assert (await session.ask("GetJob", name="x")).status == 404
+
+
+async def test_large_requests_that_are_not_whole_share_a_bounded_room(tmp_path: Path) -> None:
+    settings = BedrockSettings(tenant="acme", max_input_bytes=1 << 20)
+    async with open_bedrock(tmp_path, settings=settings) as bedrock, AsyncExitStack() as stack:
+        half = b"CreateJob\nname: x\ndata: {" + b" " * 900_000
+        first = await stack.enter_async_context(bedrock.session())
+        first.send_bytes(half)
+        second = await stack.enter_async_context(bedrock.session())
+        second.send_bytes(half)
+        said = await asyncio.wait(
+            [asyncio.create_task(_first_line(session)) for session in (first, second)],
+            return_when=asyncio.FIRST_COMPLETED,
+            timeout=60,
+        )
+        (refused,) = said[0]
+        assert refused.result().startswith(b"503 Too many large requests")
+        (waits,) = said[1]
+        for session in (first, second):
+            session.send_bytes(b"}\n\n")
+        assert (await waits).startswith(b"200 OK")
+
+
+async def _first_line(session: Session) -> bytes:
+    return await session.reader.readline()
+
+
+def test_the_room_is_given_back() -> None:
+    room = InputRoom(100)
+    assert room.change(0, FREE_BYTES)
+    assert room.change(FREE_BYTES, FREE_BYTES + 100)
+    assert not room.change(0, FREE_BYTES + 1)
+    assert room.change(FREE_BYTES + 100, 0)
+    assert room.change(0, FREE_BYTES + 1)
+
+
+async def test_requests_that_wait_behind_one_are_left_in_the_kernel(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        session.send("GetJob", name="x", connection="wait", timeout=60_000)
+        one = b"CreateJob\nname: y\ndata: {%s}\n\n" % (b" " * 30_000)
+        for _ in range(100):
+            session.send_bytes(one)
+        async with bedrock.session() as other:
+            for _ in range(20):
+                await other.ask("Nonsense")
+            (held,) = [each for each in bedrock.listener._shared.open if each._serving is not None]
+            assert held._parser.size_bytes < 1 << 20
+            await other.ask("CreateJob", name="x")
+        assert (await session.reply()).json["name"] == "x"
+        for _ in range(100):
+            assert (await session.reply()).status == 200

@@ -1,0 +1,55 @@
+"""The wire protocol of Bedrock::Jobs."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+COMMANDS = "tests/bedrock/test_commands.py"
+WAITING = "tests/bedrock/test_waiting.py"
+HOSTILE = "tests/bedrock/test_hostile.py"
+CALLERS = "tests/bedrock/test_callers.py"
+SESSION = "tests/bedrock/test_session.py"
+NUMBERS = "tests/contract/store/test_numbers.py"
+
+changing = in_file("functory/bedrock/changing.py", COMMANDS)
+taking = in_file("functory/bedrock/taking.py", WAITING)
+callers = in_file("functory/bedrock/callers.py", CALLERS)
+connection = in_file("functory/bedrock/connection.py", HOSTILE)
+commands = in_file("functory/bedrock/commands.py", CALLERS)
+
+MUTANTS: list[Mutant] = [
+    changing(
+        "who lost a job ends the work of another",
+        "record.job.token if token is None else token",
+        "record.job.token",
+    ),
+    changing("the data of a round is not carried on", "carried=data if record.job.repeat else None", "", tests=SESSION),
+    changing("an update lets the lease lapse", "        await workers.renew(call.service, call.who, [delivery])\n", ""),
+    changing(
+        "a worker changes jobs that it does not hold",
+        '        call.who.require("manage")\n        await job_changes.update_job',
+        "        await job_changes.update_job",
+        tests=CALLERS,
+    ),
+    taking(
+        "one who has left waits on",
+        "        await asyncio.wait([taking, gone], return_when=asyncio.FIRST_COMPLETED)",
+        "        await asyncio.wait([taking])",
+    ),
+    callers(
+        "any site may post without a key",
+        '        elif request.is_http and "origin" in request.parameters:',
+        "        elif False:",
+    ),
+    callers("requests are free", "        self._web.charge(who)\n", ""),
+    commands("a scope is not asked for", "        who.require(command.scope)\n", ""),
+    connection(
+        "connections are not counted", "if len(self._shared.open) < self._settings.max_connections:", "if True:"
+    ),
+    connection(
+        "requests pile up behind one that waits",
+        "                self._transport.pause_reading()",
+        "                pass",
+    ),
+    in_file("store/sqlite/queue/numbers.py", NUMBERS)(
+        "a number is given again", "SET last = last + 1", "SET last = last"
+    ),
+]
