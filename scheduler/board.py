@@ -30,7 +30,7 @@ class TenantState:
 
 
 class TypeState:
-    __slots__ = ("jobtype", "max_slots", "oldest_due_ms", "slots_held", "tenant", "waiting")
+    __slots__ = ("jobtype", "max_slots", "oldest_due_ms", "priority", "slots_held", "tenant", "waiting")
 
     def __init__(self, jobtype: str, tenant: TenantState) -> None:
         self.jobtype = jobtype
@@ -38,6 +38,7 @@ class TypeState:
         self.waiting = 0
         self.oldest_due_ms = 0
         self.max_slots: int | None = None
+        self.priority = 500
         self.slots_held = 0
 
     @property
@@ -81,6 +82,7 @@ class Board:
         state.waiting = candidate.waiting
         state.oldest_due_ms = candidate.oldest_due_ms
         state.max_slots = candidate.max_slots
+        state.priority = candidate.priority
         self._forget_if_idle(state)
         return state
 

@@ -16,10 +16,14 @@ that a batch has held for longer than `long_s` there is one more slot, up to `mo
 none. Hence nobody waits for long behind jobs that turned long, however they looked before.
 
 Hence it is work-conserving but for those slots. docs/scheduler.md.
+
+Among the types of one tenant, the highest priority of what waits is a weight: a step of 500 is STEP to one. So what is
+urgent goes first, and what is not goes on. Other tenants do not feel it.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from scheduler.board import TenantState, TypeState
 from scheduler.costs import Pace
@@ -27,6 +31,8 @@ from scheduler.fair_queue import FairQueue, Rival
 from scheduler.policy import Policy
 from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
 from vocabulary.names import tenant_of
+
+STEP: Final = 8.0
 
 
 class Charge:
@@ -88,7 +94,10 @@ class DeficitRoundRobin(Policy):
     def update_waiting(self, candidate: Candidate) -> None:
         old = self.board.types.get(candidate.jobtype)
         is_placed = (
-            old is not None and old.waiting > 0 and candidate.waiting > 0 and old.max_slots == candidate.max_slots
+            old is not None
+            and old.waiting > 0
+            and candidate.waiting > 0
+            and (old.max_slots, old.priority) == (candidate.max_slots, candidate.priority)
         )
         state = self.board.put(candidate)
         if not is_placed:
@@ -101,7 +110,7 @@ class DeficitRoundRobin(Policy):
         self._long_held += charge.is_long
         tenant, queue = self._rivals_of(state)
         self._tenants.serve(tenant, charge.cost_s)
-        queue.serve(queue.rival(jobtype), charge.cost_s)
+        queue.serve(_rival(queue, state), charge.cost_s)
         self._place(state)
 
     def jobs_running(self, jobtype: str, runner_s: float, place: int = 0) -> None:
@@ -192,14 +201,17 @@ class DeficitRoundRobin(Policy):
         return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots
 
     def _prefer_warm(self, queue: FairQueue, first: Rival, slowest: Pace, warm: Collection[str]) -> str:
-        """A sibling with a warm context, while that keeps the types of the tenant within the slack of each other."""
+        """A sibling with a warm context and no lower priority, while that keeps the types of the tenant within the
+        slack of each other."""
         best = None
         if first.name in warm:
             return first.name
         latest_s = first.turn_s + self.options.warm_slack_s
         for jobtype in warm:
             rival = queue.get(jobtype)
-            if rival is not None and rival.lane is not None and rival.lane <= slowest and rival.turn_s <= latest_s:
+            if rival is None or rival.lane is None or rival.weight < first.weight:
+                continue
+            if rival.lane <= slowest and rival.turn_s <= latest_s:
                 best, latest_s = rival, rival.turn_s
         return first.name if best is None else best.name
 
@@ -212,20 +224,20 @@ class DeficitRoundRobin(Policy):
     def _correct(self, state: TypeState, by_s: float) -> None:
         tenant, queue = self._rivals_of(state)
         self._tenants.correct(tenant, by_s)
-        queue.correct(queue.rival(state.jobtype), by_s)
+        queue.correct(_rival(queue, state), by_s)
 
     def _rivals_of(self, state: TypeState) -> tuple[Rival, FairQueue]:
         """The tenant among the tenants, and the queue of its types."""
         name = state.tenant.name
         queue = self._types.get(name)
         if queue is None:
-            queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s)
+            queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s, is_urgent_first=True)
         return self._tenants.rival(name, state.tenant.terms.weight), queue
 
     def _place(self, state: TypeState) -> None:
         """After any change to a type: where it stands among its siblings, and its tenant among the tenants."""
         _, queue = self._rivals_of(state)
-        rival = queue.rival(state.jobtype)
+        rival = _rival(queue, state)
         if state.waiting and not state.is_capped:
             queue.enter(rival, self.costs.pace(state.jobtype))
         else:
@@ -255,3 +267,8 @@ class DeficitRoundRobin(Policy):
         self._has_rivals = len(self.board.tenants) > 1
         for tenant in self.board.tenants.values():
             self._place_tenant(tenant)
+
+
+def _rival(queue: FairQueue, state: TypeState) -> Rival:
+    """A type among its siblings."""
+    return queue.rival(state.jobtype, STEP ** ((state.priority - 500) / 500))

@@ -5,8 +5,9 @@ its turn by cost / weight; the lowest turn goes next; `round_s` is the highest t
 rival's turn lags behind it is its deficit. To walk a thousand empty rounds until a 60-second debt is paid, or to
 compare two numbers, gives the same order; this compares. (Known as start-time fair queueing.)
 
-Who comes back after a pause continues at its own turn, but not further back than `burst_s` behind the round: absence
-earns no credit beyond that, and costs nothing.
+Who comes back after a pause continues at its own turn, but not further back than `burst_s` of service behind the round:
+absence earns no credit beyond that, and costs nothing. With `is_urgent_first` it is `burst_s` of turns: that is more
+service for a higher weight, so who weighs more goes first when it comes.
 
 Rivals stand in lanes, so that "the first of those in lanes 0..n" is found without passing over the others. A rival
 whose lane was passed over keeps its place among those of its lane, and no more credit than one who was away.
@@ -34,9 +35,10 @@ class Rival:
 
 
 class FairQueue:
-    def __init__(self, lanes: int, burst_s: float) -> None:
+    def __init__(self, lanes: int, burst_s: float, *, is_urgent_first: bool = False) -> None:
         self.round_s = 0.0
         self._burst_s = burst_s
+        self._is_urgent_first = is_urgent_first
         self._rivals: dict[str, Rival] = {}
         self._lanes: list[list[tuple[float, int, Rival]]] = [[] for _ in range(lanes)]
         self._last_ticket = 0
@@ -122,7 +124,7 @@ class FairQueue:
         return len(self._rivals)
 
     def _earliest(self, rival: Rival) -> float:
-        return self.round_s - self._burst_s / rival.weight
+        return self.round_s - self._burst_s / (1.0 if self._is_urgent_first else rival.weight)
 
     def _head(self, lane: int) -> Rival | None:
         heap = self._lanes[lane]

@@ -11,13 +11,15 @@ from scheduler.errors import InvalidOptions
 class Candidate(NamedTuple):
     """A jobtype with `waiting` jobs to claim now; 0 says that there are none any more.
 
-    max_slots is the most batches of this type that may run at once (None: as many as the tenant may).
+    max_slots is the most batches of this type that may run at once (None: as many as the tenant may). priority is the
+    highest of what waits: it counts among the types of one tenant only.
     """
 
     jobtype: str
     waiting: int
     oldest_due_ms: int = 0
     max_slots: int | None = None
+    priority: int = 500
 
 
 class TenantTerms(NamedTuple):

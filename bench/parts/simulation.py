@@ -29,6 +29,7 @@ class Load:
     begin_s: float = 0.0
     end_s: float = float("inf")
     max_slots: int | None = None
+    priority: int = 500
 
 
 @dataclass
@@ -104,7 +105,8 @@ class Simulation:
     def _tell(self, jobtype: str) -> None:
         queue = self._queues[jobtype]
         oldest_ms = int(queue[0] * 1000) if queue else 0
-        self.policy.update_waiting(Candidate(jobtype, len(queue), oldest_ms, self._loads[jobtype].max_slots))
+        load = self._loads[jobtype]
+        self.policy.update_waiting(Candidate(jobtype, len(queue), oldest_ms, load.max_slots, load.priority))
 
     def _arrive(self, load: Load) -> None:
         self._queues[load.jobtype].append(self.now_s)

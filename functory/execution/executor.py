@@ -36,7 +36,6 @@ log = logging.getLogger("functory.execute")
 
 _LOOK_PART: Final = 3
 """Under load, the pause after a look at the store is this many times as long as the look."""
-
 _STARTED: Final = fields(Job, "id", "attempts", "due_ms")
 
 
@@ -96,7 +95,6 @@ class Executor:
         self.claimed = 0  # jobs, so far
 
     # For other parts
-
     def wake(self) -> None:
         """Something may have become runnable."""
         self._is_news = self._wants_look = True
@@ -132,7 +130,8 @@ class Executor:
         if self._straight is not None:
             count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
             waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
-            self._policy.update_waiting(Candidate(jobtype, waiting, self._clock.now_ms(), cap))
+            now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
+            self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
             if count:
                 self._start_known()
 
@@ -288,6 +287,7 @@ class Executor:
                     (self._outlook.waiting[jobtype] if jobtype in oldest_ms else 0) + straight.get(jobtype, 0),
                     oldest_ms.get(jobtype, self._clock.now_ms()),
                     self._tenants.of(jobtype).max_per_type,
+                    self._outlook.priority(jobtype),
                 )
                 for jobtype in {**oldest_ms, **straight}
             ]

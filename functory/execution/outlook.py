@@ -32,6 +32,8 @@ class Outlook:
         """The handler versions in force, of the types that could run."""
         self.waiting: dict[str, int] = {}
         """Jobs of all types with a handler that waited, without those that claims under way were taking."""
+        self._priorities: dict[str, int] = {}
+        """The highest priority of what waited, of the types that could run."""
         self.untried: dict[str, float] = {}
         """Runnable types for which no claim was tried, and since when."""
         self._resting: dict[str, float] = {}
@@ -71,6 +73,7 @@ class Outlook:
             if each.handler_version and each.jobtype not in self._resting and each.jobtype not in self.unable
         ]
         self.versions = {each.jobtype: each.handler_version for each in runnable}
+        self._priorities = {each.jobtype: each.priority for each in runnable}
         self.untried = {jobtype: self.untried.get(jobtype, now_s) for jobtype in self.versions}
         return runnable
 
@@ -97,6 +100,10 @@ class Outlook:
     def rest(self, jobtype: str) -> None:
         """A claim of it found nothing."""
         self._resting[jobtype] = self._clock.monotonic_s() + REST_S
+
+    def priority(self, jobtype: str) -> int:
+        """The highest of what waited."""
+        return self._priorities.get(jobtype, 500)
 
     def is_clear(self, jobtype: str) -> bool:
         """Whether nothing of the type is known to wait in the store."""

@@ -266,12 +266,14 @@ class Claim(NamedTuple):
 
 
 class WaitingType(NamedTuple):
-    """A jobtype with something to claim now. handler_version is 0 when it has no handler."""
+    """A jobtype with something to claim now. handler_version is 0 when it has no handler. priority is the highest of
+    what waits; a back end may say 500 where that is 0."""
 
     jobtype: str
     waiting: int
     oldest_due_ms: int
     handler_version: int
+    priority: int = 500
 
 
 class TypeGate(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Collection, Document, aggregate, upserted
-from store.names import FORGOTTEN_AFTER_MS
+from store.names import FORGOTTEN_AFTER_MS, PRIORITIES
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import (
@@ -50,16 +50,36 @@ class MongoScoreboard(Core):
         if not types:
             return []
         tenants = sorted({tenant_of(jobtype) for jobtype in types})
-        closed, suspended, live = await asyncio.gather(
+        closed, suspended, live, urgent = await asyncio.gather(
             _ids(self.collections.types, {"_id": {"$in": types}, "paused": True}),
             _ids(self.collections.tenants, {"_id": {"$in": tenants}, "suspended": True}),
             self._live({"$in": types}, now_ms),
+            self._urgent(now_ms),
         )
         return [
-            WaitingType(jobtype, max(_waiting(live, jobtype), 1), oldest[jobtype], versions.get(jobtype, 0))
+            WaitingType(
+                jobtype,
+                max(_waiting(live, jobtype), 1),
+                oldest[jobtype],
+                versions.get(jobtype, 0),
+                PRIORITIES[0] if jobtype in urgent else 500,
+            )
             for jobtype in sorted(types)
             if jobtype not in closed and tenant_of(jobtype) not in suspended
         ]
+
+    async def _urgent(self, now_ms: int) -> set[str]:
+        """The types that have waiting jobs of the highest priority. An index has only such jobs, so this is quick."""
+        heads = await aggregate(
+            self.collections.jobs,
+            [
+                {"$match": {"s": schema.QUEUED, "prio": PRIORITIES[0]}},
+                {"$sort": {"type": 1, "at": 1}},
+                {"$group": {"_id": "$type", "at": {"$first": "$at"}}},
+            ],
+            hint=schema.URGENT,
+        )
+        return {head["_id"] for head in heads if head["at"] <= now_ms}
 
     @repeatable
     async def get_counters(self, tenant: str | None, *, now_ms: int) -> list[TypeCounters]:

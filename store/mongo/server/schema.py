@@ -59,6 +59,7 @@ LISTING: Final = "listing"
 UPKEEP: Final = "upkeep"
 DEFERRED: Final = "deferred"
 TODO: Final = "todo"
+URGENT: Final = "urgent"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -72,6 +73,10 @@ JOB_INDEXES: Final = (
         ],
         name=CLAIM,
         partialFilterExpression={"s": QUEUED},
+    ),
+    # types that have queued jobs of the highest priority; most jobs are not in it
+    IndexModel(
+        [("type", ASCENDING), ("at", ASCENDING)], name=URGENT, partialFilterExpression={"s": QUEUED, "prio": 1000}
     ),
     # listings, the oldest waiting job of every type, running jobs by type
     IndexModel([("s", ASCENDING), ("type", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)], name=LISTING),

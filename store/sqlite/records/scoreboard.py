@@ -41,14 +41,14 @@ _NOT_PAUSED: Final = (False,)
 def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> list[WaitingType]:
     lanes = fetch(
         conn,
-        "SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane,"
+        "SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority,"
         f" (SELECT due FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
         " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
         " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)",
         (int(runnable),),
     )
     types: dict[str, WaitingType] = {}
-    for jobtype, handler, waiting, deferred, lane, oldest in lanes:
+    for jobtype, handler, waiting, deferred, lane, priority, oldest in lanes:
         if oldest is None or oldest > now_ms:
             continue
         if deferred:
@@ -56,7 +56,8 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
         known = types.get(jobtype)
         if known is not None:
             waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
-        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler)
+            priority = max(priority, known.priority)  # noqa: PLW2901
+        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority)
     return [types[jobtype] for jobtype in sorted(types)]
 
 

@@ -132,3 +132,21 @@ async def test_many_claimers_get_no_job_twice(store: Store) -> None:
     assert sorted(taken) == ids(new_jobs(500))
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
     assert (counters.waiting, counters.running, counters.ok) == (0, 0, 500)
+
+
+async def test_waiting_types_tell_the_highest_priority_of_what_waits(store: Store) -> None:
+    jobs = [
+        new_job(0, jobtype="acme-urgent", priority=1000),
+        new_job(1, jobtype="acme-urgent", priority=0),
+        new_job(2, jobtype="acme-usual", priority=500),
+        new_job(3, jobtype="acme-usual", priority=1000, dt_ms=T0 + 1000),
+    ]
+    await store.add_jobs(jobs, now_ms=T0)
+
+    async def priorities(now_ms: int) -> dict[str, int]:
+        return {row.jobtype: row.priority for row in await store.get_waiting_jobtypes(now_ms=now_ms)}
+
+    assert await priorities(T0) == {"acme-urgent": 1000, "acme-usual": 500}
+    assert await priorities(T0 + 1000) == {"acme-urgent": 1000, "acme-usual": 1000}
+    await claim(store, 1, jobtype="acme-urgent")
+    assert (await priorities(T0))["acme-urgent"] in {0, 500}, "what is left"

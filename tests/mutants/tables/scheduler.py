@@ -11,7 +11,17 @@ retry = in_file("scheduler/retry.py", UNIT)
 repeat = in_file("scheduler/repeat.py", f"{UNIT} tests/property/test_repeat_sqlite.py")
 costs = in_file("scheduler/costs.py", UNIT)
 
+PRIORITY = "tests/unit/scheduler/test_fairness.py -k 'urgent or warm'"
+
 MUTANTS: list[Mutant] = [
+    deficit("priorities of types do not count", "STEP ** ((state.priority - 500) / 500)", "1.0", tests=PRIORITY),
+    deficit("a warm sibling of lower priority goes first", " or rival.weight < first.weight:", ":", tests=PRIORITY),
+    queue(
+        "who is urgent stands behind when it comes",
+        "(1.0 if self._is_urgent_first else rival.weight)",
+        "rival.weight",
+        tests=PRIORITY,
+    ),
     queue(
         "who was away has all its credit",
         "            rival.turn_s = max(rival.turn_s, self._earliest(rival))\n        elif",

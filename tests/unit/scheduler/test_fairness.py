@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.parts.simulation import Load, Outcome, Simulation, jain
-from scheduler import SchedulerOptions, TenantTerms, make_policy
+from scheduler import Candidate, SchedulerOptions, TenantTerms, make_policy
 
 
 def simulate(
@@ -171,3 +171,44 @@ def test_warm_contexts_are_preferred_within_the_tenant() -> None:
     warm = simulate(loads, 60.0, slots=2)
     assert jain(warm.type_runner_s.values()) >= 0.98, "and its types still share evenly"
     assert warm.cold_starts <= 12
+
+
+def test_what_is_urgent_goes_first_among_the_types_of_a_tenant_and_the_rest_goes_on() -> None:
+    loads = [
+        Load(jobtype=f"a-{name}", job_s=0.02, backlog=100_000, priority=priority)
+        for name, priority in (("high", 1000), ("usual", 500), ("low", 0))
+    ]
+    outcome = simulate(loads, 200.0)
+    high, usual, low = (outcome.type_runner_s[f"a-{name}"] for name in ("high", "usual", "low"))
+    assert high / usual == pytest.approx(8, rel=0.1)
+    assert usual / low == pytest.approx(8, rel=0.25)
+    assert low > 0, "it is not starved"
+
+
+def test_priorities_of_a_tenant_are_nothing_to_the_others() -> None:
+    urgent = [Load(jobtype=f"a-job{n}", job_s=0.02, backlog=100_000, priority=1000) for n in range(3)]
+    outcome = simulate([*urgent, flood("b-job", 0.02)], 60.0)
+    assert outcome.runner_s["a"] == pytest.approx(outcome.runner_s["b"], rel=0.02)
+
+
+def test_urgent_jobs_that_come_now_and_then_do_not_wait_behind_a_backlog_of_siblings() -> None:
+    def waits_s(priority: int) -> float:
+        siblings = [flood(f"a-bulk{n}", 0.05) for n in range(20)]
+        urgent = Load(jobtype="a-urgent", job_s=0.05, every_s=0.25, begin_s=5.0, priority=priority)
+        outcome = simulate([*siblings, urgent], 60.0)
+        return sum(outcome.waits_s["a-urgent"]) / len(outcome.waits_s["a-urgent"])
+
+    assert waits_s(1000) < 0.1, "the next slot that is free"
+    assert waits_s(1000) < waits_s(500) / 2
+
+
+def test_a_warm_sibling_of_lower_priority_does_not_go_first() -> None:
+    policy = make_policy("deficit", SchedulerOptions(slots=4), random.Random(1).random)
+    policy.set_tenants({"a": TenantTerms()})
+    policy.set_waiting([Candidate("a-low", 5, priority=500), Candidate("a-high", 5, priority=1000)])
+    for jobtype in ("a-low", "a-high"):
+        policy.jobs_started(jobtype, 1)
+        policy.jobs_stopped(jobtype, 1, 0.01)
+    pick = policy.select_jobtype_to_run({"a-low"})
+    assert pick is not None
+    assert pick.jobtype == "a-high"
