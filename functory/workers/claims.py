@@ -92,9 +92,7 @@ class Claims:
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
         for job in good:
-            held = Held(job, now_ms, version, retry, _timeout_ms(handler), afterwards)
-            held.worker = order.worker.name
-            self.held.add(held)
+            self.held.add(Held(job, now_ms, version, retry, _timeout_ms(handler), afterwards))
         self.taken += len(good)
         self._log_started(jobtype, good, now_ms)
         return Claimed([Taken(job, _timeout_ms(handler)) for job in good], bool(jobs))
@@ -114,6 +112,13 @@ class Claims:
         own_ms = None if handler.lease_s is None else handler.lease_s * 1000
         lease_ms = asked_ms or own_ms or self._defaults.lease_ms
         return min(lease_ms, _timeout_ms(handler) or lease_ms)
+
+    def assign(self, jobs: Iterable[Taken], worker: str) -> None:
+        """The worker of this name has them."""
+        for job, _ in jobs:
+            held = self.held.find(tenant_of(job.jobtype), job.id)
+            if held is not None:
+                held.worker = worker
 
     def give_back(self, jobs: Iterable[Taken]) -> None:
         """Jobs that were claimed, and that nobody was there to take."""

@@ -1,7 +1,8 @@
 """The workers of one tenant that wait for jobs, first come first served, and the types that may have some.
 
 One task serves the line, and only while somebody stands in it. So a job that arrives costs one claim, however many
-workers wait. Among the types that a worker takes, the one goes first whose jobs have used the least time.
+workers wait, and workers that ask at the same time share one. Among the types that a worker takes, the one goes first
+whose jobs have used the least time.
 
 Ensures: every taker gets one answer: jobs, or none when its time is up. Jobs for a taker that has left meanwhile are
 given back. Names are compared in slices, so a tenant with many types and patterns holds up nobody else.
@@ -11,8 +12,8 @@ import asyncio
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Iterable, Sequence
+from itertools import count, islice
 from typing import Final
 
 from functory.errors import QuotaExceeded
@@ -32,6 +33,9 @@ MOST_TAKERS: Final = 5000
 """Of one tenant that wait at once."""
 MOST_GROUPS: Final = 100
 """Different lists of patterns among them: every arrival is compared with each."""
+_TAKERS_AT_ONCE: Final = 64
+_JOBS_AT_ONCE: Final = 1000
+"""That share a claim."""
 _SLICE: Final = 20
 """Types, each with up to 20 patterns, or groups that are compared in one go."""
 _MOST_REMEMBERED: Final = 10_000
@@ -50,9 +54,17 @@ class _Taker:
         self.deadline_s = loop.time() + order.wait_s
         self.future: asyncio.Future[list[Taken]] = loop.create_future()
 
+    @property
+    def is_here(self) -> bool:
+        return not self.future.done() and self.order.is_present()
+
     def answer(self, jobs: list[Taken]) -> None:
         if not self.future.done():
             self.future.set_result(jobs)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class _Group:
@@ -63,14 +75,19 @@ class _Group:
         self._known: dict[str, bool] = {}
         self.takers: deque[_Taker] = deque()
 
-    def first(self) -> _Taker | None:
-        """The first that is still there."""
-        while self.takers:
-            taker = self.takers[0]
-            if not taker.future.done() and taker.order.is_present():
-                return taker
+    def first(self) -> list[_Taker]:
+        """The first that are still there and ask for the same lease, as many as one claim can serve."""
+        while self.takers and not self.takers[0].is_here:
             self.takers.popleft().answer([])
-        return None
+        found: list[_Taker] = []
+        jobs = 0
+        for taker in islice(self.takers, _TAKERS_AT_ONCE):
+            jobs += taker.order.limit
+            if found and (jobs > _JOBS_AT_ONCE or taker.order.lease_ms != found[0].order.lease_ms):
+                break
+            if taker.is_here:
+                found.append(taker)
+        return found
 
     def takes(self, jobtype: str) -> bool:
         known = self._known.get(jobtype)
@@ -198,34 +215,42 @@ class TakerLine:
         for number, (patterns, group) in enumerate(list(self._groups.items()), start=1):
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
-            while self.is_open and (taker := group.first()) is not None:
+            while self.is_open and (takers := group.first()):
                 try:
-                    jobs = await self._fill(taker, group)
+                    jobs = await self._fill(takers, group)
                 except StoreUnavailable as error:
-                    if not taker.future.done():
-                        taker.future.set_exception(error)
+                    for taker in takers:
+                        taker.fail(error)
                     return
                 if not jobs:
                     break
-                if taker.future.done():
-                    self._claims.give_back(jobs)
-                else:
-                    taker.answer(jobs)
-            if group.first() is None:
+                self._hand_out(takers, jobs)
+            if not group.first():
                 del self._groups[patterns]
 
-    async def _fill(self, taker: _Taker, group: _Group) -> list[Taken]:
-        """As many jobs as the taker wants, of all types that it takes."""
+    def _hand_out(self, takers: Iterable[_Taker], jobs: list[Taken]) -> None:
+        """To each in turn as many as it wants; what is meant for one who has left meanwhile goes back."""
+        for taker in takers:
+            mine, jobs = jobs[: taker.order.limit], jobs[taker.order.limit :]
+            if taker.future.done():
+                self._claims.give_back(mine)
+            elif mine:
+                self._claims.assign(mine, taker.order.worker.name)
+                taker.answer(mine)
+
+    async def _fill(self, takers: Sequence[_Taker], group: _Group) -> list[Taken]:
+        """As many jobs as the takers want together, of all types that they take: they share claims."""
+        order = takers[0].order._replace(limit=sum(taker.order.limit for taker in takers))
         kinds = await self._types.of(self._tenant)
         taken: list[Taken] = []
         size_bytes = 0
         for jobtype in await self._candidates(group, kinds):
-            left = taker.order.limit - len(taken)
-            if left <= 0 or size_bytes >= MOST_BYTES or taker.future.done():
+            left = order.limit - len(taken)
+            if left <= 0 or size_bytes >= MOST_BYTES or all(taker.future.done() for taker in takers):
                 break
             self._ready.pop(jobtype, None)  # before the claim: what is added meanwhile marks it again
             try:
-                claimed = await self._claims.claim(jobtype, kinds[jobtype], taker.order, left)
+                claimed = await self._claims.claim(jobtype, kinds[jobtype], order, left)
             except StoreUnavailable:
                 self._ready[jobtype] = None
                 if taken:

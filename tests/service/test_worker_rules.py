@@ -24,12 +24,13 @@ from runner.protocol import NewJob
 from store.base import Code, JobState, RateDomain
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, register, until
+from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop, payloads, waiting
 
 
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as opened:
+@pytest.fixture(params=back_end_params())
+async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with BACK_ENDS[request.param](tmp_path) as url, open_shop(tmp_path, store=url) as opened:
         yield opened
 
 

@@ -13,12 +13,13 @@ from runner.protocol import NewJob
 from store.base import Code, JobState
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, until
+from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, finished, held, open_shop, payloads, waiting
 
 
-@pytest.fixture
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(tmp_path) as opened:
+@pytest.fixture(params=back_end_params())
+async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with BACK_ENDS[request.param](tmp_path) as url, open_shop(tmp_path, store=url) as opened:
         yield opened
 
 
@@ -194,6 +195,33 @@ async def test_a_taker_that_has_left_gets_nothing_and_loses_nothing(shop: Shop) 
     (job,) = await shop.take(wait_s=30.0)
     assert (job.job.data, job.job.attempts) == (b"1", 1)
     assert await gone == []
+
+
+async def test_workers_that_ask_at_the_same_time_share_a_claim(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shop.serve("resize")
+    await shop.post(*map(str, range(25)))
+    claim, begun, go, claims = shop.daemon.store.claim_jobs, asyncio.Event(), asyncio.Event(), 0
+
+    async def slow(*given: Any, **named: Any) -> Any:
+        nonlocal claims
+        claims += 1
+        begun.set()
+        await go.wait()
+        return await claim(*given, **named)
+
+    monkeypatch.setattr(shop.daemon.store, "claim_jobs", slow)
+    first = asyncio.create_task(shop.take(wait_s=30.0, worker=Worker("0")))
+    await begun.wait()
+    others = [asyncio.create_task(shop.take(limit=2, wait_s=30.0, worker=Worker(str(n)))) for n in range(1, 13)]
+    await until(waiting(shop, 13))
+    go.set()
+    taken = [payloads(jobs) for jobs in await asyncio.gather(first, *others)]
+    assert [len(jobs) for jobs in taken] == [1, *[2] * 12]
+    assert sorted(int(text) for texts in taken for text in texts) == list(range(25)), "each has gone to one of them"
+    assert claims == 2
+    assert {seen.name: seen.running for seen in await operations.list_workers(shop.service, "acme")} == {
+        str(n): 1 if n == 0 else 2 for n in range(13)
+    }
 
 
 async def test_jobs_claimed_for_one_who_leaves_meanwhile_are_given_back(

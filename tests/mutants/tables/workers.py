@@ -24,10 +24,10 @@ MUTANTS: list[Mutant] = [
     claims("a job that a handler runs can be reported", " or record.job.lock != OWNER", "", tests=RULES),
     line(
         "jobs for one who has left are lost",
-        "                    self._claims.give_back(jobs)",
-        "                    pass",
+        "                self._claims.give_back(mine)",
+        "                pass",
     ),
-    line("a closed connection gets jobs", " and taker.order.is_present()", ""),
+    line("a closed connection gets jobs", " and self.order.is_present()", ""),
     line("patterns are not looked at", "elif group.takes(jobtype):", "elif group:"),
     handout(
         "an arrival wakes nobody",
