@@ -1,7 +1,8 @@
 """`functory replay | cancel | delete | failures | timeline | type ... | rate ...`: many jobs, and what limits them."""
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given, moment_ms
@@ -10,8 +11,9 @@ from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
     from functory.client import Client
-    from functory.wire.jobs import Changed
+    from functory.wire.jobs import Changed, Replayed
 
+_Bulk = TypeVar("_Bulk", "Changed", "Replayed")
 _UNFINISHED = ("waiting", "deferred", "paused", "lapsed", "running")
 
 
@@ -46,6 +48,7 @@ def _add_replay(commands: Commands) -> None:
     replay.add_argument("--limit", type=int, help="run at most this many (default: 1000)")
     replay.add_argument("--rate-per-s", type=float, metavar="NUMBER", help="spread them over time")
     replay.add_argument("--dry-run", action="store_true", help="only count them")
+    _add_all(replay)
     add_remote(replay, run_replay)
 
 
@@ -72,6 +75,11 @@ def _add_delete(commands: Commands) -> None:
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, help="at most so many (default: 1000)")
     parser.add_argument("--dry-run", action="store_true", help="only count them")
+    _add_all(parser)
+
+
+def _add_all(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="go on until no more match, and show how far it is")
 
 
 def _add_type(parser: argparse.ArgumentParser) -> None:
@@ -100,17 +108,16 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
 
 
 async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
-    replayed = await client.replay(
-        **given(
-            type=arguments.type,
-            codes=arguments.code,
-            since_ms=arguments.since,
-            until_ms=arguments.until,
-            limit=arguments.limit,
-            rate_per_s=arguments.rate_per_s,
-            dry_run=arguments.dry_run,
-        )
+    request = given(
+        type=arguments.type,
+        codes=arguments.code,
+        since_ms=arguments.since,
+        until_ms=arguments.until,
+        limit=arguments.limit,
+        rate_per_s=arguments.rate_per_s,
+        dry_run=arguments.dry_run,
     )
+    replayed = await _until_none_match(arguments, lambda: client.replay(**request), "replayed")
     more = " More match: repeat the command." if replayed.more else ""
     if replayed.dry_run:
         done = f"{counted(replayed.matched, 'job')} {'matches' if replayed.matched == 1 else 'match'}."
@@ -121,7 +128,8 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     request = given(states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run)
-    return _show_changed(arguments, await client.cancel_jobs(arguments.type, **request), "cancelled")
+    changed = await _until_none_match(arguments, lambda: client.cancel_jobs(arguments.type, **request), "changed")
+    return _show_changed(arguments, changed, "cancelled")
 
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
@@ -132,7 +140,33 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         dry_run=arguments.dry_run,
     )
-    return _show_changed(arguments, await client.delete_jobs(arguments.type, **request), "deleted")
+    changed = await _until_none_match(arguments, lambda: client.delete_jobs(arguments.type, **request), "changed")
+    return _show_changed(arguments, changed, "deleted")
+
+
+async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:
+    """One call; with --all, as many as it takes, and the sum of their answers. A job that matches again after it was
+    changed, such as one that is replayed and fails, is no reason to go on."""
+    from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
+
+    answer = await call()
+    if not arguments.all or arguments.dry_run:
+        return answer
+    seen = dict.fromkeys(answer.ids)
+    total = getattr(answer, count)
+    with Progress(count, None) as progress:
+        while answer.more:
+            progress.at(total)
+            answer = await call()
+            news = [job_id for job_id in answer.ids if job_id not in seen]
+            if not news:
+                break
+            seen |= dict.fromkeys(news)
+            total += getattr(answer, count)
+        progress.at(total)
+    answer.ids, answer.matched = list(seen), len(seen)
+    setattr(answer, count, total)
+    return answer
 
 
 def _show_changed(arguments: argparse.Namespace, changed: "Changed", done: str) -> int:

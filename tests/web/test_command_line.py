@@ -268,3 +268,15 @@ def test_a_lease_is_an_id_and_a_token() -> None:
     for text in ("x", "x:", ":1", "x:-1"):
         with pytest.raises(argparse.ArgumentTypeError, match="is not ID:TOKEN"):
             lease(text)
+
+
+async def test_bulk_commands_go_on_until_no_more_match(site: Site, terminal: Terminal) -> None:
+    await site.add(*(str(number) for number in range(7)))
+    await site.intake.flush()
+    assert "2 jobs cancelled. More match" in await terminal.run("cancel", "thumb", "--limit", "2")
+    assert "7 jobs match" not in await terminal.run("cancel", "thumb", "--limit", "2", "--all", "--dry-run")
+    assert await terminal.run("cancel", "thu*", "--limit", "2", "--all") == "5 jobs cancelled.\n"
+    replayed = await terminal.run("replay", "--code", "cancelled", "--limit", "3", "--all")
+    assert replayed == "7 jobs queued again.\n"
+    await site.run(10, Code.FAILED)
+    assert await terminal.run("delete", "*", "--limit", "3", "--all") == "7 jobs deleted.\n"
