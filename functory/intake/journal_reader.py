@@ -98,7 +98,7 @@ class JournalReader:
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest line that is not in the store."""
-        if self._oldest_ms is None or not self._backlog.is_in_line:
+        if self._oldest_ms is None or self._journal.read_point >= self._journal.write_point:
             return 0
         return max(0, now_ms - self._oldest_ms)
 
@@ -136,6 +136,8 @@ class JournalReader:
                 raise
             else:
                 pause_s = _FIRST_PAUSE_S
+                if not self._backlog.is_in_line:
+                    self._oldest_ms = None
                 self._recovered()
                 self._settle()
                 if reservation.span.lines in _SOME_LINES:
@@ -270,7 +272,6 @@ class JournalReader:
         """Wait a while if all that can be read is on the straight way."""
         self._is_wanted.clear()
         if not self._backlog.is_in_line and not self._waiting:
-            self._oldest_ms = None
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PASS_BY_S):
                     await self._is_wanted.wait()
