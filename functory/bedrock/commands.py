@@ -21,26 +21,31 @@ from functory.wire.admin import Scope
 
 log = logging.getLogger("functory.bedrock")
 
+_FEW_BYTES: Final = 16 * 1024
+"""Parameters of a command that may wait for long, or that has no data: they are in memory meanwhile."""
+
 
 class Command(NamedTuple):
     name: str
     scope: Scope
     run: Callable[[Call], Awaitable[bytes]]
     """Returns the body of the answer. Changes of jobs that no worker holds ask for `manage` themselves."""
+    takes_data: bool = False
+    """Its parameters may be large."""
 
 
 COMMANDS: Final = {
     command.name.lower(): command
     for command in (
-        Command("CreateJob", "submit", creating.create_job),
-        Command("CreateJobs", "submit", creating.create_many),
+        Command("CreateJob", "submit", creating.create_job, takes_data=True),
+        Command("CreateJobs", "submit", creating.create_many, takes_data=True),
         Command("GetJob", "work", taking.get_job),
         Command("GetJobs", "work", taking.get_jobs),
         Command("QueryJob", "read", looking.query_job),
-        Command("UpdateJob", "work", changing.update_job),
-        Command("FinishJob", "work", changing.finish_job),
-        Command("FailJob", "work", changing.fail_job),
-        Command("RetryJob", "work", changing.retry_job),
+        Command("UpdateJob", "work", changing.update_job, takes_data=True),
+        Command("FinishJob", "work", changing.finish_job, takes_data=True),
+        Command("FailJob", "work", changing.fail_job, takes_data=True),
+        Command("RetryJob", "work", changing.retry_job, takes_data=True),
         Command("CancelJob", "manage", changing.cancel_job),
         Command("DeleteJob", "manage", changing.delete_job),
         Command("Query", "read", looking.query),
@@ -85,5 +90,9 @@ class Commands:
             raise Refusal(405, f"Use POST, not {request.method}")
         who.require(command.scope)
         CLIENT.set(peer.address)
+        size_bytes = sum(map(len, request.parameters.values()))
+        if size_bytes > _FEW_BYTES and not command.takes_data:
+            raise Refusal(402, f"The parameters of {command.name} are longer than {_FEW_BYTES} bytes")
         call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers, self._types)
-        return await command.run(call)
+        async with self.room.of(who.tenant, size_bytes):
+            return await command.run(call)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-FREE_BYTES: Final = 64 * 1024
+FREE_BYTES: Final = 32 * 1024
 """That each connection may hold without asking."""
 
 

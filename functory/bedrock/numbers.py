@@ -11,6 +11,8 @@ from functory.operations.numbered import find_numbered, number_jobs
 from functory.operations.service import Service
 
 _MOST: Final = 20_000
+_AT_ONCE: Final = 500
+"""Jobs that are numbered in one write: others wait for it."""
 
 
 class Numbers:
@@ -23,7 +25,9 @@ class Numbers:
         """The numbers of jobs that exist; new ones are given in this order."""
         known = {job_id: self._numbers.get((tenant, job_id)) for job_id in job_ids}
         missing = [job_id for job_id, number in known.items() if number is None]
-        found = await number_jobs(self._service, tenant, missing) if missing else {}
+        found: dict[str, int] = {}
+        for start in range(0, len(missing), _AT_ONCE):
+            found |= await number_jobs(self._service, tenant, missing[start : start + _AT_ONCE])
         for job_id, number in found.items():
             self.keep(tenant, job_id, number)
         return {job_id: number for job_id, number in (known | found).items() if number is not None}

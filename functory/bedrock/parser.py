@@ -25,8 +25,21 @@ _HTTP: Final = re.compile(r"([A-Z]{1,16}) (/[!-~]{0,8000}) HTTP/1\.([01])")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH: Final = re.compile(r"[0-9]{1,12}")
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
+IN_JSON: Final = (
+    "name", "data", "firstRun", "repeat", "jobPriority", "priority", "unique", "parentJobID", "retryAfter", "jobs",
+    "connection", "timeout", "numResults", "jobID", "nextRun", "delay", "query",
+)  # fmt: skip
+"""Parameters that a JSON object can have, in this letter case or in lower case. Other fields are skipped unread: a body
+can have a million of them."""
+_Fields = msgspec.defstruct(
+    "_Fields",
+    [
+        (name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET)
+        for name in dict.fromkeys(form for each in IN_JSON for form in (each, each.lower()))
+    ],
+)
+_OBJECT: Final = msgspec.json.Decoder(_Fields)
 
 
 class Malformed(Exception):
@@ -61,8 +74,13 @@ class Parser:
     def is_http(self) -> bool:
         return self._http is not None
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         self._buffer += data
+
+    def clear(self) -> None:
+        """Forget what was not read to its end."""
+        self._buffer.clear()
+        self._begin()
 
     def next(self) -> Request | None:
         """The next request that is complete. Raises Malformed."""
@@ -180,13 +198,10 @@ def _body_parameters(body: bytes) -> dict[str, str]:
 def json_parameters(text: bytes) -> dict[str, str]:
     """The fields of a JSON object, as they would stand in lines. Raises Malformed."""
     try:
-        fields = _OBJECT.decode(text)
-        given = {name.lower(): _as_text(bytes(value)) for name, value in fields.items()}
+        fields = msgspec.structs.asdict(_OBJECT.decode(text))
+        return {name.lower(): _as_text(bytes(value)) for name, value in fields.items() if value is not msgspec.UNSET}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(f"Invalid JSON: {error}", 401) from None
-    if len(given) > MAX_PARAMETERS:
-        raise Malformed(f"more than {MAX_PARAMETERS} parameters")
-    return given
 
 
 def _as_text(value: bytes) -> str:

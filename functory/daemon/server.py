@@ -101,7 +101,11 @@ class Server:
         if self._settings.role == "run":
             return f"Functory runs jobs of {self._settings.store_url}"
         address = f"http://{self._settings.host}:{self._listener.port}"
-        return f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)\n{self._key_note}"
+        lines = [f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)"]
+        if self._bedrock is not None and self._settings.bedrock is not None:
+            whose = f"for tenant {self._settings.bedrock_tenant}" if self._settings.bedrock_tenant else "with a key"
+            lines.append(f"Bedrock::Jobs is spoken on {self._settings.bedrock.host}:{self._bedrock.port}, {whose}")
+        return "\n".join([*lines, self._key_note])
 
     async def _keep_operator_key(self, service: Service) -> None:
         """On the first start of a store, make a key for the operator and keep it where only the owner can read it."""

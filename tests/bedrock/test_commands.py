@@ -162,6 +162,7 @@ async def test_an_update_renews_the_lease(bedrock: Bedrock, session: Session, cl
     for _ in range(3):
         clock.advance(3000)
         await bedrock.shop.daemon.store.expire_locks(now_ms=clock.now_ms())
+        assert await state_of(session, 1) == "RUNNING"
         assert (await session.ask("UpdateJob", jobID=1, data="{}")).status == 200
     clock.advance(3601)
     await bedrock.shop.daemon.store.expire_locks(now_ms=clock.now_ms())

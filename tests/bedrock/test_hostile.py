@@ -140,3 +140,17 @@ async def test_requests_that_wait_behind_one_are_left_in_the_kernel(bedrock: Bed
         assert (await session.reply()).json["name"] == "x"
         for _ in range(100):
             assert (await session.reply()).status == 200
+
+
+async def test_a_body_with_a_million_fields_is_not_built(bedrock: Bedrock) -> None:
+    fields = b",".join(b'"f%d":0' % number for number in range(1_000_000))
+    body = b'{"name":"x",' + fields + b"}"
+    async with bedrock.session() as session:
+        session.send_bytes(b"CreateJob\nContent-Length: %d\n\n" % len(body) + body)
+        assert (await session.reply()).json == {"jobID": 1}
+
+
+async def test_a_command_that_has_no_data_is_short(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        reply = await session.ask("GetJob", name="x", connection="wait", data="x" * 100_000)
+        assert (reply.status, "longer than" in reply.reason) == (402, True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functory.bedrock.messages import Answer, Request, one_line, render
-from functory.bedrock.parser import Malformed, Parser
+from functory.bedrock.parser import IN_JSON, Malformed, Parser
 from functory.bedrock.refusals import Refusal
 from functory.bedrock.select import parse_select
 from functory.bedrock.settings import BedrockSettings
@@ -69,7 +69,9 @@ def test_what_is_well_formed_is_read_as_it_was_meant(sent: list[tuple[dict[str, 
     for parameters, line_end, in_body in sent:
         unlike = {name.lower(): (name, value) for name, value in parameters.items()}
         fields = dict(unlike.values())
-        body = json.dumps(fields).encode() if in_body else b""
+        if in_body:
+            fields = dict(zip(IN_JSON, fields.values(), strict=False))
+        body = json.dumps({"unknown": [{}], **fields}).encode() if in_body else b""
         lines = ["CreateJob", *([] if in_body else [f"{name}: {value}" for name, value in fields.items()])]
         lines += [f"Content-Length: {len(body)}"] if in_body else []
         data += line_end.join(line.encode() for line in (*lines, "", "")) + body

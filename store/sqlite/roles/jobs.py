@@ -9,6 +9,9 @@ from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, Job
 from store.values.records import RateDomain, RateState
 from vocabulary.states import JobState
 
+_FEW = 20
+"""Jobs that are numbered before batches that wait."""
+
 
 class SqliteJobs(SqliteCore, JobVerbs):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
@@ -83,7 +86,7 @@ class SqliteJobs(SqliteCore, JobVerbs):
         known = await self._read(lambda conn: numbers.get_numbers(conn, tenant, job_ids))
         if None not in known.values():
             return {job_id: number for job_id, number in known.items() if number is not None}
-        return await self._write(lambda tx: numbers.number_jobs(tx, tenant, list(known)))
+        return await self._write(lambda tx: numbers.number_jobs(tx, tenant, list(known)), bulk=len(known) > _FEW)
 
     async def find_numbered(self, tenant: str, number: int) -> str | None:
         return await self._read(lambda conn: numbers.find_numbered(conn, tenant, number))

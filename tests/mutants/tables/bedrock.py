@@ -46,8 +46,8 @@ MUTANTS: list[Mutant] = [
     ),
     connection(
         "requests pile up behind one that waits",
-        "                self._transport.pause_reading()",
-        "                pass",
+        "            self._transport.pause_reading()",
+        "            pass",
     ),
     in_file("store/sqlite/queue/numbers.py", NUMBERS)(
         "a number is given again", "SET last = last + 1", "SET last = last"
