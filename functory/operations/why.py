@@ -26,8 +26,8 @@ _HOLDS: Final = {
 """The scheduler's reasons in words. For its other reasons, the place in the queue is the answer."""
 
 
-_QUIET_MS: Final = 15_000
-"""A worker that waits for jobs is known to do so for this long: other daemons write it down every few seconds."""
+_QUIET_MS: Final = 30_000
+"""A worker that waits for jobs at another daemon is known to do so by then: it is written down every 15 s."""
 
 
 class Reason(NamedTuple):

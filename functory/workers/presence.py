@@ -23,6 +23,8 @@ _MOST_TENANTS: Final = 1000
 _TYPES_CHARS: Final = 500
 """Of the patterns of one worker, so much is kept: the note of a tenant stays well below what a note may be."""
 _AT_ONCE: Final = 50
+_AGAIN_S: Final = 15.0
+"""Of workers that only wait, the note is written again after this time."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,8 @@ class Presence:
         self._running = running
         self._workers: dict[str, dict[str, Seen]] = {}
         self._changed: set[str] = set()
+        self._written_s: dict[str, float] = {}
+        """When the note of a tenant was last written."""
         self._waiting: Counter[tuple[str, str]] = Counter()
         """Workers that wait for jobs now: tenant and name."""
 
@@ -132,8 +136,15 @@ class Presence:
 
     async def write_down(self) -> None:
         """Tell the other daemons what has changed here since the last time."""
-        changed = sorted(self._changed | {tenant for tenant, _ in self._waiting})
+        now_s = self._clock.monotonic_s()
+        waiting = {tenant for tenant, _ in self._waiting}
+        changed = sorted(
+            self._changed | {it for it in waiting if now_s - self._written_s.get(it, -_AGAIN_S) >= _AGAIN_S}
+        )
         self._changed.clear()
+        self._written_s = {it: at_s for it, at_s in self._written_s.items() if it in waiting} | dict.fromkeys(
+            changed, now_s
+        )
         for start in range(0, len(changed), _AT_ONCE):  # side by side, so that they share commits
             await asyncio.gather(*map(self._write_down, changed[start : start + _AT_ONCE]))
 

@@ -48,6 +48,12 @@ MUTANTS: list[Mutant] = [
         "return set()",
         tests=RULES,
     ),
+    reports(
+        "a worker that lost its lease is told that its end counts",
+        "_late(job.id) if job.id in late else _verdict",
+        "_verdict",
+        tests="tests/service/test_worker_storm.py",
+    ),
     reports("late reports are not counted", "        self.late += ", "        _ = ", tests=LIFE),
     reports("a renewal has no end", "if left_ms is not None and left_ms <= 0:", "if False:", tests=LIFE),
     gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),
