@@ -2,7 +2,7 @@
 
 The rooms, in the order in which a job meets them:
 
-cli/           the command line; client.py the HTTP client that it uses (client_consumers.py a part of it)
+cli/           the command line; client.py the HTTP client (client_answers.py, client_consumers.py: parts of it)
 queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 bedrock/       the wire protocol of Bedrock::Jobs
@@ -12,6 +12,7 @@ intake/        from a caller into the journal, and from the journal into the sto
 consumers/     work through jobs by index; usable without the rest of the service
 workers/       jobs in the hands of programs elsewhere
 execution/     look, claim, run, outcomes, waiters
+vault/         tenants' secrets: sealed in the store, opened for contexts
 loops/         what the loops of a daemon share
 supervision/   processes, the service manager, the watchdog
 transfer/      backup, restore, migrate

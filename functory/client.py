@@ -12,17 +12,17 @@ with its code, message and status; a connection that fails is ServerUnreachable.
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
 
+from functory.client_answers import Answer, problem
 from functory.client_consumers import ConsumerCalls
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
-from functory.wire import admin, handlers, jobs, workers
-from functory.wire.base import ErrorAnswer
+from functory.wire import admin, handlers, jobs, secrets, workers
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
 __all__ = ["Client", "ClientError", "ServerUnreachable"]
@@ -95,7 +95,7 @@ class Client(ConsumerCalls):
         try:
             async with self._session.get(path, params={"follow": "1"}, timeout=ClientTimeout(total=None)) as response:
                 if response.status >= 400:
-                    raise _problem(_Answer(response.status, await response.read(), response.headers.get("Retry-After")))
+                    raise problem(Answer(response.status, await response.read(), response.headers.get("Retry-After")))
                 is_text = False
                 async for line in response.content:
                     if line.startswith(b"event: "):
@@ -172,6 +172,15 @@ class Client(ConsumerCalls):
 
     async def delete_rate(self, domain: str) -> None:
         await self._fetch("DELETE", self._path("rate", domain), {}, None, None)
+
+    async def list_secrets(self) -> secrets.SecretList:
+        return await self._call("GET", self._path("secret"), secrets.SecretList)
+
+    async def set_secret(self, name: str, value: str) -> secrets.SecretRow:
+        return await self._call("PUT", self._path("secret", name), secrets.SecretRow, body={"value": value})
+
+    async def delete_secret(self, name: str) -> None:
+        await self._fetch("DELETE", self._path("secret", name), {}, None, None)
 
     async def pause_type(self, job_type: str) -> None:
         await self._fetch("POST", self._path("type", job_type, "pause"), {}, None, None)
@@ -263,8 +272,7 @@ class Client(ConsumerCalls):
 
     async def delete_tenant(self, name: str) -> int:
         """Delete the tenant and all its data. Returns how many records were removed."""
-        removed = 0
-        more = True
+        removed, more = 0, True
         while more:
             step = await self._call("DELETE", f"/admin/tenants/{name}", admin.Deleted)
             removed, more = removed + step.removed, step.more
@@ -320,7 +328,7 @@ class Client(ConsumerCalls):
         try:
             return msgspec.json.decode(answer.body, type=admin.HealthAnswer)
         except msgspec.MsgspecError:
-            raise _problem(answer) from None
+            raise problem(answer) from None
 
     async def openapi(self) -> dict[str, Any]:
         return await self._call("GET", "/openapi.json", dict[str, Any])
@@ -347,12 +355,12 @@ class Client(ConsumerCalls):
     ) -> bytes:
         answer = await self._send(method, path, query, body, data)
         if answer.status >= 400:
-            raise _problem(answer)
+            raise problem(answer)
         return answer.body
 
     async def _send(
         self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
-    ) -> "_Answer":
+    ) -> Answer:
         content = data if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         parameters = {name: str(value) for name, value in query.items() if value is not None}
@@ -360,7 +368,7 @@ class Client(ConsumerCalls):
             async with self._session.request(
                 method, self._url + path, params=parameters, data=content, headers=headers
             ) as response:
-                return _Answer(response.status, await response.read(), response.headers.get("Retry-After"))
+                return Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
             raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
         except (TransportError, TimeoutError) as error:
@@ -381,20 +389,3 @@ def _leases(leases: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
 
 def _keys_path(tenant: str | None) -> str:
     return "/admin/keys" if tenant is None else f"/admin/tenants/{tenant}/keys"
-
-
-class _Answer(NamedTuple):
-    status: int
-    body: bytes
-    retry_after: str | None
-
-
-def _problem(answer: _Answer) -> ClientError:
-    status, body, retry_after = answer
-    retry_after_s = float(retry_after) if retry_after and retry_after.isdecimal() else None
-    try:
-        error = msgspec.json.decode(body, type=ErrorAnswer).error
-    except msgspec.MsgspecError:
-        message = f"the server answered {status} with something else than its own JSON"
-        return ClientError(status, "unreadable", message, {}, retry_after_s)
-    return ClientError(status, error.code, error.message, error.detail, retry_after_s)

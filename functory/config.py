@@ -23,6 +23,7 @@ ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
 FILE_SUFFIX: Final = "_FILE"
 CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
 CREDENTIAL_PREFIX: Final = "functory."
+_SEALING_KEYS: Final = f"{CREDENTIAL_PREFIX}secrets_key"
 DEFAULT_FILE: Final = Path("functory.toml")
 
 _DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -159,6 +160,10 @@ class Settings:
     keep_failed_s: float = _setting("30d", duration, "the same for jobs that ended failed or abandoned")
     keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
 
+    secrets_key_file: str = _setting(
+        "", str, "the keys that seal tenants' secrets; empty: secrets.key beside the embedded store, made at first use"
+    )
+
     min_isolation: str = _setting(
         "auto", one_of("auto", "L0", "L1", "L2", "L3"), "tenants' code is refused below it; auto: L2, L1 in a container"
     )
@@ -292,7 +297,11 @@ def _from_credentials(environ: Mapping[str, str], known: Mapping[str, object]) -
         return {}
     paths = {name: Path(environ[CREDENTIALS_VARIABLE], CREDENTIAL_PREFIX + name) for name in known}
     texts = {name: _value_in(path, name) for name, path in paths.items() if path.exists()}
-    return {name: Source(text, f"credential {paths[name].name}") for name, text in texts.items() if text}
+    found = {name: Source(text, f"credential {paths[name].name}") for name, text in texts.items() if text}
+    keys = Path(environ[CREDENTIALS_VARIABLE], _SEALING_KEYS)
+    if keys.exists() and keys.stat().st_size:  # of this one the content stays in its file
+        found["secrets_key_file"] = Source(str(keys), f"credential {keys.name}")
+    return found
 
 
 def _value_in(path: Path, what: str) -> str:

@@ -71,6 +71,8 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_runner.ContextLostError: 503,
     of_runner.ContextEndedError: 503,
     of_runner.RefusedError: 422,
+    of_runner.SecretMissingError: 422,
+    of_runner.SecretsLockedError: 503,
     of_runner.TargetRefusedError: 422,
 }
 

@@ -35,6 +35,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "after_each": "afterEach",
         "eid": "eid",
         "env": "env",
+        "secrets": "secrets",
         "timeout_s": "timeout_s",
         "memory_mb": "memory_mb",
         "network": "network",
@@ -58,6 +59,7 @@ class Handler:
     after_each: str = ""  # once per batch; the batch's outcomes wait for it
     eid: str = ""  # handlers of one tenant with the same eid may share contexts
     env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    secrets: tuple[str, ...] = ()  # names of the tenant's secrets that its contexts get, beside `env`
     timeout_s: float = DEFAULT_TIMEOUT_S  # per job
     memory_mb: int = DEFAULT_MEMORY_MB  # per context
     network: bool = False
@@ -72,7 +74,7 @@ class Handler:
         out: dict[str, Any] = {}
         for attribute, name in JSON_NAMES.items():
             value = getattr(self, attribute)
-            out[name] = dict(value) if isinstance(value, Mapping) else value
+            out[name] = dict(value) if isinstance(value, Mapping) else list(value) if name == "secrets" else value
         return out
 
     @cached_property
@@ -83,7 +85,8 @@ class Handler:
     @cached_property
     def surroundings(self) -> str:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
-        return _digest([self.lang, self.eid, self.before, dict(self.env), self.memory_mb, self.network])
+        made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
+        return _digest(made_of)
 
     @property
     def max_batch(self) -> int | None:

@@ -34,6 +34,7 @@ MAX_WORKER_TIMEOUT_S: Final = 30 * 86_400.0
 MAX_MEMORY_MB: Final = 4096
 MAX_ENV_ENTRIES: Final = 64
 MAX_ENV_BYTES: Final = 32 * 1024
+MAX_SECRETS: Final = 16
 MAX_HOOK_BYTES: Final = 256 * 1024
 
 # What a handler may set under `options`: name -> smallest and biggest value.
@@ -81,6 +82,7 @@ def parse_handler(data: object) -> Handler:
         after_each=hooks["afterEach"],
         eid=_eid(data.get("eid", ""), language),
         env=_env(data.get("env", {}), language),
+        secrets=_secrets(data.get("secrets", ()), data.get("env", {}), language),
         timeout_s=_timeout_s(data.get("timeout_s", 0.0 if language.is_external else DEFAULT_TIMEOUT_S), language),
         memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
         network=_network(data.get("network", False), language),
@@ -198,6 +200,29 @@ def _env(value: object, language: Language) -> Mapping[str, str]:
     if sum(len(name) + len(text.encode()) for name, text in env.items()) > MAX_ENV_BYTES:
         raise InvalidHandlerError("env", f"is bigger than {MAX_ENV_BYTES} bytes altogether; make it smaller")
     return MappingProxyType(env)
+
+
+def check_secret_name(name: object) -> str:
+    """Raises InvalidHandlerError unless a secret may have the name: it becomes an environment variable."""
+    if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
+        raise InvalidHandlerError("secrets", "has a name that is not letters, digits and _ (not starting with a digit)")
+    if _ENV_REFUSED.fullmatch(name):
+        raise InvalidHandlerError("secrets", f"{name} may not be set by a tenant; choose another name")
+    return name
+
+
+def _secrets(value: object, env: Mapping[str, Any], language: Language) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise InvalidHandlerError("secrets", 'must be a list of names, such as ["API_KEY"]')
+    if value and not language.in_context:
+        hint = "call with a secret from python or node" if language.name == "http" else "give workers theirs yourself"
+        raise InvalidHandlerError("secrets", f"are not sent by {language.name} handlers: {hint}")
+    if len(value) > MAX_SECRETS:
+        raise InvalidHandlerError("secrets", f"has {len(value)} names, at most {MAX_SECRETS} are taken")
+    names = tuple(dict.fromkeys(map(check_secret_name, value)))
+    if both := next((name for name in names if name in env), None):
+        raise InvalidHandlerError("secrets", f"{both} is in env too; leave it out of one of them")
+    return names
 
 
 def _timeout_s(value: object, language: Language) -> float:

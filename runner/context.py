@@ -70,12 +70,12 @@ class ProcessContext:
         self._ended = False
         self._why: Exception | None = None  # it was ended, when it did not end by itself
         self._up = self._expect(protocol.HELLO, number=protocol.VERSION)
-        self._log = RawLog(limits)
+        self.log = RawLog(limits)
         self._parser = protocol.ReplyParser(limits.reply_bytes)
         self._wire = Wire(
             child,
             self._parser,
-            self._log,
+            self.log,
             tenant=tenant,
             flow=flow,
             message_s=limits.message_s,
@@ -204,7 +204,7 @@ class ProcessContext:
     async def _last_report(self) -> str:
         await self.close()
         text = outcome.describe_exit(await self._exit, memory_mb=self.memory_mb)[1]
-        printed = self._log.take().log.decode("utf-8", "replace").strip()
+        printed = self.log.take().log.decode("utf-8", "replace").strip()
         return f"{text.replace(' during the job', '')}{': ' + printed if printed else ''}"
 
     # Batches ------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class ProcessContext:
         self.jobs_run += batch.reported
         if in_time and batch.over:
             batch.settle(time.monotonic())
-            self._log.be_idle()
+            self.log.be_idle()
             if self.usable:
                 await self._quieten(keep=handler.keeps_processes)
             return []
@@ -263,7 +263,7 @@ class ProcessContext:
         """What the job has printed after `offset`, and its progress; None if it is not the one that runs."""
         if self._batch is None or not self._batch.is_running(job_id):
             return None
-        return Glimpse(*self._log.since(offset), self._batch.progress)
+        return Glimpse(*self.log.since(offset), self.log.hide(self._batch.progress))
 
     def _begin(
         self, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped, cancelled: AbstractSet[str]
@@ -271,10 +271,10 @@ class ProcessContext:
         if self._is_frozen:
             self._is_frozen = not self.child.set_frozen(frozen=False)
         self._batches += 1
-        self._log.take()  # what was printed between batches belongs to no job
+        self.log.take()  # what was printed between batches belongs to no job
         batch = Batch(
             self._batches, jobs, handler, on_stopped,
-            log=self._log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
+            log=self.log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
         )  # fmt: skip
         if not self._ended:
             self._batch = batch

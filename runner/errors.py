@@ -9,6 +9,8 @@ RunnerError
 │   └── OutputError        it printed so much that it was ended
 ├── ContextEndedError      a context ended, or was ended, while something was asked of it
 ├── RefusedError           a handler does not load: its own `before` or its top level failed
+├── SecretMissingError     a handler names a secret that is not set
+├── SecretsLockedError     a secret cannot be opened on this daemon: it lacks the key
 └── TargetRefusedError     an http handler points where it may not
 """
 
@@ -59,6 +61,18 @@ class RefusedError(RunnerError):
     """A handler parses but does not load; the message is what its own code raised."""
 
     code = "handler_refused"
+
+
+class SecretMissingError(RunnerError):
+    """A handler names a secret that its tenant has not set, or has deleted."""
+
+    code = "secret_missing"
+
+
+class SecretsLockedError(RunnerError):
+    """A secret cannot be opened or sealed on this daemon; the message says which key is missing."""
+
+    code = "secrets_locked"
 
 
 class TargetRefusedError(RunnerError):

@@ -13,5 +13,6 @@ def spec_of(jobtype: str, handler: Handler, limits: ContextLimits, *, with_befor
         "beforeEach": handler.before_each,
         "afterEach": handler.after_each,
         "returns": handler.returns,
+        "secrets": list(handler.secrets),
         "limits": limits.for_child(handler),
     }

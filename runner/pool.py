@@ -34,17 +34,23 @@ _FOR_ONCE: Final = "(for once)"
 class ContextKey(NamedTuple):
     """What a context belongs to: one tenant and one version of one handler, or one eid of that tenant.
 
-    A tenant that was deleted and one that got its name later are two: the incarnation tells them apart.
+    A tenant that was deleted and one that got its name later are two: the incarnation tells them apart. So do the
+    versions of the secrets that a context was given.
     """
 
     tenant: str
     share: str
     incarnation: int = 0
+    secrets: str = ""
 
     @classmethod
-    def of(cls, tenant: str, handler: Handler, incarnation: int = 0) -> "ContextKey":
+    def of(cls, tenant: str, handler: Handler, incarnation: int = 0, secrets: str = "") -> "ContextKey":
         share = f"eid {handler.eid} {handler.surroundings}" if handler.eid else f"version {handler.version}"
-        return cls(tenant, share, incarnation)
+        return cls(tenant, share, incarnation, secrets)
+
+    def is_outdated_by(self, newer: "ContextKey") -> bool:
+        """Whether it is for the same jobs, with other versions of their secrets."""
+        return self[:3] == newer[:3] and self.secrets != newer.secrets
 
 
 @dataclass(frozen=True, slots=True)

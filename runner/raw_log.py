@@ -5,12 +5,15 @@ newline ever. It belongs to the job that was running when it was read.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runner.errors import ProtocolError
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.protocol import NewJob, parse_new_job
+
+if TYPE_CHECKING:
+    from runner.masking import Masker
 
 _MARKS: Final = (b"J: ", b"#J: ")
 _IDLE_BYTES: Final = 256 * 1024
@@ -32,6 +35,8 @@ class RawLog:
 
     def __init__(self, limits: ContextLimits) -> None:
         self._limits = limits
+        self.masker: Masker | None = None
+        """Hides the secrets of the context. To be set before the first byte is read."""
         self._keep_bytes = limits.log_bytes
         self._is_idle = False
         self._line_bytes = limits.new_job_bytes + len(_MARKS[-1])
@@ -69,8 +74,7 @@ class RawLog:
         if len(self._open) > (self._line_bytes if marked else self._keep_bytes):
             if marked:
                 self._found.refuse(f"printed a new job line of more than {self._limits.new_job_bytes} bytes")
-            self._kept += self._open
-            self._open.clear()
+            self._pass_open_line()
             self._inside = True
         self._trim(2 * self._keep_bytes)
 
@@ -80,13 +84,19 @@ class RawLog:
         begins = self._dropped
         end = begins + len(self._kept)
         if offset >= begins:
-            return bytes(self._kept[offset - begins :]), end
-        return b"[%d bytes were dropped]\n" % (begins - offset) + bytes(self._kept), end
+            return self.hide(bytes(self._kept[offset - begins :])), end
+        return b"[%d bytes were dropped]\n" % (begins - offset) + self.hide(bytes(self._kept)), end
+
+    def hide(self, data: bytes) -> bytes:
+        """Without the secrets of the context."""
+        return data if self.masker is None else self.masker.hide(data)
 
     def take(self) -> Printed:
         """All since the last call."""
         if self._open:
             self._settle(bytes(self._open))
+        if self.masker is not None:
+            self._kept[:] = self.masker.hide(bytes(self._kept))  # a value of several lines
         self._trim(self._keep_bytes)
         taken = Printed(bytes(self._kept), self._dropped, self._found.taken(), self._found.too_much)
         self._reset()
@@ -98,7 +108,15 @@ class RawLog:
             self._dropped += len(self._kept) - self._keep_bytes
             del self._kept[: -self._keep_bytes]
 
+    def _pass_open_line(self) -> None:
+        """A long line goes to the log as it grows; so much of it stays as may be the beginning of a secret."""
+        text = self.hide(bytes(self._open))
+        cut = len(text) - max(self.masker.longest - 1, 0) if self.masker is not None else len(text)
+        self._kept += text[: max(cut, 0)]
+        self._open[:] = text[max(cut, 0) :]
+
     def _settle(self, text: bytes) -> None:
+        text = self.hide(text)
         if b"J: " in text:
             text = b"\n".join(self._without_marks(text))
         self._inside = False

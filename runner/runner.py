@@ -7,7 +7,7 @@ what is too big for one message. How many jobs to give it, leases, retries and t
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,26 @@ from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
 from runner.context import ProcessContext
-from runner.errors import ContextEndedError, LaunchError, RefusedError, RunnerError
+from runner.errors import (
+    ContextEndedError,
+    LaunchError,
+    RefusedError,
+    RunnerError,
+    SecretMissingError,
+    SecretsLockedError,
+)
 from runner.flow import Flow, FlowLimits
 from runner.glimpse import Glimpse
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
+from runner.masking import MaskedReports
 from runner.modules import CompiledModules
 from runner.outcome import Stopped
 from runner.pool import ContextKey, Pool, PoolSettings
 from runner.protocol import BatchJob
 from runner.run import Run
+from runner.secrets import NO_SECRETS, GivenSecrets, NoSecretSource, SecretSource
 from runner.targets import Network
 from vocabulary.names import tenant_of
 
@@ -56,10 +65,13 @@ class Runner:
     Await or cancel the calls of `run_jobs` before `close`: a batch whose context is ended under it reports a crash.
     """
 
-    def __init__(self, launcher: Launcher, settings: RunnerSettings | None = None) -> None:
+    def __init__(
+        self, launcher: Launcher, settings: RunnerSettings | None = None, secrets: SecretSource | None = None
+    ) -> None:
         self._settings = settings or RunnerSettings()
         self._limits = self._settings.limits
         self._launcher = launcher
+        self._secrets = secrets or NoSecretSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
         self._http = HttpEngine(self._limits, flow=self.flow, allowed=self._settings.http_allowed)
@@ -96,6 +108,10 @@ class Runner:
         finally:
             await context.close()
         return ""
+
+    def can_run(self, handler: Handler, languages: Container[str]) -> bool:
+        """Whether it is in one of the languages, and the secrets that it needs can be opened here."""
+        return handler.lang in languages and not (handler.secrets and self._secrets.is_locked)
 
     async def check(self, jobtype: str, handler: Handler) -> None:
         """Parse the handler's texts in a sandbox.
@@ -172,11 +188,10 @@ class Runner:
         language = LANGUAGES[handler.lang]
         if not language.in_context:
             return True
-        key = ContextKey.of(tenant_of(jobtype), handler)
-        attachment = b""
+        attachment, given = b"", NO_SECRETS
 
         async def start() -> ProcessContext:
-            context = await self._start(jobtype, handler, language)
+            context = await self._start(jobtype, handler, language, given)
             try:
                 await context.load(jobtype, handler, attachment)
             except BaseException:
@@ -185,6 +200,8 @@ class Runner:
             return context
 
         try:
+            given = await self._give(tenant_of(jobtype), handler)
+            key = ContextKey.of(tenant_of(jobtype), handler, secrets=given.stamp)
             attachment = await self._attachment(jobtype, handler)  # before there is a seat: it may need one itself
             made = await self._pool.prewarm(key, start)
         except (RunnerError, HandlerError):
@@ -231,25 +248,39 @@ class Runner:
             if not run.may_start():
                 return False
             return await self._post(run, batch)
+        reports = MaskedReports(run.stopped, self._limits.reply_bytes)
         try:
-            key = ContextKey.of(tenant_of(run.jobtype), run.handler, run.incarnation)
-            attachment = await self._attachment(run.jobtype, run.handler)
-            start = partial(self._start, run.jobtype, run.handler, language)
-            async with self._pool.borrow(key, start, self._memory_mb(run.handler) * _MB) as context:
-                if not run.may_start():  # to get a context may have taken long
-                    return False
-                batch = run.without_cancelled(batch, self._launcher.level)
-                if not batch:
-                    return True
-                run.stop, run.peek = context.recheck, context.peek
-                left = await context.run(run.jobtype, run.handler, batch, run.stopped, attachment, run.cancelled)
-                self._jobtypes.setdefault(key, set()).add(run.jobtype)
-                return not left
+            return await self._run_in_context(run, batch, language, reports)
         except (RunnerError, HandlerError) as err:
-            run.stopped(self._not_started(err, batch))
+            reports.put(self._not_started(err, [job for job in batch if job.id in run.ids]))
             return True
         finally:
             run.stop = run.peek = None
+            await reports.finish()
+
+    async def _run_in_context(
+        self, run: Run, batch: Sequence[BatchJob], language: Language, reports: MaskedReports
+    ) -> bool:
+        given = await self._give(run.tenant, run.handler)
+        reports.masker = given.masker
+        key = ContextKey.of(run.tenant, run.handler, run.incarnation, given.stamp)
+        if given.stamp:
+            await self._pool.retire(lambda other: other.is_outdated_by(key))
+        attachment = await self._attachment(run.jobtype, run.handler)
+        start = partial(self._start, run.jobtype, run.handler, language, given)
+        async with self._pool.borrow(key, start, self._memory_mb(run.handler) * _MB) as context:
+            if not run.may_start():  # to get a context may have taken long
+                return False
+            batch = run.without_cancelled(batch, self._launcher.level)
+            if not batch:
+                return True
+            run.stop, run.peek = context.recheck, context.peek
+            left = await context.run(run.jobtype, run.handler, batch, reports.put, attachment, run.cancelled)
+            self._jobtypes.setdefault(key, set()).add(run.jobtype)
+            return not left
+
+    async def _give(self, tenant: str, handler: Handler) -> GivenSecrets:
+        return await self._secrets.read(tenant, handler.secrets) if handler.secrets else NO_SECRETS
 
     async def _post(self, run: Run, batch: Sequence[BatchJob]) -> bool:
         """The jobs share one request, so it is broken off only when all of them are cancelled."""
@@ -271,29 +302,32 @@ class Runner:
 
     def _not_started(self, err: Exception, batch: Sequence[BatchJob]) -> list[Stopped]:
         """The handler could not be brought to run: an error of the whole batch, and no job was started."""
-        exitcode = outcome.BROKEN if isinstance(err, RefusedError | HandlerError) else outcome.NOT_STARTED
-        prefix = "" if isinstance(err, RefusedError | HandlerError) else "the context could not be started: "
+        own_fault = isinstance(err, RefusedError | SecretMissingError | HandlerError)
+        exitcode = outcome.BROKEN if own_fault else outcome.NOT_STARTED
+        prefix = "" if own_fault or isinstance(err, SecretsLockedError) else "the context could not be started: "
         text = f"{prefix}{err}".encode("utf-8", "replace")
         return [
             Stopped(job.id, outcome.name_of(exitcode), exitcode, text, b"", 0.0, (), self._launcher.level)
             for job in batch
         ]
 
-    async def _start(self, jobtype: str, handler: Handler, language: Language) -> ProcessContext:
+    async def _start(
+        self, jobtype: str, handler: Handler, language: Language, given: GivenSecrets = NO_SECRETS
+    ) -> ProcessContext:
         program = self._programs.get(language.name)
         if program is None:
             program = self._programs[language.name] = await asyncio.to_thread(_look_up, language)
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
             argv=program.argv,
-            env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env},
+            env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env, **given.values},
             limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,
             readable=program.preload,
             template=language.template,
             preload=program.preload,
         )
-        return await ProcessContext.start(
+        context = await ProcessContext.start(
             self._launcher,
             spec,
             self._limits,
@@ -301,6 +335,8 @@ class Runner:
             memory_mb=self._memory_mb(handler),
             own_process=language.own_process,
         )
+        context.log.masker = given.masker
+        return context
 
     def _memory_mb(self, handler: Handler) -> int:
         """What its contexts get: as it says, but not more than one tenant may have of the whole."""

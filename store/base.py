@@ -31,6 +31,7 @@ from store.protocol.maintenance import StoreMaintenance
 from store.protocol.notes import NoteBoard
 from store.protocol.queue import JobQueue
 from store.protocol.scoreboard import Scoreboard
+from store.protocol.secrets import SecretShelf
 from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
@@ -84,6 +85,7 @@ from store.values.records import (
     HandlerSummary,
     RateDomain,
     RateState,
+    Secret,
     Tenant,
 )
 from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
@@ -136,6 +138,7 @@ __all__ = [
     "ReleaseReport",
     "RenewReport",
     "Retry",
+    "Secret",
     "Store",
     "StoreVersion",
     "Tenant",
@@ -161,6 +164,7 @@ class Store(
     Activity,
     DaemonRegister,
     TenantRegister,
+    SecretShelf,
     NoteBoard,
     StoreMaintenance,
     StoreTransfer,

@@ -14,7 +14,9 @@ from store.names import (
     MAX_LOG_BYTES,
     MAX_OPTIONS_CHARS,
     MAX_RESULT_BYTES,
+    MAX_SECRET_BYTES,
     PRIORITIES,
+    SECRET_NAME,
     check_batch,
     check_job_id,
     check_jobtype,
@@ -23,7 +25,7 @@ from store.names import (
     checked_tenant_of,
 )
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
-from store.values.records import ApiKey, AuditEvent, RateDomain, Tenant
+from store.values.records import ApiKey, AuditEvent, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
 from vocabulary.states import FINAL_CODES, Code
@@ -279,6 +281,22 @@ def check_handler(lang: str, data: bytes, author: str) -> None:
     if len(data) > MAX_HANDLER_BYTES:
         raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")
     check_author(author)
+
+
+def check_secret(secret: Secret) -> None:
+    check_tenant(secret.tenant)
+    check_secret_name(secret.name)
+    check_range("version", secret.version, 1, 1 << 53)
+    check_time("created_ms", secret.created_ms)
+    check_author(secret.author)
+    check_label("key_id", secret.key_id)
+    if not 1 <= len(secret.data) <= MAX_SECRET_BYTES:
+        raise InvalidValue(f"a sealed secret of {len(secret.data)} bytes, expected 1 to {MAX_SECRET_BYTES}")
+
+
+def check_secret_name(name: str) -> None:
+    if SECRET_NAME.fullmatch(name) is None:
+        raise InvalidValue(f"{name!r:.80} is not the name of a secret: letters, digits and _, not a digit first")
 
 
 def check_author(author: str) -> None:

@@ -16,6 +16,8 @@ MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 MAX_LOG_BYTES: Final = 64 * 1024
 MAX_OPTIONS_CHARS: Final = 16 * 1024
 MAX_HANDLER_BYTES: Final = 8 * 1024 * 1024
+MAX_SECRET_BYTES: Final = 64 * 1024
+"""Of a sealed value."""
 MAX_BATCH: Final = 10_000
 """Most jobs in one call of add, claim, renew or release: it bounds the time that one call can hold a writer."""
 
@@ -34,6 +36,9 @@ FORGOTTEN_AFTER_MS: Final = 30 * 86_400_000
 
 MAX_SYSIDS_SKIPPED: Final = 36**5
 """Sysids have up to 8 base-36 digits: there is room for tens of thousands of such leaps."""
+
+SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+"""As names of environment variables are: that is what they become."""
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")

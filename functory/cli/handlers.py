@@ -62,6 +62,7 @@ def _add_put(actions: Commands) -> None:
     put.add_argument("--after-each", type=Path, metavar="FILE", help="code that runs after every batch")
     put.add_argument("--eid", help="handlers with the same eid may share contexts")
     put.add_argument("--env", type=pair, action="append", metavar="NAME=VALUE", help="an environment variable")
+    put.add_argument("--secret", action="append", metavar="NAME", help="a secret of the tenant that the code needs")
     put.add_argument(
         "--option",
         type=number_pair,
@@ -88,6 +89,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         keep=arguments.keep,
         eid=arguments.eid,
         env=arguments.env and dict(arguments.env),
+        secrets=arguments.secret,
         options=arguments.option and dict(arguments.option),
     )
     return _tell(arguments, await client.put_handler(arguments.type, lang, body, **texts, **fields))

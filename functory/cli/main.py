@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "type": "pause and resume types; progress of an indexed queue",
         "rate": "rate domains: how many jobs may start per second",
     },
+    "secrets": {"secret": "secrets of a tenant: set, list, delete; keys that seal them (operator)"},
     "work": {"work": "take jobs of types that workers serve, and report them"},
     "worker": {"worker": "run Python functions as tasks, until it is asked to stop"},
     "consumers": {"consumer": "work through the jobs of a type by number, none skipped"},

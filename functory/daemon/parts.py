@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from functory.config import Settings
 from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
@@ -30,6 +31,8 @@ from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
 from functory.loops.shared import Shared, make_shared
 from functory.transfer.backup_layout import require_whole
+from functory.vault.place import key_place
+from functory.vault.vault import Vault
 from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
@@ -54,6 +57,7 @@ class Parts:
     isolation: Isolation
     languages: Languages
     runner: Runner
+    vault: Vault
     intake: Intake
     admission: Admission
     outbox: Outbox
@@ -63,6 +67,15 @@ class Parts:
     workers: WorkerQueue
     trial_runs: TrialRuns
     consumers: ConsumerLeaders
+
+
+class Engine(NamedTuple):
+    """What runs handlers."""
+
+    isolation: Isolation
+    languages: Languages
+    runner: Runner
+    vault: Vault
 
 
 async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
@@ -77,14 +90,15 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     shared = make_shared(store, journal, clock, sysid, _job_log(settings))
     intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
     isolation = await choose_isolation(settings)
-    runner = await _start_runner(settings, isolation, stack)
+    vault = Vault(store, key_place(settings))
+    await vault.open()
+    runner = await _start_runner(settings, isolation, vault, stack)
     languages = await _find_languages(settings, isolation, runner)
-    return wire_parts(settings, shared, intake, isolation, languages, runner)
+    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, vault))
 
 
-def wire_parts(
-    settings: Settings, shared: Shared, intake: Intake, isolation: Isolation, languages: Languages, runner: Runner
-) -> Parts:
+def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
+    isolation, languages, runner, vault = engine
     tenants = TenantBook(shared.store)
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
@@ -110,6 +124,7 @@ def wire_parts(
         isolation=isolation,
         languages=languages,
         runner=runner,
+        vault=vault,
         intake=intake,
         admission=admission,
         outbox=outbox,
@@ -185,9 +200,9 @@ async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: s
     )
 
 
-async def _start_runner(settings: Settings, isolation: Isolation, stack: AsyncExitStack) -> Runner:
+async def _start_runner(settings: Settings, isolation: Isolation, vault: Vault, stack: AsyncExitStack) -> Runner:
     pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
-    runner = Runner(isolation.launcher, RunnerSettings(pool=pool))
+    runner = Runner(isolation.launcher, RunnerSettings(pool=pool), vault)
     await runner.start()
     stack.push_async_callback(runner.close)
     return runner

@@ -40,6 +40,7 @@ class Server:
                 straight=self._daemon.straight,
                 workers=self._daemon.workers,
                 consumers=self._daemon.consumers,
+                vault=self._daemon.vault,
                 store=self._daemon.store,
                 journal=self._daemon.journal,
                 intake=self._daemon.intake,

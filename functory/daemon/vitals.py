@@ -50,6 +50,7 @@ class Vitals:
             "store": self._store_trouble,
             "isolation": self._parts.isolation.refusal,
             "languages": self._parts.languages.trouble,
+            "secrets": self._parts.vault.trouble,
             "stuck": f"no claim for {', '.join(stuck[:10])}" if stuck else "",
             "stopping": "the daemon is stopping" if self.is_stopping else "",
         }

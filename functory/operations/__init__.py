@@ -16,6 +16,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     replay.py          ended jobs again; replay_runs.py such runs that can be watched
     handlers.py        register, list, roll back, delete, invoke
     consumers.py       consumers: create, look at, start, stop, check, delete
+    secrets.py         set, list by name, delete
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
     scoreboard.py      a tenant's board; figures.py what pages and metrics show
     tenants.py, keys.py, daemons.py, audit.py    the operator's

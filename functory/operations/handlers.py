@@ -4,6 +4,7 @@ from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missin
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
 from functory.operations.principal import Principal
+from functory.operations.secrets import require_secrets
 from functory.operations.service import Service
 from functory.operations.why import can_run
 from handlers.languages import WORKER
@@ -24,6 +25,7 @@ async def put_handler(service: Service, who: Principal, type_name: str, data: ob
     handler = parse_handler(data)
     if handler.network and not who.limits.network:
         raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
+    await require_secrets(service, who.tenant, handler)
     jobtype = jobtype_of(who.tenant, type_name)
     if handler.lang in service.control.languages():
         await service.trial_runs.check(jobtype, handler)
@@ -89,6 +91,8 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
     if before is None:
         await _check_quota(service, who)
     old = await service.store.get_handler(who.tenant, jobtype, version)
+    if old is not None:
+        await require_secrets(service, who.tenant, _decode(old))
     if old is not None and (before is None or before.data != old.data):
         await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
     stored = await service.store.roll_back_handler(

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.workers.presence import Seen
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
+from runner.errors import SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
-from store.base import JobRecord
+from store.base import JobRecord, Secret
 
 
 class Intake(Protocol):
@@ -136,6 +138,41 @@ class NoConsumers:
 
     def check(self, tenant: str, name: str) -> bool:  # noqa: ARG002 (the protocol's)
         return False
+
+
+class SecretVault(Protocol):
+    """The secrets of the store. `functory.vault.vault` says what each verb does."""
+
+    @property
+    def is_locked(self) -> bool: ...
+
+    async def put(self, blank: Secret, value: str) -> Secret: ...
+
+    async def list_set(self, tenant: str) -> list[Secret]: ...
+
+    async def delete(self, tenant: str, name: str, now_ms: int) -> None: ...
+
+    async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]: ...
+
+
+class NoVault:
+    """No secret can be set: for services without keys."""
+
+    @property
+    def is_locked(self) -> bool:
+        return True
+
+    async def put(self, blank: Secret, value: str) -> Secret:  # noqa: ARG002 (the protocol's)
+        raise SecretsLockedError("this service keeps no secrets")
+
+    async def list_set(self, tenant: str) -> list[Secret]:  # noqa: ARG002
+        return []
+
+    async def delete(self, tenant: str, name: str, now_ms: int) -> None:  # noqa: ARG002
+        raise Missing(f"there is no secret {name}")
+
+    async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]:  # noqa: ARG002
+        return list(names)
 
 
 class TrialRuns(Protocol):

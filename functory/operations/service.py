@@ -11,7 +11,9 @@ from functory.operations.protocols import (
     Intake,
     NoConsumers,
     NoStraight,
+    NoVault,
     NoWorkers,
+    SecretVault,
     Straight,
     TrialRuns,
     Waiters,
@@ -49,6 +51,7 @@ class Service:
     straight: Straight = field(default_factory=NoStraight)
     workers: WorkerQueue = field(default_factory=NoWorkers)
     consumers: Consumers = field(default_factory=NoConsumers)
+    vault: SecretVault = field(default_factory=NoVault)
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

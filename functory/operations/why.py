@@ -6,11 +6,13 @@ Checks everything that could stop a job, in the order in which it would, and ret
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
+from functory.execution.handler_document import decode_handler
 from functory.operations.consumers import find_consumer_of, leader_of
 from functory.operations.daemons import info_of
 from functory.operations.jobs import Queued, get_job
 from functory.operations.service import Service
 from functory.workers.values import OWNER
+from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from store.base import Daemon, JobRecord, JobState
 from vocabulary.names import type_of
@@ -141,8 +143,24 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
         async for finding in _about_workers(service, tenant, jobtype):
             yield finding
         return
+    async for finding in _about_secrets(service, tenant, handler.data):
+        yield finding
     for finding in _about_daemons(service, await service.store.list_daemons(now_ms=service.now_ms()), handler.lang):
         yield finding
+
+
+async def _about_secrets(service: Service, tenant: str, document: bytes) -> AsyncIterator[_Finding]:
+    """What keeps a handler from the secrets that it names."""
+    try:
+        names = decode_handler(document).secrets
+    except HandlerError:  # of a newer version of this program
+        return
+    if absent := await service.vault.missing(tenant, names):
+        text = f"its handler needs the secret {absent[0]}, which is not set: set it, or take it out of the handler"
+        yield "secret_missing", text, {"secrets": absent}
+    if names and service.vault.is_locked:
+        text = "its handler needs secrets, and the daemon that answers has no key for them: one that has may run it"
+        yield "secrets_locked", text, {"daemon": service.control.sysid}
 
 
 async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

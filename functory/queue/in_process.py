@@ -48,6 +48,7 @@ class InProcessLink:
             now_ms=daemon.clock.now_ms,
             straight=daemon.straight,
             workers=daemon.workers,
+            vault=daemon.vault,
         )
 
     @classmethod

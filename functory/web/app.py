@@ -9,7 +9,20 @@ from aiohttp import web
 
 from functory.operations.keyring import KeyRing
 from functory.operations.service import Service
-from functory.web.api import add, admin, consumers, control, handlers, jobs, legacy, logs, meta, results, workers
+from functory.web.api import (
+    add,
+    admin,
+    consumers,
+    control,
+    handlers,
+    jobs,
+    legacy,
+    logs,
+    meta,
+    results,
+    secrets,
+    workers,
+)
 from functory.web.api.docs_page import build_docs
 from functory.web.api.openapi import build_openapi
 from functory.web.http.edge import Edge
@@ -23,7 +36,7 @@ from functory.web.pages.mount import mount_pages
 
 ROUTES: Final[Sequence[Route]] = [
     route
-    for module in (add, jobs, workers, logs, legacy, handlers, results, control, consumers, admin, meta)
+    for module in (add, jobs, workers, logs, legacy, handlers, results, control, consumers, secrets, admin, meta)
     for route in module.routes.all
 ]
 """Routes in the order in which aiohttp tries them: adding jobs comes first."""

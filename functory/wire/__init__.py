@@ -9,6 +9,7 @@ jobs.py            submitting jobs, looking at them, replaying them
 progress_text.py   what a job says of its progress, as one line
 workers.py         taking jobs, renewing, reporting
 handlers.py        handlers and trial runs
+secrets.py         names and versions of secrets; values go in only
 scoreboard.py      figures and failures
 consumers.py       consumers, their progress and windows
 admin.py           the operator's: tenants, keys, daemons, audit

@@ -6,11 +6,12 @@ from msgspec import Meta, field
 
 from functory.wire.base import Answer, Count, Limit, Request, TenantName
 
-Scope = Literal["submit", "read", "manage", "handlers", "work", "operator", "metrics"]
+Scope = Literal["submit", "read", "manage", "handlers", "work", "secrets", "operator", "metrics"]
 """submit jobs; read everything of the tenant; manage jobs (cancel, retry, replay, pause); handlers; work on jobs, as
-workers do; and the operator's two, which no tenant's key can have: everything under `/admin`, and only `/metrics`."""
+workers do; set and delete secrets; and the operator's two, which no tenant's key can have: everything under `/admin`,
+and only `/metrics`."""
 
-TENANT_SCOPES: tuple[Scope, ...] = ("submit", "read", "manage", "handlers", "work")
+TENANT_SCOPES: tuple[Scope, ...] = ("submit", "read", "manage", "handlers", "work", "secrets")
 OPERATOR_SCOPES: tuple[Scope, ...] = ("operator", "metrics")
 
 

@@ -24,6 +24,9 @@ class HandlerBody(Request):
     afterEach: Annotated[str, Meta(description="code that runs after every batch")] = ""  # noqa: N815
     eid: Annotated[str, Meta(description="handlers with the same eid may share contexts")] = ""
     env: dict[str, str] = field(default_factory=dict)
+    secrets: Annotated[list[str], Meta(max_length=16, description="names of secrets that the code gets")] = field(
+        default_factory=list
+    )
     timeout_s: Annotated[float, Meta(ge=0, le=2_592_000, description="per job")] = 60.0
     memory_mb: Annotated[int, Meta(ge=16, le=4096, description="per context")] = 128
     network: bool = False

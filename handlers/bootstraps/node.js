@@ -214,6 +214,7 @@ class Context {
   }
   get type() { return this.slot.type; }
   get children() { return this.slot.children; } // of a job that runs again after they have ended
+  get secrets() { return this.slot.secrets; }
   get timeoutS() { return this.slot.limits.timeout_s; }
   retry({ afterS, data } = {}) {
     throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
@@ -436,7 +437,7 @@ async function load(spec) {
   const call = compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
   return {
-    type: spec.type, limits: spec.limits, call, numbersAreStatuses: spec.returns === 'status',
+    type: spec.type, limits: spec.limits, call, secrets: Object.fromEntries(spec.secrets.map((name) => [name, process.env[name]])), numbersAreStatuses: spec.returns === 'status',
     beforeEach: compiled.beforeEach && compiled.beforeEach.runInThisContext(),
     afterEach: compiled.afterEach && compiled.afterEach.runInThisContext(),
   };

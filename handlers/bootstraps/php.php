@@ -29,6 +29,7 @@ final class FunctoryRefused extends Error
 final class FunctoryContext
 {
     public array $newJobs = [];
+    public array $secrets = [];
     public ?string $carried = null;
     private int $newJobsBytes = 0;
 
@@ -280,7 +281,11 @@ final class Functory
                 throw new FunctoryRefused('before', self::explain($err), 0, 500);
             }
         }
-        return ['type' => $spec['type'], 'limits' => $spec['limits'], 'call' => $made['body'],
+        $secrets = [];
+        foreach ($spec['secrets'] as $name) {
+            $secrets[$name] = getenv($name);
+        }
+        return ['type' => $spec['type'], 'secrets' => $secrets, 'limits' => $spec['limits'], 'call' => $made['body'],
             'beforeEach' => $made['beforeEach'], 'afterEach' => $made['afterEach'],
             'statuses' => ($spec['returns'] ?? '') === 'status'];
     }
@@ -306,6 +311,7 @@ final class Functory
         }
         foreach ($sizes as $index => $size) {
             $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell, $children);
+            $ctx->secrets = $slot['secrets'];
             $at += $size;
             $this->job($slot, $index, $ctx);
         }

@@ -101,6 +101,10 @@ class Context:
         return self.slot.type
 
     @property
+    def secrets(self) -> dict[str, str]:
+        return self.slot.secrets
+
+    @property
     def timeout_s(self) -> float:
         return float(self.slot.limits["timeout_s"])
 
@@ -398,6 +402,7 @@ class Slot:
         self.call = call
         self.before_each = before_each
         self.after_each = after_each
+        self.secrets: dict[str, str] = {}
         self.tell: Callable[[object], None] = ignore  # what a running job says of its progress
         self.children: list[dict[str, Any]] = []  # of the running job
         self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
@@ -726,6 +731,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
                 answer = engine.check(spec)
             else:
                 slots[number] = engine.load(spec)
+                slots[number].secrets = {name: os.environ.get(name, "") for name in spec.get("secrets", ())}
         except Refused as err:
             report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
             channel.reply(REFUSED, err.code, number, json.dumps(report).encode())

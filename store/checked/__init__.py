@@ -8,7 +8,7 @@ never see a hostile name, and have no checks of their own. A verb that raises In
   straight.py      jobs that start before the store has them
   jobs.py          single jobs, listings, indexed queues, rate domains
   consumers.py     consumers, their leaders and windows
-  handlers.py, scoreboard.py, daemons.py, tenants.py, transfer.py   the other roles
+  handlers.py, scoreboard.py, daemons.py, tenants.py, secrets.py, transfer.py   the other roles
 The checks themselves are in store/names.py and store/checks.py.
 """
 
@@ -22,6 +22,7 @@ from store.checked.handlers import CheckedHandlers
 from store.checked.jobs import CheckedJobs
 from store.checked.queue import CheckedQueue
 from store.checked.scoreboard import CheckedActivity, CheckedScoreboard
+from store.checked.secrets import CheckedSecrets
 from store.checked.straight import CheckedStraight
 from store.checked.tenants import CheckedNotes, CheckedTenants
 from store.checked.transfer import CheckedTransfer
@@ -39,6 +40,7 @@ class CheckedStore(
     CheckedActivity,
     CheckedDaemons,
     CheckedTenants,
+    CheckedSecrets,
     CheckedNotes,
     CheckedMaintenance,
     CheckedTransfer,

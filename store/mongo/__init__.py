@@ -28,6 +28,7 @@ from store.mongo.records.daemons import MongoDaemons
 from store.mongo.records.handlers import MongoHandlers
 from store.mongo.records.notes import MongoNotes
 from store.mongo.records.scoreboard import MongoScoreboard
+from store.mongo.records.secrets import MongoSecrets
 from store.mongo.records.tenants import MongoTenants
 from store.mongo.records.transfer import MongoTransfer
 from store.mongo.server.core import repeatable
@@ -53,6 +54,7 @@ class MongoStore(
     MongoActivity,
     MongoDaemons,
     MongoTenants,
+    MongoSecrets,
     MongoNotes,
     MongoMaintenance,
     MongoTransfer,

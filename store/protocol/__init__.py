@@ -7,6 +7,7 @@ jobs.py         single jobs of a tenant, indexed queues, rate domains
 handlers.py     handlers and their versions
 scoreboard.py   counters and buckets; activity.py sums of them for pages
 daemons.py      daemons and their sysids; notes.py small values with an end
+secrets.py      sealed values of a tenant
 tenants.py      tenants, keys, the audit log, values written once
 maintenance.py  version, copy and check of the whole store; transfer.py its content to another store
 """

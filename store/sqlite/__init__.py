@@ -23,6 +23,7 @@ from store.sqlite.roles.maintenance import SqliteMaintenance
 from store.sqlite.roles.notes import SqliteNotes
 from store.sqlite.roles.queue import SqliteQueue
 from store.sqlite.roles.scoreboard import SqliteScoreboard
+from store.sqlite.roles.secrets import SqliteSecrets
 from store.sqlite.roles.straight import SqliteStraight
 from store.sqlite.roles.tenants import SqliteTenants
 from store.sqlite.roles.transfer import SqliteTransfer
@@ -40,6 +41,7 @@ class SqliteStore(
     SqliteActivity,
     SqliteDaemons,
     SqliteTenants,
+    SqliteSecrets,
     SqliteNotes,
     SqliteMaintenance,
     SqliteTransfer,

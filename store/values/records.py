@@ -55,6 +55,21 @@ class ApiKey(NamedTuple):
     label: str = ""
 
 
+class Secret(NamedTuple):
+    """A value of a tenant under a name, sealed by the application with the key key_id. Without data: it was deleted.
+
+    version grows by one with every change of that name, also after a delete, and is never used twice.
+    """
+
+    tenant: str
+    name: str
+    version: int
+    created_ms: int
+    author: str
+    key_id: str
+    data: bytes
+
+
 class AuditEvent(NamedTuple):
     """Something an operator or a key did. detail is the application's own text."""
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
-from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Tenant
+from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Secret, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 
 
@@ -23,6 +23,7 @@ class Part(StrEnum):
     CONSUMERS = "consumers"
     RATES = "rates"
     ONCE = "once"
+    SECRETS = "secrets"
     JOBS = "jobs"
     NUMBERS = "numbers"
     BUCKETS = "buckets"
@@ -121,6 +122,7 @@ Record = (
     | ConsumerRecord
     | RateRecord
     | OnceRecord
+    | Secret
     | JobCopy
     | NumberRecord
     | Bucket
@@ -138,6 +140,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.CONSUMERS: ConsumerRecord,
     Part.RATES: RateRecord,
     Part.ONCE: OnceRecord,
+    Part.SECRETS: Secret,
     Part.JOBS: JobCopy,
     Part.NUMBERS: NumberRecord,
     Part.BUCKETS: Bucket,

@@ -67,9 +67,9 @@ async def test_what_an_idle_context_prints_is_not_kept(runner: Runner) -> None:
     made = Handler("python", f"{LATER}later(lambda: os.write(1, b'J: x|1\\n' * 1000))")
     await run(runner, made, jobs("a"))
     context = only_context(runner)
-    await until(lambda: context._log.total_bytes >= 7000)
-    assert not context._log._kept
-    assert not context._log.take().new_jobs
+    await until(lambda: context.log.total_bytes >= 7000)
+    assert not context.log._kept
+    assert not context.log.take().new_jobs
 
 
 @pytest.mark.parametrize("kind", [2, 3, 6, 7, 8])

@@ -92,6 +92,7 @@ async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settin
             straight=daemon.straight,
             workers=daemon.workers,
             consumers=daemon.consumers,
+            vault=daemon.vault,
             now_ms=daemon.clock.now_ms,
         )
         await create_tenant(service, "test", "acme", 1, TenantLimits())

@@ -13,6 +13,7 @@ from store.base import (
     NewJob,
     RateDomain,
     Rearm,
+    Secret,
     Store,
     Tenant,
     Unclaim,
@@ -50,6 +51,7 @@ async def _records(store: Store) -> None:
         tenant = TENANT if number % 2 else ""
         await store.append_audit(AuditEvent(T0 + number, "op", f"did {number}", tenant, '{"é": "\\u0000"}'))
     await store.put_once(TENANT, "a|b", b"value", expires_ms=T0 + 99, now_ms=T0)
+    await store.put_secret(Secret(TENANT, "API_KEY", 1, T0, "key1", "k1", b"sealed\x00"))
     await store.put_once("other", "key", b"\x00" * 900, expires_ms=T0 + 99, now_ms=T0)
     await store.put_note("who|is|in", b"note", expires_ms=T0 + 10**9)
     await store.set_rate_domain(RateDomain(TENANT, "api|ü", 2.5, 10), now_ms=T0)

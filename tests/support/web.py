@@ -18,6 +18,7 @@ from functory.loops.shared import make_shared
 from functory.operations.keys import create_key
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
+from functory.vault.vault import KeyPlace, Vault
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
@@ -183,6 +184,7 @@ async def open_site(
             trial_runs=PaperTrials(),
             control=PaperControl(SYSID),
             workers=await stack.enter_async_context(_workers(store, journal, intake, clock)),
+            vault=Vault(store, KeyPlace(folder / "secrets.key", may_make=True)),
             now_ms=clock.now_ms,
             settings=operations or OperationSettings(),
         )

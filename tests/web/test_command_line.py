@@ -177,12 +177,20 @@ async def use_tenants(site: Site, terminal: Terminal) -> None:
     assert "deleted" in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
 
 
+async def use_secrets(terminal: Terminal, tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "value").write_text, "a value\n")
+    assert "version 1" in await terminal.run("secret", "set", "A", "--file", str(tmp_path / "value"))
+    assert "A" in await terminal.run("secret", "list")
+    assert "deleted" in await terminal.run("secret", "delete", "A")
+
+
 async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_path: Path) -> None:
     await use_handlers(terminal, tmp_path)
     await use_jobs(site, terminal)
     await use_workers(site, terminal)
     await use_consumers(site, terminal)
     await use_tenants(site, terminal)
+    await use_secrets(terminal, tmp_path)
     missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
     missing -= await routes_called(site)
     assert missing == {("GET", "/openapi.json")}, "`functory openapi` needs no server"

@@ -16,7 +16,7 @@ from functory.web.http.settings import WebSettings
 from functory.web.pages.mount import PAGES
 from tests.support.web import Site
 
-SCOPES = ("submit", "read", "handlers", "manage", "work")
+SCOPES = ("submit", "read", "handlers", "manage", "work", "secrets")
 SUBMIT = {"POST /{tenant}/job/{type}/add", "POST /{tenant}/jobs", "POST /jobber/queue"}
 HANDLERS = {
     f"{method} /{{tenant}}/handler/{rest}"
@@ -25,6 +25,7 @@ HANDLERS = {
         ("POST", "del/{type}/delete"), ("DELETE", "del/{type}/delete"), ("DELETE", "{type}"),
     )
 }  # fmt: skip
+SECRETS = {"PUT /{tenant}/secret/{secret}", "DELETE /{tenant}/secret/{secret}"}
 WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "return")}
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 OTHER = {"POST /add": "any", "GET /metrics": "metrics"}
@@ -40,7 +41,7 @@ def expected(route: Route) -> str | None:
         return None
     if name(route) in OTHER:
         return OTHER[name(route)]
-    for scope, paths in (("submit", SUBMIT), ("handlers", HANDLERS), ("work", WORK)):
+    for scope, paths in (("submit", SUBMIT), ("handlers", HANDLERS), ("work", WORK), ("secrets", SECRETS)):
         if name(route) in paths:
             return scope
     if not route.is_of_tenant:
@@ -62,7 +63,9 @@ def test_every_page_asks_for_its_scope() -> None:
                 "/edit",
             )
             wanted = "handlers" if changes_code else "read" if page.method == "GET" else "manage"
-            assert page.scope == ("submit" if page.path.endswith("/post") else wanted), page.path
+            sets_secrets = "/secrets" in page.path and page.method == "POST"
+            needed = "submit" if page.path.endswith("/post") else "secrets" if sets_secrets else wanted
+            assert page.scope == needed, page.path
         else:
             assert page.scope in {None, "signed_in"}, page.path
 
@@ -73,7 +76,8 @@ async def test_a_key_without_the_scope_is_refused(site: Site, scope: str) -> Non
     _, key = await create_key(site.service, "test", "acme", scopes=others)
     asked = [route for route in ROUTES if route.is_of_tenant and route.scope == scope]
     assert asked
-    values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api", "consumer": "verify"}
+    values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api"}
+    values |= {"consumer": "verify", "secret": "API_KEY"}
     for route in asked:
         answer = await site.call(route.method, route.path.format(tenant="acme", **values), key=key, json={})
         assert (answer.status, answer.code) == (403, "forbidden"), name(route)

@@ -108,7 +108,7 @@ async def test_a_cursor_of_another_tenant_shows_nothing_of_it(site: Site) -> Non
 
 
 async def test_each_route_needs_its_scope_and_no_other_will_do(site: Site) -> None:
-    scopes = {"submit", "read", "manage", "handlers", "work"}
+    scopes = {"submit", "read", "manage", "handlers", "work", "secrets"}
     for scope in sorted(scopes):
         others = sorted(scopes - {scope})
         answer = await site.post("/admin/tenants/acme/keys", key="operator", json={"scopes": others})

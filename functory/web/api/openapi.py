@@ -13,6 +13,7 @@ from functory.wire.base import ErrorAnswer
 from functory.wire.consumers import ConsumerBody
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody
 from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
+from functory.wire.secrets import SecretBody
 from functory.wire.workers import ReportBody, TakeBody
 from vocabulary.names import SYSID, TENANT, TYPE
 
@@ -27,6 +28,7 @@ _PATTERNS: Final = {
     "key_id": r"^[a-z0-9]{1,32}$",
     "sysid": f"^{SYSID}$",
     "consumer": f"^{TYPE}$",
+    "secret": r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
     "domain": r"^[A-Za-z0-9_.:-]{1,255}$",
 }
 """Patterns for parts of a path. A domain may be more than its pattern says, if it is escaped."""
@@ -43,6 +45,7 @@ _EXAMPLES: Final[dict[Any, Any]] = {
     ReportBody: {"reports": [{"id": "20261114T235959123Z-1-00001f", "token": 1, "outcome": "ok", "result": "done"}]},
     ConsumerBody: {"source": "verify", "max_processing": 10, "max_search_ahead": 100},
     RateBody: {"rate_per_s": 5, "burst": 10},
+    SecretBody: {"value": "the value"},
     NewTenant: {"name": "shop", "weight": 2, "limits": {"max_jobs": 1_000_000}},
     TenantChange: {"suspended": False},
     NewKey: {"scopes": ["submit", "read"], "label": "web shop"},

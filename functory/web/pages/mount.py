@@ -19,6 +19,7 @@ from functory.web.pages import (
     operator,
     post_job,
     replay,
+    secrets,
     signin,
     tenants,
     workers,
@@ -45,6 +46,7 @@ PAGES: Final = [
         editor,
         replay,
         workers,
+        secrets,
         operator,
         tenants,
     )

@@ -18,6 +18,8 @@ NOTES: Final = {
     "undrained": "The worker gets jobs again.",
     "replaying": "Jobs queued again.",
     "nothing_to_replay": "No job matches; nothing was queued.",
+    "secret_set": "Secret set. The next batch uses it.",
+    "secret_deleted": "Secret deleted.",
     "changed": "Saved.",
     "tenant_created": "Tenant created. Now create a key for it.",
     "key_revoked": "Key revoked. All sessions that used it have ended.",

@@ -8,6 +8,7 @@ from store.mongo.queue.listing import count_children
 from store.mongo.records.consumers import consumer_from
 from store.mongo.records.handlers import handler_from
 from store.mongo.records.scoreboard import EVENTS, bucket_from, failures_from
+from store.mongo.records.secrets import secret_from
 from store.mongo.records.tenants import audit_from, key_from, tenant_from
 from store.mongo.server import schema
 from store.mongo.server.core import Core
@@ -56,6 +57,7 @@ _PARTS: Final = {
     Part.RATES: _Documents("rates", {}, _rate_from),
     Part.ONCE: _Documents("once", {}, _once_from),
     Part.NUMBERS: _Documents("numbers", {}, lambda row: NumberRecord(row["_id"], row["n"])),
+    Part.SECRETS: _Documents("secrets", {}, secret_from),
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
     Part.FAILURES: _Documents("counters", {"k": "f"}, failures_from),
     Part.AUDIT: _Documents("audit", {}, lambda row: AuditRecord(row["_id"], audit_from(row))),

@@ -8,6 +8,7 @@ from pymongo import ReplaceOne, UpdateOne
 from store.mongo.records.consumers import consumer_document
 from store.mongo.records.handlers import handler_document
 from store.mongo.records.scoreboard import EVENTS
+from store.mongo.records.secrets import secret_document
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
@@ -100,6 +101,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.RATES: _rate,
     Part.ONCE: _once,
     Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),
+    Part.SECRETS: lambda secret: _replaced("secrets", secret_document(secret)),
     Part.BUCKETS: _bucket,
     Part.FAILURES: _failures,
     Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),

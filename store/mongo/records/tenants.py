@@ -93,6 +93,7 @@ class MongoTenants(Core):
             (everything.rates, by_name),
             (everything.once, by_name),
             (everything.numbers, {"_id": name}),
+            (everything.secrets, by_name),
             (everything.tenants, {"_id": name}),
         ]
 

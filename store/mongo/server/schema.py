@@ -134,6 +134,7 @@ class Collections:
         self.daemons: Collection = database["daemons"]
         self.tenants: Collection = database["tenants"]
         self.keys: Collection = database["keys"]
+        self.secrets: Collection = database["secrets"]  # sealed values by tenant and name
         self.audit: Collection = database["audit"]
         self.once: Collection = database["once"]
         self.numbers: Collection = database["numbers"]  # per tenant: the last number of a job

@@ -229,7 +229,15 @@ CREATE TABLE numbers (tenant TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WI
 """
 """The number of a job within its tenant, with the tenant, and the last that each tenant was given."""
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS)
+_SECRETS: Final = """
+CREATE TABLE secrets (
+    tenant TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, created INTEGER NOT NULL,
+    author TEXT NOT NULL, key_id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+"""Sealed values of tenants; no data: deleted."""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

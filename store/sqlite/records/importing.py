@@ -15,9 +15,10 @@ from store.sqlite.queue.rows import data_key, encode_history, inline, result_key
 from store.sqlite.records.consumers import put_consumer
 from store.sqlite.records.daemons import raise_sysids
 from store.sqlite.records.import_note import move_note
+from store.sqlite.records.secrets import SECRET_COLUMNS
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition, Outcome
-from store.values.records import ApiKey, Handler, Tenant
+from store.values.records import ApiKey, Handler, Secret, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import (
     AuditRecord,
@@ -155,6 +156,10 @@ def _put_once(tx: Tx, record: OnceRecord) -> None:
     tx.conn.execute("INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)", record)
 
 
+def _put_secret(tx: Tx, secret: Secret) -> None:
+    tx.conn.execute(f"INSERT OR REPLACE INTO secrets ({SECRET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", secret)
+
+
 def _put_bucket(tx: Tx, bucket: Bucket) -> None:
     jobtype, start, width, *counts, duration, wait = bucket
     number = tx.catalog.make_type(jobtype)
@@ -201,6 +206,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     RateRecord: _put_rate,
     OnceRecord: _put_once,
     NumberRecord: _put_numbers,
+    Secret: _put_secret,
     Bucket: _put_bucket,
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,

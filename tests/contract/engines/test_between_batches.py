@@ -50,7 +50,7 @@ async def test_what_is_printed_between_batches_reaches_no_job(runner: Runner) ->
     (context,) = [seat.context for seat in runner._pool._all_idle() if seat.key == key]
 
     async def has_talked() -> bool:
-        return context._log.total_bytes > 0
+        return context.log.total_bytes > 0
 
     await until(has_talked)
     seen = await run(runner, handler, jobs("listen"), "acme-chatty")

@@ -8,6 +8,10 @@ BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/s
 CANCEL = "tests/contract/engines/test_cancel.py -k plain"
 SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
 
+SECRETS = "tests/unit/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
+
+masking = in_file("runner/masking.py", SECRETS)
+raw_log = in_file("runner/raw_log.py", SECRETS)
 context = in_file("runner/context.py", ENGINES)
 batch = in_file("runner/batch.py", BATCH)
 pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
@@ -17,6 +21,19 @@ http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
+    masking("a value that was cut is shown", "            data = _without_end_of(form, data)\n", ""),
+    masking("a short form hides a part of a longer one", "key=len, reverse=True))", "key=len))"),
+    masking("new jobs carry secrets on", "payload=self.hide(new.payload)", "payload=new.payload"),
+    masking("base64 is hidden in one alignment only", "for offset in range(3):", "for offset in range(1):"),
+    raw_log("a secret in a long line is shown in halves", "text[: max(cut, 0)]", "text"),
+    raw_log("what a job prints is shown as it is", "        text = self.hide(text)\n        if", "        if"),
+    run(
+        "a context keeps an older version of a secret",
+        "run.incarnation, given.stamp)",
+        "run.incarnation)",
+        tests=SECRETS,
+    ),
+    run("the raw log of a context shows secrets", "        context.log.masker = given.masker\n", "", tests=SECRETS),
     context(
         "a cancelled batch goes on in a live context",
         "        except BaseException:\n            await self.close()\n            raise\n        finally:\n            self._batch = None",
@@ -24,8 +41,8 @@ MUTANTS: list[Mutant] = [
     ),
     context(
         "what was printed between batches is not dropped at the start of one",
-        "        self._log.take()  # what was printed between batches belongs to no job\n",
-        "        self._log._is_idle = False\n",
+        "        self.log.take()  # what was printed between batches belongs to no job\n",
+        "        self.log._is_idle = False\n",
         equivalent="be_idle keeps nothing of it in the first place",
     ),
     context(
@@ -125,7 +142,7 @@ MUTANTS: list[Mutant] = [
     ),
     run(
         "jobs are started under a lease that lapsed",
-        "                if not run.may_start():  # to get a context may have taken long\n                    return False\n",
+        "            if not run.may_start():  # to get a context may have taken long\n                return False\n",
         "",
     ),
     run(

@@ -1,0 +1,139 @@
+"""Secrets in contexts: they arrive, they are hidden in all that leaves, and a new version reaches the next batch."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from handlers.model import Handler
+from runner.errors import SecretMissingError, SecretsLockedError
+from runner.launch import Launcher
+from runner.masking import Masker
+from runner.runner import Runner
+from runner.secrets import GivenSecrets
+from tests.support.engines import jobs, run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+VALUE = "s3same-öpen/42"
+
+
+class Shelf:
+    """Secrets in memory."""
+
+    def __init__(self) -> None:
+        self.values = {"API_KEY": VALUE, "OTHER": "not-asked-for"}
+        self.version = 1
+        self.is_locked = False
+
+    async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
+        if tenant != "acme":
+            raise SecretsLockedError("the key is in another castle")
+        try:
+            values = {name: self.values[name] for name in names}
+        except KeyError as error:
+            raise SecretMissingError(f"the secret {error.args[0]} is not set") from None
+        return GivenSecrets(values, f"{names}:{self.version}", Masker(values.values()))
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def keeper(launcher: Launcher, shelf: Shelf) -> AsyncIterator[Runner]:
+    made = Runner(launcher, secrets=shelf)
+    yield made
+    await made._pool.close()  # the launcher is everybody's
+
+
+BODIES = {
+    "python": """
+import os
+key = ctx.secrets["API_KEY"]
+return [len(key), os.environ["API_KEY"] == key, "OTHER" in os.environ]""",
+    "node": """(payload, ctx) => {
+      const key = ctx.secrets.API_KEY;
+      return [[...key].length, process.env.API_KEY === key, 'OTHER' in process.env];
+    }""",
+    "sh": 'test "$API_KEY" = "$(cat)" && echo "S: 200 [14,true,${OTHER:-false}]"',
+    "php": """
+$key = $ctx->secrets['API_KEY'];
+return [$payload === $key ? 14 : 0, getenv('API_KEY') === $key, getenv('OTHER') !== false];""",
+}
+
+
+@pytest.mark.parametrize("lang", list(BODIES))
+async def test_a_handler_gets_the_secrets_that_it_names(keeper: Runner, lang: str) -> None:
+    handler = Handler(lang, BODIES[lang], secrets=("API_KEY",), memory_mb=192)
+    seen = await run(keeper, handler, jobs(VALUE))
+    assert seen.results == [b"[14,true,false]"], seen.stopped
+
+
+SLOWLY = """
+import time
+for letter in ctx.secrets['API_KEY']:
+    print(letter, end='', flush=True)
+    time.sleep(0.003)
+return ctx.secrets['API_KEY']"""
+CRASH = """
+import os
+print(os.environ['API_KEY'], flush=True)
+os.write(2, os.environb[b'API_KEY'])
+os._exit(3)"""
+PASSED_ON = """
+import os
+os.system('echo $API_KEY')
+ctx.carry(ctx.secrets['API_KEY'])
+ctx.enqueue('mail', ctx.secrets['API_KEY'])"""
+
+
+@pytest.mark.parametrize(
+    ("lang", "body"),
+    [
+        ("python", "k = ctx.secrets['API_KEY']\nprint(k)\nreturn {'k': k}"),
+        ("python", "raise ValueError(ctx.secrets['API_KEY'])"),
+        ("python", SLOWLY),
+        ("python", CRASH),
+        ("python", PASSED_ON),
+        ("python", "print('J: mail|' + ctx.secrets['API_KEY'])\nctx.fail(ctx.secrets['API_KEY'])"),
+        ("node", "(p, ctx) => { console.log(ctx.secrets.API_KEY); throw new Error(ctx.secrets.API_KEY) }"),
+        ("node", "(p, ctx) => { process.stderr.write(ctx.secrets.API_KEY); return ctx.secrets }"),
+        ("sh", 'echo "$API_KEY"; echo "S: 400 $API_KEY"'),
+        ("php", "echo $ctx->secrets['API_KEY']; return $ctx->secrets;"),
+    ],
+)
+async def test_what_leaves_has_no_secret(keeper: Runner, lang: str, body: str) -> None:
+    seen = await run(keeper, Handler(lang, body, secrets=("API_KEY",), memory_mb=192), jobs("x"))
+    told = repr(seen.stopped).encode() + seen.results[0] + seen.stopped[0].log
+    assert b"***" in told
+    assert b"s3same" not in told
+
+
+async def test_a_handler_that_does_not_load_tells_no_secret(keeper: Runner) -> None:
+    handler = Handler(
+        "python", "pass", before="import os\nraise ValueError(os.environ['API_KEY'])", secrets=("API_KEY",)
+    )
+    seen = await run(keeper, handler, jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"ValueError: ***" in seen.results[0]
+
+
+async def test_a_new_version_reaches_the_next_batch_and_the_old_context_goes(keeper: Runner, shelf: Shelf) -> None:
+    body = "import os\nreturn [os.getpid(), ctx.secrets['API_KEY'] == payload]"
+    handler = Handler("python", body, secrets=("API_KEY",))
+    first = await run(keeper, handler, jobs(VALUE))
+    again = await run(keeper, handler, jobs(VALUE))
+    assert first.results == again.results  # the same context
+    shelf.values["API_KEY"], shelf.version = "a-new-value", 2
+    rotated = await run(keeper, handler, jobs("a-new-value"))
+    assert rotated.results[0].endswith(b",true]")
+    assert keeper.gauges()["contexts"] == 1
+
+
+async def test_what_cannot_be_given_is_said(keeper: Runner) -> None:
+    missing = await run(keeper, Handler("python", "pass", secrets=("GONE",)), jobs("x"))
+    assert (missing.exitcodes, missing.results) == ([500], [b"the secret GONE is not set"])
+    locked = await run(keeper, Handler("python", "pass", secrets=("API_KEY",)), jobs("x"), "other-test")
+    assert (locked.exitcodes, locked.results) == ([503], [b"the key is in another castle"])

@@ -1,0 +1,136 @@
+"""Secrets in what a context says: every usual form of a value, whole or cut, and nothing else."""
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from runner.launch import Level
+from runner.limits import ContextLimits
+from runner.masking import MASK, MaskedReports, Masker
+from runner.outcome import Stopped
+from runner.protocol import NewJob
+from runner.raw_log import RawLog
+
+VALUE = 'pa"ss/wörd+42\\x'
+PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nQDEAAAAAAAAAAAAAAAAA\n-----END KEY-----"
+
+
+def stopped(result: bytes = b"", **more: Any) -> Stopped:
+    one = Stopped("id", "ok", 200, result, b"", 1.0, (), Level.L0)
+    return one._replace(**more)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        VALUE,
+        json.dumps(VALUE),
+        json.dumps(VALUE, ensure_ascii=False),
+        json.dumps(VALUE).replace("/", "\\/"),
+        repr(VALUE),
+        quote(VALUE),
+        quote(VALUE, safe=""),
+        quote_plus(VALUE),
+        VALUE.encode().hex(),
+        base64.b64encode(VALUE.encode()).decode(),
+        base64.b64encode(f"user:{VALUE}".encode()).decode(),
+        base64.b64encode(f"me:{VALUE}:x".encode()).decode(),
+        base64.urlsafe_b64encode(f"u:{VALUE}".encode()).decode(),
+    ],
+)
+def test_the_usual_forms_of_a_value_are_hidden(form: str) -> None:
+    masked = Masker([VALUE]).hide(f"before {form} after".encode())
+    assert MASK in masked
+    assert masked.startswith(b"before ")
+    assert masked.endswith(b" after")
+    assert b"w\\u00f6rd" not in masked
+    assert "wörd".encode() not in masked
+
+
+def test_each_line_of_a_long_value_is_hidden() -> None:
+    assert Masker([PEM]).hide(PEM.encode()) == MASK
+    assert b"MIIE" not in Masker([PEM]).hide(b"x MIIEvQIBADANBgkqhkiG y")
+
+
+def test_short_values_and_other_text_stay() -> None:
+    assert Masker(["12345", ""]).hide(b"12345") == b"12345"
+    assert Masker(["123456"]).hide(b"12345 and 6") == b"12345 and 6"
+    assert Masker([]).hide_cut(b"text") == b"text"
+
+
+def test_a_value_that_contains_another_goes_as_a_whole() -> None:
+    assert Masker(["secret", "secret-and-more"]).hide(b"a secret-and-more b secret c") == b"a *** b *** c"
+
+
+def test_a_value_that_was_cut_is_hidden_at_both_edges() -> None:
+    masker = Masker(["abcdefghijkl"])
+    assert masker.hide_cut(b"ghijkl and abcdef") == b"*** and ***"
+    assert masker.hide_cut(b"hijkl and abcde") == b"hijkl and abcde"
+    assert masker.hide_cut(b"cdefghijkl") == b"***"
+
+
+def test_all_that_a_job_leaves() -> None:
+    secret = b"sesame-open"
+    one = stopped(
+        secret,
+        log=b"x " + secret,
+        carried=secret,
+        new_jobs=(NewJob("mail", b"to " + secret, "unique=" + secret.decode()),),
+    )
+    masked = Masker([secret.decode()]).hide_in(one)
+    assert secret not in repr(masked).encode()
+    assert masked.new_jobs == (NewJob("mail", b"to ***", "unique=***"),)
+    assert masked.carried == MASK
+
+
+def test_a_long_log_whose_beginning_was_dropped_in_the_middle_of_a_value() -> None:
+    one = stopped(log=b"[99 bytes before this were dropped]\nhijklmn and more")
+    assert Masker(["abcdefghijklmn"]).hide_in(one).log == b"[99 bytes before this were dropped]\n*** and more"
+
+
+def test_a_type_that_contains_a_secret_makes_no_job() -> None:
+    masked = Masker(["sesame-open"]).hide_in(stopped(new_jobs=(NewJob("sesame-open", b""),)))
+    assert (masked.exitcode, masked.new_jobs) == (500, ())
+    assert b"sesame" not in masked.result
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 4096])
+def test_a_log_hides_what_arrives_in_pieces(step: int) -> None:
+    log = RawLog(ContextLimits(log_bytes=100))
+    log.masker = Masker(["sesame-open"])
+    text = b"one sesame-open\ntwo " + b"sesame-open " * 50 + b"\nthe end sesame-open"
+    for at in range(0, len(text), step):
+        log.feed(text[at : at + step])
+        assert b"sesame-op" not in log.since(0)[0]
+    printed = log.take()
+    assert printed.log.endswith(b"the end ***")
+    assert b"sesame" not in printed.log
+
+
+def test_a_line_without_end_hides_what_is_split_anywhere() -> None:
+    for before in range(30):
+        log = RawLog(ContextLimits(log_bytes=20))
+        log.masker = Masker(["sesame-open"])
+        for byte in b"." * before + b"sesame-open" + b"." * 5:
+            log.feed(bytes([byte]))
+        assert b"same" not in log.take().log
+
+
+async def test_large_results_are_searched_beside_the_loop_in_their_order() -> None:
+    seen: list[Stopped] = []
+    reports = MaskedReports(seen.extend, 1 << 20)
+    reports.masker = Masker(["sesame-open"])
+    large = b"sesame-open" * 10_000
+    reports.put([stopped(large, id="1")])
+    reports.put([stopped(b"sesame-open", id="2")])
+    assert seen == []
+    await reports.finish()
+    assert [one.id for one in seen] == ["1", "2"]
+    assert [one.result for one in seen] == [MASK * 10_000, MASK]
+    reports.put([stopped(b"x" * 600_000, id="3")])
+    reports.put([stopped(b"x" * 600_000, id="4")])
+    await reports.finish()
+    assert [one.exitcode for one in seen[2:]] == [200, 413]
