@@ -28,6 +28,8 @@ _KEPT_S: Final = 60.0
 _LOOK_PART: Final = 3
 """The pause after a look is at least so many times as long as the look."""
 _PAUSE_S: Final = 0.02
+_RANK_S: Final = 0.05
+"""A look that only tells which of several types goes first comes no sooner than this after the last one."""
 
 
 class Handout:
@@ -39,7 +41,7 @@ class Handout:
         self._types = ExternalTypes(shared.store, shared.clock, poll_s)
         self._poll_s = poll_s
         self._lines: dict[str, TakerLine] = {}
-        self._looked_s = -math.inf
+        self._looked_s = self._rank_s = -math.inf
         self._is_stale = True
         """Something may wait that the last look did not see."""
         self._looking = asyncio.Lock()
@@ -61,7 +63,8 @@ class Handout:
             line = self._lines[order.tenant] = TakerLine(order.tenant, self._claims, self._types)
             line.is_open = not self._is_paused
             self._is_stale = True
-        if self._is_old:
+        if self._is_old or (line.is_unsure and self._clock.monotonic_s() >= self._rank_s):
+            self._is_stale = True
             await self._look_once()
         if not self._has_takers:
             self._woken.set()
@@ -165,14 +168,16 @@ class Handout:
             self._is_stale = True
             raise
         self._looked_s = began_s
-        by_tenant: defaultdict[str, list[str]] = defaultdict(list)
+        now_s = self._clock.monotonic_s()
+        self._rank_s = now_s + max(_RANK_S, _LOOK_PART * (now_s - began_s))
+        by_tenant: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for each in waiting:
             tenant = tenant_of(each.jobtype)
             if tenant in self._lines:
-                by_tenant[tenant].append(each.jobtype)
+                by_tenant[tenant][each.jobtype] = each.priority
         self._drop_unused()
         for tenant, line in self._lines.items():
-            line.set_listed(by_tenant.get(tenant, ()))
+            line.set_listed(by_tenant.get(tenant, {}))
 
     def _drop_unused(self) -> None:
         now_s = asyncio.get_running_loop().time()

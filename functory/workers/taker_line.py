@@ -1,8 +1,8 @@
 """The workers of one tenant that wait for jobs, first come first served, and the types that may have some.
 
 One task serves the line, and only while somebody stands in it. So a job that arrives costs one claim, however many
-workers wait, and workers that ask at the same time share one. Among the types that a worker takes, the one goes first
-whose jobs have used the least time.
+workers wait, and workers that ask at the same time share one. Among the types that a worker takes, the one with the
+highest priority goes first, and among those the one whose jobs have used the least time.
 
 Ensures: every taker gets one answer: jobs, or none when its time is up. Jobs for a taker that has left meanwhile are
 given back. Names are compared in slices, so a tenant with many types and patterns holds up nobody else.
@@ -12,11 +12,12 @@ import asyncio
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final
 
 from functory.errors import QuotaExceeded
+from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.workers.claims import MOST_BYTES, Claims
 from functory.workers.external_types import ExternalTypes
 from functory.workers.values import Order, Taken
@@ -40,6 +41,9 @@ _SLICE: Final = 20
 """Types, each with up to 20 patterns, or groups that are compared in one go."""
 _MOST_REMEMBERED: Final = 10_000
 _BURST_S: Final = 0.1
+_STEP: Final = 500
+_STEP_AFTER_S: Final = 10.0
+"""A type of which nothing was taken for so long counts as more urgent, by a step of priorities."""
 _AGAIN_S: Final = 0.1
 """Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token."""
 
@@ -107,10 +111,12 @@ class TakerLine:
         self._groups: dict[tuple[str, ...], _Group] = {}
         self._deadlines: list[tuple[float, int, _Taker]] = []
         self._numbers = count()
-        self._ready: dict[str, None] = {}
-        """Types that may have waiting jobs."""
-        self._listed: frozenset[str] = frozenset()
-        """Types that have some, as the last look at the store said."""
+        self._ready: dict[str, float] = {}
+        """Types that may have waiting jobs, and since when."""
+        self._listed: Mapping[str, int] = {}
+        """Types that have some, as the last look at the store said, with the highest priority of what waits."""
+        self._unranked: set[str] = set()
+        """Types that got jobs since then."""
         self._turns = FairQueue(1, _BURST_S)
         self._costs = Costs(SchedulerOptions(slots=1, remembered_types=_MOST_REMEMBERED))
         self._news = asyncio.Event()
@@ -160,13 +166,22 @@ class TakerLine:
 
     def mark(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types may wait."""
-        self._ready.update(dict.fromkeys(jobtypes))
+        now_s = asyncio.get_running_loop().time()
+        for jobtype in jobtypes:
+            self._ready.setdefault(jobtype, now_s)
+            self._unranked.add(jobtype)
         self._news.set()
 
-    def set_listed(self, jobtypes: Iterable[str]) -> None:
+    def set_listed(self, priorities: Mapping[str, int]) -> None:
         """These are the types with waiting jobs, as the store says."""
-        self._listed = frozenset(jobtypes)
-        self.mark(self._listed)
+        self._listed = priorities
+        self.mark(priorities)
+        self._unranked.clear()
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a look at the store may show that another type goes first."""
+        return bool(self._unranked) and len(self._ready) > 1
 
     def learn(self, jobtype: str, runner_s: float) -> None:
         """A job of the type took so long."""
@@ -248,16 +263,16 @@ class TakerLine:
             left = order.limit - len(taken)
             if left <= 0 or size_bytes >= MOST_BYTES or all(taker.future.done() for taker in takers):
                 break
-            self._ready.pop(jobtype, None)  # before the claim: what is added meanwhile marks it again
+            since_s = self._ready.pop(jobtype, 0.0)  # before the claim: what is added meanwhile marks it again
             try:
                 claimed = await self._claims.claim(jobtype, kinds[jobtype], order, left)
             except StoreUnavailable:
-                self._ready[jobtype] = None
+                self._ready[jobtype] = since_s
                 if taken:
                     break
                 raise
             if claimed.may_have_more:
-                self._ready[jobtype] = None
+                self._ready[jobtype] = asyncio.get_running_loop().time() if claimed.jobs else since_s
             elif jobtype in self._listed:
                 asyncio.get_running_loop().call_later(_AGAIN_S, self._once_more, jobtype)
             if claimed.jobs:
@@ -279,7 +294,14 @@ class TakerLine:
                 await asyncio.sleep(0)
         if len(self._turns) > _MOST_REMEMBERED:
             self._turns.clear()
-        return sorted(found, key=lambda jobtype: self._turns.rival(jobtype).turn_s)
+        return sorted(found, key=self._rank)
+
+    def _rank(self, jobtype: str) -> tuple[float, float]:
+        """What is most urgent goes first. What waits becomes more urgent by and by, so nothing waits for ever."""
+        now_s = asyncio.get_running_loop().time()
+        steps = (now_s - self._ready.get(jobtype, now_s)) // _STEP_AFTER_S
+        urgency = self._listed.get(jobtype, DEFAULT_PRIORITY) + _STEP * steps
+        return -urgency, self._turns.rival(jobtype).turn_s
 
     def _once_more(self, jobtype: str) -> None:
         if jobtype in self._listed and self.has_takers:

@@ -18,7 +18,7 @@ from functory.operations.tenants import create_tenant, update_tenant
 from functory.operations.type_controls import pause_type
 from functory.operations.why import why
 from functory.wire.admin import TenantLimits
-from functory.workers import taker_line
+from functory.workers import handout, taker_line
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState, RateDomain
@@ -26,6 +26,7 @@ from tests.support.clocks import FakeClock
 from tests.support.service import ended, register, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop, payloads, waiting
+from vocabulary.names import type_of
 
 
 @pytest.fixture(params=back_end_params())
@@ -284,6 +285,28 @@ async def test_a_type_that_gets_a_handler_is_not_handed_out_any_more(shop: Shop)
     assert record.outcome
     assert record.outcome.isolation != "external"
     assert await shop.report(job) is Answer.OK, "what is held is reported as it was taken"
+
+
+async def test_the_most_urgent_type_goes_first_and_none_waits_for_ever(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handout, "_RANK_S", 0.0)
+    monkeypatch.setattr(handout, "_LOOK_PART", 0)
+    await shop.serve("aa", "bb")
+
+    async def post(type_name: str, priority: int) -> None:
+        await submit_lines(shop.service, ACME, type_name, [b"x"] * 2, JobOptions(priority=priority))
+        await shop.daemon.intake.flush()
+
+    async def taken() -> str:
+        return type_of((await shop.take("*"))[0].job.jobtype)
+
+    await post("aa", 500)
+    await post("bb", 1000)
+    assert [await taken() for _ in range(3)] == ["bb", "bb", "aa"]
+    await post("bb", 1000)
+    monkeypatch.setattr(taker_line, "_STEP_AFTER_S", 1e-9)
+    assert await taken() == "aa", "it has waited for longer"
 
 
 async def test_another_tenant_reaches_nothing(shop: Shop) -> None:
