@@ -1,6 +1,7 @@
 """Refusals that every back end makes alike, once it has read what they are about."""
 
 from store.errors import Conflict
+from store.values.consumers import ConsumerRecord
 from store.values.jobs import NewJob
 
 
@@ -16,3 +17,13 @@ def check_holder(job: NewJob, holder_id: str, parent: str, *, is_running: bool) 
             f"the unique name {job.unique!r} is taken by job {holder_id}, which is running with its payload:"
             " add the job when it has ended"
         )
+
+
+def check_append(consumer: ConsumerRecord, job: NewJob, seq: int, last: int) -> None:
+    """Whether a job may get this number of a pulled consumer, whose last number is this. Raises Conflict."""
+    if not consumer.is_pulled:
+        raise Conflict(f"consumer {consumer.name} is not pulled: jobs of its type get their numbers by themselves")
+    if job.jobtype != consumer.jobtype:
+        raise Conflict(f"consumer {consumer.name} works on {consumer.jobtype}, and not on {job.jobtype}")
+    if seq > last + 1:
+        raise Conflict(f"the next number of {consumer.jobtype} is {last + 1}, and not {seq}")

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from functory.cli.answers import counted, moment
+from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
@@ -41,6 +41,7 @@ def _add_put(actions: Commands) -> None:
     put.add_argument(
         "--max-search-ahead", type=int, metavar="N", help="how far beyond a gap jobs may start (default: 1000)"
     )
+    put.add_argument("--pull", metavar="TYPE", help="ask the handler of this type for the jobs")
     put.add_argument("--start-index", type=int, metavar="N", help="where a new consumer begins")
     put.add_argument(
         "--on-failed", choices=["block", "skip"], help="what a failed job does to progress (default: block)"
@@ -58,6 +59,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         max_processing=arguments.max_processing,
         max_search_ahead=arguments.max_search_ahead,
         start_index=arguments.start_index,
+        pull=arguments.pull,
         on_failed=arguments.on_failed,
         on_progress=arguments.on_progress,
         next=arguments.next,
@@ -88,6 +90,8 @@ async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
     ]
     if found.window:
         lines.append(f"window  {_drawn(found)}  ({'  '.join(f'{mark} {name}' for name, mark in _MARKS.items())})")
+    if found.trouble:
+        lines.append(f"trouble with {found.pull}: {inert(found.trouble.encode())}")
     if found.next is not None and found.next_lag is not None:
         word = "waits for" if found.next_lag > found.max_lag else "is followed by"
         lines.append(f"{word} {found.next}, which has {found.next_lag:,} to go (at most {found.max_lag:,})")

@@ -7,13 +7,14 @@ consumer: it begins again from what the store says.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from functory.consumers.led import LedConsumer, OutOfStep, Surroundings
+from functory.consumers.pull import Ask
 from functory.consumers.terms import terms_from
 from functory.execution.outbox import Ending
 from functory.loops.shared import Shared
@@ -35,16 +36,24 @@ class LeaderSettings(NamedTuple):
     retry: RetryPolicy
 
 
+Admit = Callable[[str, bytes], Awaitable[None]]
+
+
 class ConsumerLeaders:
     """Implements `operations.protocols.Consumers`."""
 
     def __init__(
-        self, shared: Shared, settings: LeaderSettings, listeners: Sequence[Callable[[Iterable[str]], None]]
+        self,
+        shared: Shared,
+        settings: LeaderSettings,
+        ask: Ask,
+        admit: Admit,
+        listeners: Sequence[Callable[[Iterable[str]], None]],
     ) -> None:
         """listeners: to be told the types of jobs that have entered the queue."""
         self._shared = shared
         self._settings = settings
-        self._around = Surroundings(shared, settings.retry, self._queued, self._moved)
+        self._around = Surroundings(shared, settings.retry, self._queued, self._moved, ask, admit)
         self._listeners = listeners
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._records: dict[Key, ConsumerRecord] = {}

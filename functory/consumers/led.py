@@ -9,15 +9,18 @@ it disagrees, the consumer ends with OutOfStep or Conflict, and begins again fro
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from functory.consumers.consumer import Consumer
+from functory.consumers.pull import Ask, PullSource, SourceTrouble
 from functory.consumers.roles import Job, Notified
 from functory.consumers.terms import Blocked, Skipped, Terms, encode, note_from
+from functory.errors import QuotaExceeded
 from functory.loops.shared import Shared
+from journal import InvalidWrite
 from scheduler.index_window import WindowLimits
 from scheduler.retry import RetryPolicy, backoff_s
 from store.base import Code, ConsumerRecord, IndexEnd, NewJob, WindowMove
@@ -28,6 +31,9 @@ log = logging.getLogger("functory.consumers")
 
 _FEW: Final = 20
 """Blocked and skipped indexes that a note names."""
+_MOST_PULLS: Final = 50
+"""Jobs that one look asks a source for: what has ended meanwhile waits for its end."""
+_WORDS: Final = 300
 _STEP: Final = 500
 """Indexes that start in one go."""
 
@@ -45,6 +51,10 @@ class Surroundings(NamedTuple):
     """To be told that jobs of a type have entered the queue."""
     moved: Callable[[str], None]
     """To be told that the consumer of a type has made progress."""
+    ask: Ask
+    """For sources that are pulled."""
+    admit: Callable[[str, bytes], Awaitable[None]]
+    """Whether the tenant may have a job of this type with this payload. Raises QuotaExceeded, InvalidWrite."""
 
 
 class LedConsumer:
@@ -70,6 +80,12 @@ class LedConsumer:
         self._wants_look = True
         """Jobs may have ended on other daemons."""
         self._is_handing_over = False
+        self._source = PullSource(around.ask, jobtype_of(record.tenant, terms.pull)) if terms.pull else None
+        self._source_head = 0
+        self._pulls = 0
+        """Jobs that this look has pulled."""
+        self._rests_until_ms = 0
+        """After trouble with the source."""
 
     @property
     def jobtype(self) -> str:
@@ -123,12 +139,60 @@ class LedConsumer:
             self._head = report.head
         if window.processed == self._written[0] and encode(self._note) != self._written[2]:
             await self._move()  # nothing else would bring the note to the store
-        return window.started if await self._is_next_behind() else self._head
+        head = self._head if self._source is None else await self._head_of_source(self._source)
+        return window.started if await self._is_next_behind() else head
 
     async def at_index(self, index: int) -> Job[None] | None:
         if index % _STEP == 0:
             await asyncio.sleep(0)
+        if self._source is not None and index > self._head and not await self._pull(self._source, index):
+            return None
         return Job(index, None)
+
+    async def _head_of_source(self, source: PullSource) -> int:
+        """It is asked only if a worker is free, and everything that it had is pulled."""
+        self._pulls = 0
+        window = self.consumer.window
+        if window.started < self._source_head or not window.startable(window.started + 1):
+            return max(self._head, self._source_head)
+        if self._clock.now_ms() < self._rests_until_ms:
+            return self._head
+        try:
+            self._source_head = await source.head()
+        except SourceTrouble as error:
+            self._note_trouble(error)
+            return self._head
+        self._note.trouble = ""
+        return max(self._head, self._source_head)
+
+    async def _pull(self, source: PullSource, index: int) -> bool:
+        """Have the job at an index in the store. False: not now, another look will."""
+        if self._clock.now_ms() < self._rests_until_ms:
+            return False
+        if self._pulls >= _MOST_PULLS:
+            self.consumer.check()
+            return False
+        self._pulls += 1
+        try:
+            data = await source.at(index)
+            if data is None:
+                return False
+            await self._around.admit(self.jobtype, data)
+        except (SourceTrouble, QuotaExceeded, InvalidWrite) as error:
+            self._note_trouble(error)
+            return False
+        tenant, name = self.record[:2]
+        now_ms = self._clock.now_ms()
+        (job_id,) = self._around.shared.journal.take_ids(1)
+        job = NewJob(job_id, self.jobtype, data, now_ms, now_ms)
+        await self._store.append_job(tenant, name, self.record.token, index, job, now_ms=now_ms)
+        self._head = index
+        return True
+
+    def _note_trouble(self, error: Exception) -> None:
+        text = "".join(char if char.isprintable() else " " for char in str(error)[:_WORDS])
+        self._note.trouble = text.encode("utf-8", "replace").decode()
+        self._rests_until_ms = self._clock.now_ms() + round(self._around.retry.base_s * 1000)
 
     # Worker
 

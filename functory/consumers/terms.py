@@ -15,6 +15,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     on_failed: OnFailed = "block"
     start_index: int | None = None
     """Where it began, if that was said."""
+    pull: str = ""
+    """The type whose handler is asked for the jobs; "": they are posted."""
     next_type: str = ""
     """The type of the next stage of a pipeline; "": none."""
     max_lag: int = 1000
@@ -48,6 +50,8 @@ class Note(msgspec.Struct, kw_only=True):
     """The last index that a job was told of."""
     has_held: bool = False
     """Jobs that were in the queue before the consumer are held."""
+    trouble: str = ""
+    """What is wrong with the source that is pulled."""
     skips: int = 0
     """Indexes that were skipped so far."""
     skipped: list[Skipped] = []

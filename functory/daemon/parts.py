@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from functory.config import Settings
 from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
+from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.languages import Languages, find_languages
 from functory.daemon.last_owner import take_over
@@ -46,6 +47,7 @@ from store.base import Store
 from store.errors import StoreUnavailable
 from store.url import open_store
 from vocabulary.clock import Clock
+from vocabulary.names import tenant_of
 
 _SYSID_LEASES = 4
 _MOST_TRIALS = 16
@@ -111,7 +113,14 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         part.use(straight)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
-    consumers = ConsumerLeaders(shared, _leader_settings(settings), [executor.added, workers.added])
+    trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
+    consumers = ConsumerLeaders(
+        shared,
+        _leader_settings(settings),
+        asker(shared.store, trial_runs),
+        partial(_admit, admission, tenants),
+        [executor.added, workers.added],
+    )
     for listener in (executor.added, workers.added, consumers.added):
         intake.when_added(listener)
     for each in (outbox, reported):
@@ -133,13 +142,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         waiters=waiters,
         workers=workers,
         consumers=consumers,
-        trial_runs=TrialRuns(
-            runner,
-            tenants.of,
-            policy,
-            refusal=isolation.refusal,
-            seats=min(settings.max_contexts - settings.slot_count, _MOST_TRIALS),
-        ),
+        trial_runs=trial_runs,
     )
 
 
@@ -212,6 +215,27 @@ async def _find_languages(settings: Settings, isolation: Isolation, runner: Runn
     if settings.role == "api":
         return Languages()
     return await find_languages(None if isolation.refusal else runner.try_language)
+
+
+def _trial_runs(
+    settings: Settings, runner: Runner, tenants: TenantBook, policy: Policy, isolation: Isolation
+) -> TrialRuns:
+    return TrialRuns(
+        runner,
+        tenants.of,
+        policy,
+        refusal=isolation.refusal,
+        seats=min(settings.max_contexts - settings.slot_count, _MOST_TRIALS),
+    )
+
+
+async def _admit(admission: Admission, tenants: TenantBook, jobtype: str, payload: bytes) -> None:
+    """A job that is pulled counts as one that is posted. Raises InvalidWrite, QuotaExceeded."""
+    tenant = tenant_of(jobtype)
+    limits = tenants.limits_of(tenant)
+    admission.check(jobtype, [payload])
+    await admission.take_type(tenant, limits, jobtype)
+    await admission.take(tenant, limits, jobs=1, size_bytes=len(payload))
 
 
 def _leader_settings(settings: Settings) -> LeaderSettings:

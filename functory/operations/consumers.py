@@ -61,7 +61,7 @@ async def put_consumer(
         raise QuotaExceeded(f"a tenant has at most {MAX_CONSUMERS} consumers", detail={"limit": MAX_CONSUMERS})
     begun = start_index if there is None else _terms(there).start_index
     settings = encode(msgspec.structs.replace(terms, start_index=begun))
-    record = ConsumerRecord(who.tenant, name, jobtype, settings, service.now_ms())
+    record = ConsumerRecord(who.tenant, name, jobtype, settings, service.now_ms(), is_pulled=bool(terms.pull))
     created = await service.store.set_consumer(record, start_index=start_index)
     _tell_daemon(service, who.tenant)
     await audit(service, who.key_id, "consumer.put", who.tenant, consumer=name, source=source, created=created)
@@ -185,6 +185,8 @@ def _check(source: str, terms: Terms) -> None:
             "on_progress is the source itself: telling of progress would make more of it, for ever",
             detail={"field": "on_progress"},
         )
+    if terms.pull == source:
+        raise InvalidInput("pull is the source itself: name the type that is asked for jobs", detail={"field": "pull"})
     if terms.next_type == source:
         raise InvalidInput("next is the source itself: name the type of the next stage", detail={"field": "next"})
 

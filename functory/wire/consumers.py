@@ -14,12 +14,14 @@ OnFailed = Literal["block", "skip"]
 class ConsumerBody(Request):
     """A consumer: `source` is the type whose jobs it works through, in the order of their numbers.
 
-    `start_index` is where a new consumer begins, if not at the progress of the source. `on_progress` names a type: it
-    gets a job with the index each time consecutive progress has moved. `next` is the source of the next stage of a
-    pipeline: while its consumer has more than `max_lag` left to do, this one starts nothing new.
+    `pull` names a type whose handler is asked for the jobs when there is a worker for them, instead of waiting for
+    them to be posted. `start_index` is where a new consumer begins, if not at the progress of the source. `on_progress`
+    names a type: it gets a job with the index each time consecutive progress has moved. `next` is the source of the
+    next stage of a pipeline: while its consumer has more than `max_lag` left to do, this one starts nothing new.
     """
 
     source: TypeName
+    pull: TypeName | None = None
     max_processing: Window = 100
     max_search_ahead: Window = 1000
     start_index: Index | None = None
@@ -58,10 +60,13 @@ class WindowSpan(Answer):
 
 
 class Consumer(Answer):
-    """`lag` is what is left to do: head - processed. `leader` is the daemon that leads it, until `lease_until_ms`."""
+    """`trouble` is what is wrong with a source that is pulled. `lag` is what is left to do: head - processed. `leader`
+    is the daemon that leads it, until `lease_until_ms`."""
 
     name: str
     source: str
+    pull: str | None
+    trouble: str | None
     state: Literal["running", "stopped", "deleting"]
     max_processing: int
     max_search_ahead: int

@@ -1,7 +1,7 @@
 """The verbs on consumers, checked."""
 
 from store.checked.core import CheckedCore
-from store.checks import check_lease, check_range, check_text, check_time
+from store.checks import check_lease, check_new_job, check_range, check_text, check_time
 from store.errors import InvalidValue
 from store.names import MAX_BATCH, check_jobtype, check_owner, check_tenant
 from store.protocol.consumers import ConsumerShelf
@@ -14,6 +14,7 @@ from store.values.consumers import (
     WindowMove,
     WindowReport,
 )
+from store.values.jobs import NewJob
 from vocabulary.names import is_type
 
 
@@ -63,6 +64,16 @@ class CheckedConsumers(CheckedCore, ConsumerShelf):
         check_range("processed", move.processed, 0, MAX_INDEX)
         _check_span(move.after, move.released)
         return await self._back.move_window(move, now_ms=now_ms)
+
+    async def append_job(self, tenant: str, name: str, token: int, seq: int, job: NewJob, *, now_ms: int) -> bool:
+        _check_name(tenant, name)
+        check_range("seq", seq, 1, MAX_INDEX)
+        check_new_job(job)
+        check_jobtype(tenant, job.jobtype)
+        check_time("now_ms", now_ms)
+        if job.parent or job.unique:
+            raise InvalidValue("a job that is pulled has neither a parent nor a unique name")
+        return await self._back.append_job(tenant, name, token, seq, job, now_ms=now_ms)
 
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
         check_jobtype(tenant, jobtype)

@@ -1,13 +1,15 @@
 """Verbs on consumers: their records, who leads each, and the window through which its jobs enter the queue.
 
-While a jobtype has a consumer, every job that is added to it is numbered, and held in the state paused until its number
-is let into the queue by `move_window`. So claims, caps and fairness are those of any job. A job with a parent is
+While a jobtype has a consumer, every job that is added to it is numbered (unless it is pulled: see `append_job`), and
+held in the state paused until its number is let into the queue by `move_window`. So claims, caps and fairness are those
+of any job. A job with a parent is
 numbered and not held by the consumer: its parent decides when it may run.
 """
 
 import abc
 
 from store.values.consumers import ConsumerRecord, EndReport, HoldReport, WindowMove, WindowReport
+from store.values.jobs import NewJob
 
 
 class ConsumerShelf(abc.ABC):
@@ -17,10 +19,11 @@ class ConsumerShelf(abc.ABC):
     async def set_consumer(self, consumer: ConsumerRecord, *, start_index: int | None = None) -> bool:
         """Create a consumer, or change the settings of one. True if it is new. Idempotent.
 
-        Of the record, tenant, name, jobtype and settings are taken, and for a new one created_ms and is_running.
+        Of the record, tenant, name, jobtype, settings and is_pulled are taken, for a new one created_ms and is_running.
         A new one begins at start_index, or where the progress of its type stands: jobs up to there are not held.
         Jobs that are in the queue already stay there until `hold_jobs`.
-        Raises Conflict: the name is in use with another jobtype or is being deleted, the jobtype has another consumer.
+        Raises Conflict: the name is in use with another jobtype or another is_pulled, or is being deleted; the jobtype
+        has another consumer.
         InvalidValue: a name that is no type's, start_index not in 1..MAX_INDEX.
         """
 
@@ -64,6 +67,16 @@ class ConsumerShelf(abc.ABC):
         Atomic where there are transactions; elsewhere each step alone, in this order, and a repeated call completes it.
         Raises Conflict (the token is not that of the current leader), InvalidValue (released - after or progress over
         more than MAX_WINDOW).
+        """
+
+    @abc.abstractmethod
+    async def append_job(self, tenant: str, name: str, token: int, seq: int, job: NewJob, *, now_ms: int) -> bool:
+        """Add the job at this number of a pulled consumer, held. False if there is one already, however that ended:
+        each number gets one job, whoever asks and how often. A call that a crash interrupted is completed by repeating
+        it.
+
+        Raises Conflict (as move_window; seq is not the next number; the consumer is not pulled), InvalidValue (a job of
+        another type, one with a parent or a unique name).
         """
 
     @abc.abstractmethod

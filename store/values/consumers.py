@@ -15,7 +15,8 @@ class ConsumerRecord(NamedTuple):
 
     settings is the application's own text, note what the leader keeps beside it; both come back as they were given.
     leader is a sysid, "" if there was none yet; it holds until_ms. token grows with every change of the leader and with
-    every stop, so that a former leader can change nothing any more.
+    every stop, so that a former leader can change nothing any more. is_pulled: only `append_job` numbers jobs of the
+    type.
     """
 
     tenant: str
@@ -29,6 +30,7 @@ class ConsumerRecord(NamedTuple):
     leader: str = ""
     token: int = 0
     until_ms: int = 0
+    is_pulled: bool = False
 
 
 class WindowMove(NamedTuple):

@@ -26,4 +26,5 @@ async def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     assert "verify works on block" in out.decode()
     assert " of 3 processed" in out.decode()
     assert "is followed by chunk" in out.decode()
-    assert SCRIPT.count("functory consumer") == 10
+    assert "sync works on height" in out.decode()
+    assert SCRIPT.count("functory consumer") == 12

@@ -39,7 +39,8 @@ async def test_a_consumer_is_created_changed_and_read(site: Site) -> None:
     assert await put(site, on_failed="skip") == {"created": False}
     found = (await site.get(PATH)).json
     assert found == {
-        "name": "verify", "source": "block", "state": "running", "max_processing": 100, "max_search_ahead": 1000,
+        "name": "verify", "source": "block", "pull": None, "trouble": None,
+        "state": "running", "max_processing": 100, "max_search_ahead": 1000,
         "start_index": 2, "on_failed": "skip", "on_progress": None, "next": None, "max_lag": 1000,
         "next_lag": None, "processed": 1, "head": 0, "lag": 0,
         "leader": None, "lease_until_ms": None, "skips": 0, "skipped": [], "in_work": 0, "done_ahead": 0, "failed": 0,
@@ -118,6 +119,7 @@ async def test_stop_start_check_and_delete(site: Site) -> None:
         ({"source": "block", "on_failed": "ignore"}, 422, "on_failed"),
         ({"source": "block", "on_progress": "block"}, 422, "on_progress"),
         ({"source": "block", "next": "block"}, 422, "next"),
+        ({"source": "block", "pull": "block"}, 422, "pull"),
         ({"source": "block", "max_lag": -1}, 422, "max_lag"),
         ({"source": "block", "window": 5}, 422, "window"),
     ],

@@ -35,6 +35,7 @@ async def put_consumer(call: Call, body: ConsumerBody) -> ConsumerCreated:
         on_failed=body.on_failed,
         on_progress=body.on_progress or "",
         next_type=body.next or "",
+        pull=body.pull or "",
         max_lag=body.max_lag,
     )
     created = await consumers.put_consumer(
@@ -108,6 +109,8 @@ def _values(standing: Standing, now_ms: int) -> dict[str, Any]:
     return {
         "name": record.name,
         "source": type_of(record.jobtype),
+        "pull": terms.pull or None,
+        "trouble": note.trouble or None,
         "state": "deleting" if record.is_ending else "running" if record.is_running else "stopped",
         "max_processing": terms.max_processing,
         "max_search_ahead": terms.max_search_ahead,

@@ -28,6 +28,7 @@ async def show_consumer(call: PageCall) -> Page:
     values = {
         **_row(standing, call.now_ms),
         "terms": standing.terms,
+        "trouble": standing.note.trouble,
         "next_lag": standing.next_lag,
         "skipped": standing.note.skipped,
         "bar": window_bar(window),

@@ -1,6 +1,6 @@
 """Jobs: the way of a job through the queue, and reading jobs.
 
-add.py           jobs enter in bulk; create.py one with a unique name or a parent
+add.py           jobs enter in bulk; create.py one with a unique name or a parent; append.py one with a number
 claim.py         the next jobs of a type are handed out
 straight.py      jobs that started elsewhere first
 rates.py         the token buckets that a claim draws from

@@ -119,8 +119,12 @@ async def numbered_types(db: Core, jobs: Sequence[NewJob]) -> dict[str, int | No
     and those of jobs that ask for a number, with None."""
     types: dict[str, int | None] = {job.jobtype: None for job in jobs if job.indexed}
     which = {"_id": {"$in": list({job.jobtype for job in jobs})}, "released": {"$gte": 0}}
-    rows = await db.collections.types.find(which, {"released": 1}).to_list(None)
-    return types | {row["_id"]: row["released"] for row in rows}
+    for row in await db.collections.types.find(which, {"released": 1, "pulled": 1}).to_list(None):
+        if row.get("pulled"):
+            types.pop(row["_id"], None)
+        else:
+            types[row["_id"]] = row["released"]
+    return types
 
 
 def is_beyond(released: int | None, job: NewJob, seq: int | None) -> bool:
@@ -136,7 +140,7 @@ async def give_seqs(db: Core, jobs: Sequence[NewJob], numbered: dict[str, int | 
     """
     queues: dict[str, list[str]] = {}
     for job in jobs:
-        if job.indexed or numbered.get(job.jobtype) is not None:
+        if numbered.get(job.jobtype) is not None or (job.indexed and job.jobtype in numbered):
             queues.setdefault(job.jobtype, []).append(job.id)
     seqs: dict[str, int] = {}
     for jobtype, ids in queues.items():

@@ -97,7 +97,8 @@ async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_m
     purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit))
     await db.collections.types.update_many(
-        {"open.at": {"$lt": gone_before_ms}}, {"$pull": {"open": {"at": {"$lt": gone_before_ms}}}}
+        {"open.at": {"$lt": gone_before_ms}},
+        {"$pull": {"open": {"at": {"$lt": gone_before_ms}, "job": {"$exists": False}}}},
     )
 
 

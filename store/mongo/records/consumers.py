@@ -7,9 +7,11 @@ in between leaves a consumer whose window the next move, or the next step of its
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict, NotFound
+from store.mongo.queue.append import append
 from store.mongo.queue.window import advanced, ends, hold, let_go, let_in, numbered
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update, upserted
+from store.refusals import check_append
 from store.values.consumers import (
     MAX_WINDOW,
     ConsumerRecord,
@@ -18,6 +20,7 @@ from store.values.consumers import (
     WindowMove,
     WindowReport,
 )
+from store.values.jobs import NewJob
 
 
 class MongoConsumers(Core):
@@ -32,12 +35,15 @@ class MongoConsumers(Core):
                 other = await self.collections.consumers.find_one({"type": consumer.jobtype})
                 name = "" if other is None else f": {other['name']}"
                 raise Conflict(f"{consumer.jobtype} has a consumer already{name}") from None
-            await _open_window(self, consumer.jobtype, None if start_index is None else start_index - 1)
+            start = None if start_index is None else start_index - 1
+            await _open_window(self, consumer.jobtype, start, is_pulled=consumer.is_pulled)
             return True
         if there["ending"]:
             raise Conflict(f"consumer {consumer.name} is being deleted: repeat the call when that is done")
         if there["type"] != consumer.jobtype:
             raise Conflict(f"consumer {consumer.name} works on {there['type']}: delete it first, or choose a new name")
+        if there["pulled"] != consumer.is_pulled:
+            raise Conflict(f"consumer {consumer.name} cannot change whether its jobs are pulled: delete it first")
         await self.collections.consumers.update_one({"_id": key}, {"$set": {"settings": consumer.settings}})
         return False
 
@@ -67,7 +73,7 @@ class MongoConsumers(Core):
         found = await find_and_update(self.collections.consumers, {"_id": _key(tenant, name)}, change)
         if found is None:
             raise NotFound(f"tenant {tenant} has no consumer {name}")
-        await self.collections.types.update_one({"_id": found["type"]}, {"$unset": {"released": ""}})
+        await self.collections.types.update_one({"_id": found["type"]}, {"$unset": {"released": "", "pulled": ""}})
         freed = await let_go(self, found["type"], limit, now_ms)
         if freed < limit:
             await self.collections.consumers.delete_one({"_id": found["_id"]})
@@ -95,7 +101,8 @@ class MongoConsumers(Core):
         jobtype = await _jobtype_led(self, move.tenant, move.name, move.token)
         head, processed, released = await numbered(self, jobtype)
         if released is None:
-            await _open_window(self, jobtype, None)
+            record = await self.get_consumer(move.tenant, move.name)
+            await _open_window(self, jobtype, None, is_pulled=record is not None and record.is_pulled)
         released = max(released or 0, min(move.released, head))
         until = min(move.processed, released, processed + MAX_WINDOW)
         if until > processed:
@@ -108,6 +115,15 @@ class MongoConsumers(Core):
         await self.collections.consumers.update_one(same, {"$set": {"note": move.note}})
         seen = await ends(self, jobtype, move.after, min(move.released, released))
         return WindowReport(head, processed, released, seen)
+
+    @once
+    async def append_job(self, tenant: str, name: str, token: int, seq: int, job: NewJob, *, now_ms: int) -> bool:
+        jobtype = await _jobtype_led(self, tenant, name, token)
+        consumer = await self.get_consumer(tenant, name)
+        state = await numbered(self, jobtype)
+        assert consumer is not None
+        check_append(consumer, job, seq, max(state.head, state.processed))
+        return await append(self, job, seq, state.released or 0, now_ms)
 
     @repeatable
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
@@ -125,11 +141,11 @@ class MongoConsumers(Core):
         return HoldReport(await hold(self, jobtype, first, until, now_ms), until if until < head else None)
 
 
-async def _open_window(db: Core, jobtype: str, start: int | None) -> None:
+async def _open_window(db: Core, jobtype: str, start: int | None, *, is_pulled: bool) -> None:
     """From now on jobs of the type are numbered and held. start: where progress is put; None: where it stands."""
     if start is None:
         start = (await numbered(db, jobtype)).processed
-    change = {"$set": {"processed": start, "released": start}}
+    change = {"$set": {"processed": start, "released": start, "pulled": is_pulled}}
     await upserted(lambda: db.collections.types.update_one({"_id": jobtype}, change, upsert=True))
 
 
@@ -146,7 +162,7 @@ def _key(tenant: str, name: str) -> str:
 
 
 def consumer_document(consumer: ConsumerRecord) -> Document:
-    tenant, name, jobtype, settings, created_ms, is_running, is_ending, note, leader, token, until_ms = consumer
+    tenant, name, jobtype, settings, created_ms, is_running, is_ending, note, leader, token, until_ms, pulled = consumer
     return {
         "_id": _key(tenant, name),
         "tenant": tenant,
@@ -160,6 +176,7 @@ def consumer_document(consumer: ConsumerRecord) -> Document:
         "leader": leader,
         "token": token,
         "until": until_ms,
+        "pulled": pulled,
     }
 
 
@@ -176,4 +193,5 @@ def consumer_from(row: Document) -> ConsumerRecord:
         row["leader"],
         row["token"],
         row["until"],
+        row["pulled"],
     )

@@ -12,6 +12,7 @@ from store.mongo.records.secrets import secret_document
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
+from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import OnceRecord, Part, RateRecord, SeriesRecord, TypeRecord
@@ -38,6 +39,14 @@ def _type(record: TypeRecord) -> Requests:
         shelf = {"_id": record.jobtype, "last": record.last_handler, "current": record.handler}
         requests += _replaced("shelf", shelf)
     return requests
+
+
+def _consumer(consumer: ConsumerRecord) -> Requests:
+    pulled = {"$set": {"pulled": consumer.is_pulled}}
+    return [
+        *_replaced("consumers", consumer_document(consumer)),
+        ("types", UpdateOne({"_id": consumer.jobtype}, pulled, upsert=True)),
+    ]
 
 
 def _rate(record: RateRecord) -> Requests:
@@ -97,7 +106,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.KEYS: lambda key: _replaced("keys", key_document(key)),
     Part.TYPES: _type,
     Part.HANDLERS: lambda handler: _replaced("versions", handler_document(handler)),
-    Part.CONSUMERS: lambda consumer: _replaced("consumers", consumer_document(consumer)),
+    Part.CONSUMERS: _consumer,
     Part.RATES: _rate,
     Part.ONCE: _once,
     Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),

@@ -237,7 +237,11 @@ CREATE TABLE secrets (
 """
 """Sealed values of tenants; no data: deleted."""
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS)
+_PULLED: Final = """
+ALTER TABLE consumers ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

@@ -23,6 +23,10 @@ from vocabulary.states import Code
 _CODES: Final = {number: code for code, number in CODE_NUMBER.items()}
 _INDEXED, _PARENT = fields(NewJob, "indexed"), fields(NewJob, "parent")
 _OF_RANGE: Final = "type = ?1 AND seq IS NOT NULL AND seq > ?2 AND seq <= ?3"
+_WINDOWS: Final = (
+    "SELECT t.type, t.released, ifnull(c.pulled, 0) FROM types t LEFT JOIN consumers c ON c.type = t.type"
+    " WHERE t.released IS NOT NULL AND t.type IN (SELECT value FROM carray(?))"
+)
 _LET_IN: Final = (
     f"UPDATE jobs SET state = (due > ?4) WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL"
     " RETURNING lane, state"
@@ -53,15 +57,24 @@ def give_numbers(
 ) -> None:
     """Number new jobs of their batch, in order: those that ask for it, and all of a type with a consumer. The latter
     are held if the window has not come to them. The jobs are the last that were inserted."""
-    sql = "SELECT type, released FROM types WHERE released IS NOT NULL AND type IN (SELECT value FROM carray(?))"
-    windows: dict[int, int] = dict(tx.conn.execute(sql, (numbers(set(types)),)))
+    windows: dict[int, int] = {}
+    pulled: set[int] = set()
+    for number, released, is_pulled in tx.conn.execute(_WINDOWS, (numbers(set(types)),)):
+        if is_pulled:
+            pulled.add(number)
+        else:
+            windows[number] = released
     if not windows and not any(map(_INDEXED, jobs)):
         return
     newest = tx.conn.last_insert_rowid() - len(jobs)
     if len(set(types)) == 1 and types[0] in windows and not any(map(_PARENT, jobs)):
         _number_all(tx, types[0], windows[types[0]], newest, states, lanes)
         return
-    wanted = [n for n, (job, number) in enumerate(zip(jobs, types, strict=True)) if job.indexed or number in windows]
+    wanted = [
+        n
+        for n, (job, number) in enumerate(zip(jobs, types, strict=True))
+        if (job.indexed and number not in pulled) or number in windows
+    ]
     heads = {number: _raise_head(tx, number, count) for number, count in Counter(types[n] for n in wanted).items()}
     rows: list[tuple[int, int, int]] = []
     for n in wanted:
@@ -87,6 +100,17 @@ def _number_all(tx: Tx, number: int, released: int, newest: int, states: Sequenc
     for (lane, state), count in held.items():
         put_in_queue(tx, lane, state, -count)
     tx.tally.blocked(number, held.total())
+
+
+def place_last(tx: Tx, number: int, seq: int, job_id: str) -> None:
+    """A job that is in the queue gets this number, the next of its type, and is held if the window has not come to
+    it."""
+    released = tx.conn.execute(
+        "UPDATE types SET head = ? WHERE type = ? RETURNING ifnull(released, 0)", (seq, number)
+    ).get
+    tx.conn.execute("UPDATE jobs SET seq = ? WHERE id = ?", (seq, job_id))
+    if seq > released:
+        hold(tx, number, seq - 1, seq)
 
 
 def _raise_head(tx: Tx, number: int, count: int) -> int:

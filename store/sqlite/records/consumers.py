@@ -5,9 +5,11 @@ from typing import Any, Final
 import apsw
 
 from store.errors import Conflict, NotFound
+from store.refusals import check_append
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.window import advanced, ends, hold, let_go, let_in, numbered
+from store.sqlite.queue.add import add_jobs
+from store.sqlite.queue.window import advanced, ends, hold, let_go, let_in, numbered, place_last
 from store.values.consumers import (
     MAX_WINDOW,
     ConsumerRecord,
@@ -16,9 +18,11 @@ from store.values.consumers import (
     WindowMove,
     WindowReport,
 )
+from store.values.jobs import NewJob
 
 CONSUMER: Final = (
-    "c.tenant, c.name, t.jobtype, c.settings, c.created, c.running, c.ending, c.note, c.leader, c.token, c.until"
+    "c.tenant, c.name, t.jobtype, c.settings, c.created, c.running, c.ending, c.note, c.leader, c.token, c.until,"
+    " c.pulled"
 )
 CONSUMERS: Final = "consumers c JOIN types t ON t.type = c.type"
 _READ: Final = f"SELECT {CONSUMER} FROM {CONSUMERS}"
@@ -33,6 +37,8 @@ def set_consumer(tx: Tx, consumer: ConsumerRecord, start_index: int | None) -> b
             raise Conflict(f"consumer {consumer.name} is being deleted: repeat the call when that is done")
         if there.jobtype != consumer.jobtype:
             raise Conflict(f"consumer {consumer.name} works on {there.jobtype}: delete it first, or choose a new name")
+        if there.is_pulled != consumer.is_pulled:
+            raise Conflict(f"consumer {consumer.name} cannot change whether its jobs are pulled: delete it first")
         sql = "UPDATE consumers SET settings = ? WHERE tenant = ? AND name = ?"
         tx.conn.execute(sql, (consumer.settings, consumer.tenant, consumer.name))
         return False
@@ -51,7 +57,7 @@ def put_consumer(tx: Tx, consumer: ConsumerRecord) -> None:
     number = tx.catalog.make_type(jobtype)
     sql = (
         "INSERT OR REPLACE INTO consumers (tenant, name, type, settings, created, running, ending, note, leader, token,"
-        " until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " until, pulled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     tx.conn.execute(sql, (tenant, name, number, settings, created_ms, is_running, *rest))
 
@@ -122,6 +128,19 @@ def move_window(tx: Tx, move: WindowMove, now_ms: int) -> WindowReport:
     return WindowReport(head, processed, released, ends(tx.conn, number, move.after, min(move.released, released)))
 
 
+def append_job(tx: Tx, tenant: str, name: str, token: int, seq: int, job: NewJob, now_ms: int) -> bool:
+    found = numbered(tx.conn, _jobtype_led(tx.conn, tenant, name, token))
+    consumer = get_consumer(tx.conn, tenant, name)
+    assert found is not None
+    assert consumer is not None
+    check_append(consumer, job, seq, max(found.head, found.processed))
+    if found.head >= seq:
+        return False
+    add_jobs(tx, [job], now_ms, None)
+    place_last(tx, found.type, seq, job.id)
+    return True
+
+
 def look_at_window(conn: apsw.Connection, jobtype: str, after: int, until: int) -> WindowReport:
     found = numbered(conn, jobtype)
     if found is None:
@@ -146,4 +165,4 @@ def _jobtype_led(conn: apsw.Connection, tenant: str, name: str, token: int) -> s
 
 
 def consumer_from(row: tuple[Any, ...]) -> ConsumerRecord:
-    return ConsumerRecord._make((*row[:5], bool(row[5]), bool(row[6]), *row[7:]))
+    return ConsumerRecord._make((*row[:5], bool(row[5]), bool(row[6]), *row[7:11], bool(row[11])))

@@ -4,6 +4,7 @@ from store.protocol.consumers import ConsumerShelf
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.records import consumers
 from store.values.consumers import ConsumerRecord, EndReport, HoldReport, WindowMove, WindowReport
+from store.values.jobs import NewJob
 
 
 class SqliteConsumers(SqliteCore, ConsumerShelf):
@@ -30,6 +31,9 @@ class SqliteConsumers(SqliteCore, ConsumerShelf):
 
     async def move_window(self, move: WindowMove, *, now_ms: int) -> WindowReport:
         return await self._write(lambda tx: consumers.move_window(tx, move, now_ms))
+
+    async def append_job(self, tenant: str, name: str, token: int, seq: int, job: NewJob, *, now_ms: int) -> bool:
+        return await self._write(lambda tx: consumers.append_job(tx, tenant, name, token, seq, job, now_ms))
 
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
         return await self._read(lambda conn: consumers.look_at_window(conn, jobtype, after, until))

@@ -17,7 +17,7 @@ from store.base import (
     WindowMove,
     WindowReport,
 )
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, InvalidValue, NotFound
 from store.values.consumers import MAX_WINDOW
 from tests.support.jobs import JOBTYPE, LEASE_MS, OWNER, T0, TENANT, archive, claim, ids, job_id, new_job, new_jobs
 from tests.support.store_audit import check_counters
@@ -279,3 +279,66 @@ async def test_progress_moves_at_most_a_window_at_once(store: Store) -> None:
     token = await lead(store)
     assert await move(store, token, processed=MAX_WINDOW, released=MAX_WINDOW) == WindowReport(0, 0, 0, ())
     assert await store.look_at_window(TENANT, "acme-none", after=0, until=9) == WindowReport(0, 0, 0, ())
+
+
+async def append(store: Store, token: int, seq: int, number: int) -> bool:
+    return await store.append_job(TENANT, NAME, token, seq, new_job(number), now_ms=T0)
+
+
+async def test_a_number_of_a_pulled_consumer_gets_one_job_however_often_it_is_asked_for(store: Store) -> None:
+    await store.set_consumer(CONSUMER._replace(is_pulled=True), start_index=5)
+    token = await lead(store)
+    assert await append(store, token, 5, 0)
+    assert not await append(store, token, 5, 1)
+    assert await append(store, token, 6, 2)
+    assert not await append(store, token, 5, 3)
+    with pytest.raises(Conflict, match="the next number of acme-thumb is 7"):
+        await append(store, token, 9, 4)
+    await check_counters(store, TENANT, T0)
+    assert await move(store, token, released=6, after=4) == WindowReport(6, 4, 6, ())
+    assert [(job.seq, job.id) for job in await claim(store)] == [(5, job_id(0)), (6, job_id(2))]
+    await check_counters(store, TENANT, T0)
+
+
+async def test_other_jobs_of_a_pulled_type_get_no_number(store: Store) -> None:
+    await store.set_consumer(CONSUMER._replace(is_pulled=True))
+    token = await lead(store)
+    await store.add_jobs([new_job(1), new_job(2, indexed=True)], now_ms=T0)
+    assert await append(store, token, 1, 0)
+    assert ids(await claim(store)) == [job_id(1), job_id(2)], "they run as any other"
+    record = await store.get_job_at(TENANT, JOBTYPE, 1, now_ms=T0)
+    assert record is not None
+    assert (record.job.id, record.state) == (job_id(0), JobState.PAUSED)
+    await store.end_consumer(TENANT, NAME, now_ms=T0)
+    await store.add_jobs([new_job(3, indexed=True)], now_ms=T0)
+    assert (await store.get_index_state(TENANT, JOBTYPE)).head == 2, "without the consumer they do again"
+
+
+async def test_who_may_append(store: Store) -> None:
+    await store.set_consumer(CONSUMER)
+    with pytest.raises(Conflict, match="is not pulled"):
+        await append(store, await lead(store), 1, 0)
+    with pytest.raises(Conflict, match="cannot change whether"):
+        await store.set_consumer(CONSUMER._replace(is_pulled=True))
+    other = CONSUMER._replace(name="other", jobtype="acme-other", is_pulled=True)
+    await store.set_consumer(other)
+    led = {record.name: record.token for record in await store.lead_consumers(OWNER, lease_ms=LEASE_MS, now_ms=T0)}
+    with pytest.raises(Conflict, match="works on acme-other"):
+        await store.append_job(TENANT, "other", led["other"], 1, new_job(0), now_ms=T0)
+    with pytest.raises(Conflict, match="another leader"):
+        await append(store, led["other"] + 1, 1, 0)
+    with pytest.raises(InvalidValue, match="neither a parent nor"):
+        await store.append_job(TENANT, "other", led["other"], 1, new_job(0, unique="u"), now_ms=T0)
+
+
+async def test_many_that_ask_for_the_same_numbers_add_each_once(store: Store) -> None:
+    await store.set_consumer(CONSUMER._replace(is_pulled=True))
+    token = await lead(store)
+
+    async def ask_for_all(first: int) -> int:
+        return sum([await append(store, token, seq, first + seq) for seq in range(1, 6)])
+
+    added = await asyncio.gather(*(ask_for_all(first) for first in (0, 100, 200)))
+    assert sum(added) == 5
+    assert (await store.look_at_window(TENANT, JOBTYPE, after=0, until=5)) == WindowReport(5, 0, 0, ())
+    await check_counters(store, TENANT, T0)

@@ -26,6 +26,18 @@ MUTANTS: list[Mutant] = [
         "        return report.head - report.processed > self.terms.max_lag",
         "        return False",
     ),
+    led(
+        "the source is asked although nobody is free",
+        " or not window.startable(window.started + 1):",
+        ":",
+        tests="tests/service/test_pull.py",
+    ),
+    led(
+        "trouble with a source is not told",
+        "            self._note_trouble(error)\n            return self._head",
+        "            return self._head",
+        tests="tests/service/test_pull.py",
+    ),
     led("a failed index is passed", '        elif self.terms.on_failed == "skip":', "        elif True:"),
     led(
         "a cancelled job is run again",

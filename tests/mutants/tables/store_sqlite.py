@@ -248,6 +248,11 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     consumers(
+        "a number is given to a second job",
+        "    if found.head >= seq:\n        return False\n",
+        "",
+    ),
+    consumers(
         "two lead at once",
         "leader != ?1 AND until <= ?2 ORDER",
         "leader != ?1 ORDER",

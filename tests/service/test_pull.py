@@ -1,0 +1,131 @@
+"""Consumers that pull: a handler is asked for the head and for each index, when there is a worker for it."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from functory.daemon.daemon import Daemon
+from functory.operations import consumers
+from functory.operations.consumers import Standing
+from store.base import JobState
+from tests.service.test_consumers import put, service_of, standing_at
+from tests.support.service import register, running_daemon, until
+
+SOURCE = """
+import json, os
+asked = json.loads(payload)
+with open(FOLDER + '/asked', 'a') as log:
+    log.write(payload + chr(10))
+if asked['ask'] == 'head':
+    with open(FOLDER + '/head') as file:
+        return int(file.read())
+if asked['index'] == 7 and not os.path.exists(FOLDER + '/seven'):
+    return ctx.retry()
+return {'block': asked['index']}
+"""
+
+
+async def register_source(daemon: Daemon, folder: Path, body: str = SOURCE) -> None:
+    await register(daemon, "acme-chain", body.replace("FOLDER", repr(str(folder))), returns="value")
+
+
+async def set_head(folder: Path, head: str) -> None:
+    await asyncio.to_thread((folder / "head").write_text, head)
+
+
+async def asked_of(folder: Path) -> list[int]:
+    """The indexes that the source was asked for."""
+    lines = [json.loads(line) for line in (await asyncio.to_thread((folder / "asked").read_text)).splitlines()]
+    return [line["index"] for line in lines if line["ask"] == "at"]
+
+
+async def test_each_index_becomes_one_job_and_none_is_asked_for_without_a_worker(tmp_path: Path) -> None:
+    await set_head(tmp_path, "20")
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await register_source(daemon, tmp_path)
+        await put(service, pull="chain", max_processing=3)
+
+        async def is_full() -> Standing | None:
+            standing = await consumers.get_consumer(service, "acme", "verify")
+            return standing if standing.report.released == 3 else None
+
+        standing = await until(is_full)
+        assert await asked_of(tmp_path) == [1, 2, 3], "there is no handler for its jobs: nobody is free for a fourth"
+        assert standing.report.head == 3
+        await register(daemon, "acme-block", "return payload")
+        await standing_at(service, 6)
+        assert (await asked_of(tmp_path))[-1] == 7
+        await asyncio.to_thread((tmp_path / "seven").touch)
+        await standing_at(service, 20)
+        await set_head(tmp_path, "25")
+        assert await consumers.check_consumer(service, "acme", "verify") == daemon.sysid
+        standing = await standing_at(service, 25)
+        assert standing.report.head == 25
+        records = [await daemon.store.get_job_at("acme", "acme-block", n, now_ms=0) for n in range(1, 26)]
+        assert [it.job.data for it in records if it is not None] == [b'{"block":%d}' % n for n in range(1, 26)]
+        asked = await asked_of(tmp_path)
+        assert [index for index in asked if index != 7] == [*range(1, 7), *range(8, 26)], "each once"
+
+
+async def test_after_a_restart_nothing_is_pulled_again(tmp_path: Path) -> None:
+    await set_head(tmp_path, "6")
+    async with running_daemon(tmp_path / "data") as daemon:
+        await register_source(daemon, tmp_path)
+        await put(service_of(daemon), pull="chain", start_index=3)
+
+        async def are_pulled() -> bool:
+            return (await consumers.get_consumer(service_of(daemon), "acme", "verify")).report.head == 6
+
+        await until(are_pulled)
+    async with running_daemon(tmp_path / "data") as daemon:
+        await register(daemon, "acme-block", "return payload")
+        standing = await standing_at(service_of(daemon), 6)
+        assert standing.report.head == 6
+        assert await asked_of(tmp_path) == [3, 4, 5, 6]
+
+
+async def test_what_is_wrong_with_a_source_is_said_and_does_not_end_the_consumer(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await put(service, pull="chain")
+
+        async def trouble(word: str) -> Standing:
+            async def look() -> Standing | None:
+                standing = await consumers.get_consumer(service, "acme", "verify")
+                return standing if word in standing.note.trouble else None
+
+            return await until(look)
+
+        await trouble("has no handler")
+        await register_source(daemon, tmp_path, "return 'many'")
+        await trouble("as a whole number, and not")
+        await register_source(daemon, tmp_path, "raise ValueError('no chain')")
+        await trouble("no chain")
+        await set_head(tmp_path, "2")
+        await register_source(daemon, tmp_path)
+        await register(daemon, "acme-block", "return payload")
+        await standing_at(service, 2)
+
+        async def is_well() -> bool:
+            return not (await consumers.get_consumer(service, "acme", "verify")).note.trouble
+
+        await until(is_well)
+
+
+async def test_jobs_that_are_posted_to_a_pulled_type_are_not_the_consumers(tmp_path: Path) -> None:
+    await set_head(tmp_path, "2")
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await register_source(daemon, tmp_path)
+        await put(service, pull="chain")
+        (posted,) = await daemon.intake.write("acme-block", [b"posted"])
+        await register(daemon, "acme-block", "return payload")
+        standing = await standing_at(service, 2)
+        assert standing.report.head == 2
+
+        async def has_ended() -> bool:
+            states = await daemon.store.get_states("acme", [posted], now_ms=daemon.clock.now_ms())
+            return states.get(posted) is JobState.ARCHIVED
+
+        await until(has_ended)
