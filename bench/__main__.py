@@ -22,6 +22,7 @@ BENCHES: Final = {
     "single": ("service", []),
     "growth": ("service", []),
     "consumers": ("service", ["--held", "10000", "100000"]),
+    "bedrock": ("service", ["--jobs", "2000"]),
     "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),
     "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
     "journal": ("parts", ["--lines", "300000"]),

@@ -17,7 +17,7 @@ async def state_of(session: Session, number: int) -> str:
 
 async def test_numbers_ascend_and_jobs_of_several_names_come_together(session: Session) -> None:
     assert (await session.ask("CreateJob", name="a")).json == {"jobID": 1}
-    jobs = [{"name": "b", "data": {"x": [1]}}, {"NAME": "c", "data": '{"y": 2}'}]
+    jobs = [{"name": "b", "data": {"x": [1]}}, {"name": "c", "DATA": "not read", "data": '{"y": 2}'}]
     assert (await session.ask("CreateJobs", jobs=json.dumps(jobs))).json == {"jobIDs": [2, 3]}
     assert (await session.ask("GetJob", name="[bc]")).json["name"] in {"b", "c"}
     assert (await session.ask("QueryJob", jobID=3)).json["data"] == {"y": 2}
