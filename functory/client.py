@@ -119,9 +119,11 @@ class Client(ConsumerCalls):
         delay_s: float | None = None,
         next_run: str | None = None,
         payload: str | bytes | None = None,
+        job_type: str | None = None,
     ) -> None:
-        """Run a job again that has ended, or a deferred one now; or at another time, or with another payload."""
-        when = {"delay_s": delay_s, "next_run": next_run}
+        """Run a job again that has ended, or a deferred one now; or at another time, with another payload, or as a job
+        of another type."""
+        when = {"delay_s": delay_s, "next_run": next_run, "type": job_type}
         body = {name: value for name, value in when.items() if value is not None} | _new_payload(payload)
         await self._fetch("POST", self._path("job", job_id, "retry"), {}, body, None)
 

@@ -45,6 +45,7 @@ def add_commands(commands: Commands) -> None:
     retry.add_argument("--delay-s", type=float, metavar="SECONDS", help="wait this many seconds first")
     retry.add_argument("--next-run", metavar="TIME", help="run it then, such as '2026-11-14 23:59:59' (UTC)")
     retry.add_argument("--payload", help="run it with this payload")
+    retry.add_argument("--type", help="run it as a job of this type")
     add_remote(retry, run_retry)
     update = actions.add_parser("update", help="replace the payload of a job that has not started")
     update.add_argument("id")
@@ -167,7 +168,11 @@ async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
     await client.retry_job(
-        arguments.id, delay_s=arguments.delay_s, next_run=arguments.next_run, payload=arguments.payload
+        arguments.id,
+        delay_s=arguments.delay_s,
+        next_run=arguments.next_run,
+        payload=arguments.payload,
+        job_type=arguments.type,
     )
     return await run_get(client, arguments)
 

@@ -15,6 +15,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import JobRecord, JobState
 from store.errors import Conflict, NotFound
+from vocabulary.names import jobtype_of
 
 _PAGE = 1000
 
@@ -30,12 +31,18 @@ async def update_job(service: Service, who: Principal, job_id: str, payload: byt
 
 
 async def retry_job(
-    service: Service, who: Principal, job_id: str, *, dt_ms: int | None = None, payload: bytes | None = None
+    service: Service,
+    who: Principal,
+    job_id: str,
+    *,
+    dt_ms: int | None = None,
+    payload: bytes | None = None,
+    type_name: str | None = None,
 ) -> None:
     """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms says when.
 
-    With payload, that is what it runs with. Raises Missing, Conflict (it is neither, or its unique name is taken),
-    LimitExceeded, QuotaExceeded.
+    With payload, that is what it runs with; with type_name it moves to that type. Raises Missing, Conflict (it is
+    neither, its unique name is taken, or it cannot move), LimitExceeded, QuotaExceeded.
     """
     now_ms = service.now_ms()
     due_ms = now_ms if dt_ms is None else dt_ms
@@ -43,7 +50,11 @@ async def retry_job(
         await admit_payload(service, who, job_id, payload)
     job = await get_job(service, who.tenant, job_id)
     state = job.state if isinstance(job, JobRecord) else None
-    if state is JobState.DEFERRED:
+    if type_name is not None and state in {JobState.DEFERRED, JobState.ARCHIVED}:
+        jobtype = jobtype_of(who.tenant, type_name)
+        await service.admission.take_type(who.tenant, who.limits, jobtype)
+        await service.store.move_job(who.tenant, job_id, jobtype, dt_ms=due_ms, now_ms=now_ms, data=payload)
+    elif state is JobState.DEFERRED:
         await service.store.update_job(who.tenant, job_id, now_ms=now_ms, dt_ms=due_ms, data=payload, at_rest=True)
     elif state is not JobState.ARCHIVED:
         raise Conflict(f"job {job_id} is {state or 'queued'}: only a job that has ended or is deferred can be retried")

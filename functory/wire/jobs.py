@@ -184,6 +184,7 @@ class RetryBody(UpdateBody):
 
     delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
     next_run: Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | None = None
+    type: Annotated[TypeName, Meta(description="the job moves to this type")] | None = None
 
 
 class DeletedJobs(Answer):

@@ -131,6 +131,18 @@ class JobVerbs(abc.ABC):
         """
 
     @abc.abstractmethod
+    async def move_job(
+        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> None:
+        """Queue a job for dt_ms as one of another type of the tenant, with attempts 0: one that is archived, waiting or
+        deferred. Its domain, priority, options and relatives stay. With data, that is its payload from now on. Of an
+        archived job the kept result is dropped, as by replay_jobs.
+
+        Atomic. Raises NotFound, Conflict (it is running or paused; or it has a unique name or a number, which are those
+        of its type), InvalidValue (a type of another tenant).
+        """
+
+    @abc.abstractmethod
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         """Remove all trace of jobs that are archived, and return how many. Others are left as they are."""
 

@@ -267,7 +267,7 @@ class Claim(NamedTuple):
 
 class WaitingType(NamedTuple):
     """A jobtype with something to claim now. handler_version is 0 when it has no handler. priority is the highest of
-    what waits; a back end may say 500 where that is 0."""
+    what waits, and at least 500."""
 
     jobtype: str
     waiting: int

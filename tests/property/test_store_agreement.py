@@ -258,6 +258,10 @@ class StoreAgreement(RuleBasedStateMachine):
         ids = [job_id(n) for n in chosen]
         self.both("replay_jobs", tenant, ids, dt_ms=self.now_ms + offset, now_ms=self.now_ms, data=data)
 
+    @rule(number=numbers, to=st.sampled_from(["acme-a", "acme-b"]), offset=offsets, data=st.none() | payloads)
+    def move(self, number: int, to: str, offset: int, data: bytes | None) -> None:
+        self.both("move_job", "acme", job_id(number), to, dt_ms=self.now_ms + offset, now_ms=self.now_ms, data=data)
+
     @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=4))
     def delete(self, tenant: str, chosen: list[int]) -> None:
         self.both("delete_jobs", tenant, [job_id(n) for n in chosen])

@@ -308,6 +308,18 @@ class StoreModel:
             replayed.append(job_id)
         return tuple(replayed)
 
+    def move_job(
+        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> None:
+        entry = self._of(tenant, job_id)
+        if entry.running or entry.job.lock == PAUSED_LOCK or entry.job.unique or entry.job.seq is not None:
+            raise Conflict(job_id)
+        if not entry.live and entry.outcome is not None:
+            entry.outcome = entry.outcome._replace(result=None)
+        entry.start_round(dt_ms)
+        entry.set(jobtype=jobtype, data=entry.job.data if data is None else data)
+        self.events.setdefault(jobtype, {})
+
     def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         found = [self.entries[i] for i in set(job_ids) & self.entries.keys()]
         return self._remove([e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live])

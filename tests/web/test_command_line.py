@@ -99,7 +99,7 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
     await run("job", "children", ids[0])
     await site.run(10, Code.FAILED, result=b"oh", fingerprint="f", message="oh")
     assert await run("job", "result", ids[0]) == "oh"
-    await run("job", "retry", ids[0], "--delay-s", "5")
+    await run("job", "retry", ids[0], "--delay-s", "5", "--type", "other")
     await run("job", "cancel", ids[0])
     await run("job", "logs", ids[0])
     await run("job", "delete", ids[0])

@@ -189,3 +189,19 @@ async def test_a_first_run_as_in_sqlite(site: Site, text: str, due_ms: int) -> N
     assert (await read(site, answer.json["ids"][0]))["due_ms"] == due_ms
     (job_id,) = await site.add("y", path=f"{ADD}?dt={text.replace(' ', '%20')}")
     assert (await read(site, job_id))["due_ms"] == due_ms
+
+
+async def test_a_retry_moves_a_job_to_another_type(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await site.run(code=Code.FAILED)
+    answer = await site.post(f"/acme/job/{job_id}/retry", json={"type": "mail", "payload": "y", "delay_s": 60})
+    assert answer.status == 200
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    assert (job["type"], job["state"], job["payload"]) == ("mail", "deferred", "y")
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={"type": "other"})).status == 200
+    assert (await site.get(f"/acme/job/{job_id}")).json["type"] == "other"
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={"type": "a|b"})).status == 422
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={"type": "third"})).status == 409, "it waits"
+    (named,) = await site.add("x", path="/acme/job/thumb/add?unique=u&delay_s=60")
+    refused = await site.post(f"/acme/job/{named}/retry", json={"type": "mail"})
+    assert (refused.status, refused.code) == (409, "conflict")

@@ -84,7 +84,9 @@ async def delete_job(call: Call) -> DeletedJobs:
 )
 async def retry_job(call: Call, body: RetryBody) -> Done:
     dt_ms = due_ms(body.delay_s, body.next_run, call.service.now_ms(), "next_run")
-    await job_changes.retry_job(call.service, call.principal, call.param("id"), dt_ms=dt_ms, payload=new_payload(body))
+    await job_changes.retry_job(
+        call.service, call.principal, call.param("id"), dt_ms=dt_ms, payload=new_payload(body), type_name=body.type
+    )
     return Done()
 
 

@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 
+from pymongo import UpdateOne
+
 from store.errors import Conflict, NotFound
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_in_place, name_for_replay
-from store.mongo.queue.documents import job_state
+from store.mongo.queue.documents import job_state, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, with_data
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
 from store.mongo.queue.window import advanced, numbered
 from store.mongo.server import schema
+from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
-from store.mongo.server.driver import Document
+from store.mongo.server.driver import Document, retried
 from store.mongo.server.tally import Effect
+from store.refusals import check_move
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
 
@@ -77,6 +81,18 @@ class MongoJobChanges(Core):
         return tuple(job_id for job_id in dict.fromkeys(job_ids) if job_id in done)
 
     @once
+    async def move_job(
+        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> None:
+        kept = None if data is None else await self.blobs.put(job_id, data)
+        try:
+            while not await _move(self, tenant, job_id, jobtype, dt_ms, now_ms, data, kept):
+                pass  # somebody changed it in between: look again
+        except BaseException:
+            await self.blobs.remove([kept])
+            raise
+
+    @once
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         archived = await _archived(self, tenant, job_ids)
         return await purge_jobs(self, list(archived.values()), 0)
@@ -99,11 +115,50 @@ class MongoJobChanges(Core):
         return IndexState(head, max(until, processed), blocked_by)
 
 
-async def _find(db: Core, tenant: str, job_id: str) -> Document:
-    found = await db.collections.jobs.find_one(_of_tenant(tenant, [job_id]), NEEDED)
+async def _find(db: Core, tenant: str, job_id: str, fields: Document = NEEDED) -> Document:
+    found = await db.collections.jobs.find_one(_of_tenant(tenant, [job_id]), fields)
     if found is None:
         raise NotFound(f"tenant {tenant} has no job {job_id}")
     return found
+
+
+async def _move(
+    db: Core, tenant: str, job_id: str, jobtype: str, dt_ms: int, now_ms: int, data: bytes | None, kept: Kept | None
+) -> bool:
+    """Two types count it, in one change of the ledger."""
+    job = await _find(db, tenant, job_id, {**NEEDED, "seq": 1, "dom": 1})
+    is_archived = job["s"] in schema.ARCHIVED_STATES
+    check_move(job_id, is_at_rest=is_archived or job["s"] == schema.QUEUED, is_bound="unique" in job or "seq" in job)
+    if job["dom"]:
+        await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
+    step = with_data(_replay_step(job, dt_ms, now_ms), job, data, kept)
+    step.update["$set"]["type"] = jobtype
+    if not step.update["$set"].get("d"):
+        step.update["$unset"]["d"] = ""
+    out = job.get("out", {})
+    if not is_archived:  # what its last run left says why it is tried again
+        step.update["$unset"] = {name: "" for name in step.update["$unset"] if not name.startswith("out.")}
+    before_bytes = job["size"] + outcome_bytes(job)
+    after_bytes = before_bytes - (out.get("size", 0) if is_archived else 0)
+    after_bytes += 0 if data is None else len(data) - job["size"]
+    old = Effect(
+        job["type"],
+        job_id,
+        live=0 if is_archived else -1,
+        deferred=-int(job.get("d", False)),
+        jobs=-1,
+        size_bytes=-before_bytes,
+    )
+    new = Effect(jobtype, job_id, live=1, deferred=int(dt_ms > now_ms), jobs=1, size_bytes=after_bytes)
+    async with db.ledger.change([old, new], now_ms) as change:
+        request = UpdateOne(step.condition, {**step.update, "$push": change.stamp})
+        done = await retried(lambda: db.collections.jobs.bulk_write([request], ordered=False))
+        is_done = bool(done.matched_count) or bool(await db.ledger.marked([job_id], change.mark))
+        change.applied = [old, new] if is_done else []
+    if is_done:
+        gone = [out.get("blob") if is_archived else None, job.get("blob") if data is not None else None]
+        await db.blobs.remove(gone)
+    return is_done
 
 
 async def _archived(db: Core, tenant: str, job_ids: Sequence[str]) -> dict[str, Document]:

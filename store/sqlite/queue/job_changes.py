@@ -6,6 +6,7 @@ from typing import NamedTuple
 import apsw
 
 from store.errors import Conflict, NotFound
+from store.refusals import check_move
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
@@ -113,6 +114,30 @@ def replay_jobs(
         put_in_queue(tx, row.lane, state)
         replayed.append(job_id)
     return tuple(replayed)
+
+
+def move_job(tx: Tx, tenant: str, job_id: str, jobtype: str, dt_ms: int, now_ms: int, data: bytes | None) -> None:
+    row = _must_find(tx, tenant, job_id)
+    sql = "SELECT j.uniq, j.seq, l.domain, l.priority FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
+    unique, seq, domain, priority = tx.conn.execute(sql, (row.n,)).get
+    check_move(
+        job_id, is_at_rest=row.state <= State.DEFERRED or row.state == State.ARCHIVED, is_bound=bool(unique or seq)
+    )
+    if row.state == State.ARCHIVED:
+        drop_result(tx, row.n, row.type, row.result_bytes)
+    if data is not None:
+        change_payload(tx, row.n, data)
+    number = tx.catalog.make_type(jobtype)
+    lane, state = tx.catalog.make_lane(number, domain, priority), queued_state(dt_ms, now_ms)
+    sizes = "SELECT data_bytes + result_bytes + log_bytes FROM jobs WHERE n = ?"
+    size_bytes = tx.conn.execute(sizes, (row.n,)).get
+    leave(tx, row.state, row.type, row.lane)
+    tx.tally.lane(row.lane, stored=-1)
+    tx.tally.size(row.type, -size_bytes)
+    tx.conn.execute("UPDATE jobs SET type = ?, lane = ? WHERE n = ?", (number, lane, row.n))
+    tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
+    put_in_queue(tx, lane, state, stored=1)
+    tx.tally.size(number, size_bytes)
 
 
 def _name_is_taken(tx: Tx, row: Row) -> bool:

@@ -53,7 +53,7 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
             continue
         if deferred:
             waiting += conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get  # noqa: PLW2901 - the true count
-        known = types.get(jobtype)
+        known, priority = types.get(jobtype), max(priority, 500)  # noqa: PLW2901
         if known is not None:
             waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
             priority = max(priority, known.priority)  # noqa: PLW2901

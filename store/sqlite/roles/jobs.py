@@ -79,6 +79,11 @@ class SqliteJobs(SqliteCore, JobVerbs):
             lambda tx: job_changes.replay_jobs(tx, tenant, job_ids, dt_ms, now_ms, data), bulk=True
         )
 
+    async def move_job(
+        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+    ) -> None:
+        await self._write(lambda tx: job_changes.move_job(tx, tenant, job_id, jobtype, dt_ms, now_ms, data))
+
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids), bulk=True)
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from store.base import Code, Creation, JobState, Lease, Store
+from store.base import Code, Creation, JobFilter, JobState, Lease, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
+    JOBTYPE,
     LEASE_MS,
     OWNER,
     T0,
@@ -263,3 +264,44 @@ async def test_position_counts_what_is_claimed_before(store: Store) -> None:
     assert await store.get_position(TENANT, job_id(4), now_ms=T0, cap=2) == 2
     assert ids(await claim(store, 1)) == [job_id(3)]
     assert await store.get_position(TENANT, job_id(3), now_ms=T0) is None
+
+
+@pytest.mark.parametrize("before", ["archived", "waiting", "deferred"])
+@pytest.mark.parametrize("data", [None, b"new", b"n" * 300_000])
+async def test_a_job_moves_to_another_type(store: Store, before: str, data: bytes | None) -> None:
+    due_ms = T0 + 500 if before == "deferred" else T0
+    await store.add_jobs([new_job(0, priority=1000, domain="d", dt_ms=due_ms)], now_ms=T0)
+    if before == "archived":
+        job = await claim_one(store)
+        await store.release_jobs(OWNER, [archive(job, Code.FAILED, result=b"r" * 300_000, log=b"l")], now_ms=T0)
+    await store.move_job(TENANT, job_id(0), "acme-other", dt_ms=T0 + 10, now_ms=T0, data=data)
+    assert await claim(store, now_ms=T0 + 600) == []
+    rows = {row.jobtype: row for row in await store.get_counters(TENANT, now_ms=T0)}
+    assert (rows["acme-other"].deferred, rows["acme-other"].waiting) == (1, 0)
+    old = rows.get(JOBTYPE)
+    assert old is None or (old.waiting, old.deferred, old.running) == (0, 0, 0)
+    assert [row.jobtype for row in await store.get_waiting_jobtypes(now_ms=T0 + 10)] == ["acme-other"]
+    moved = await claim_one(store, jobtype="acme-other", now_ms=T0 + 10)
+    assert (moved.id, moved.data, moved.priority, moved.domain) == (job_id(0), data or b"payload 0", 1000, "d")
+    assert moved.attempts == 1
+    usage = await store.get_usage(TENANT)
+    assert (usage.jobs, usage.size_bytes) == (1, len(data or b"payload 0") + (1 if before == "archived" else 0))
+    await store.release_jobs(OWNER, [archive(moved)], now_ms=T0 + 20)
+    page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED, "acme-other"), now_ms=T0 + 20)
+    assert [record.job.id for record in page.records] == [job_id(0)]
+    assert await store.delete_jobs(TENANT, [job_id(0)]) == 1
+    assert (await store.get_usage(TENANT)).size_bytes == 0
+
+
+async def test_what_is_bound_to_its_type_or_not_at_rest_does_not_move(store: Store) -> None:
+    await store.create_job(new_job(0, unique="u"), now_ms=T0)
+    await store.add_jobs([new_job(1, indexed=True), new_job(2, jobtype="acme-b")], now_ms=T0)
+    await claim_one(store, jobtype="acme-b")
+    for number in (0, 1, 2):
+        with pytest.raises(Conflict):
+            await store.move_job(TENANT, job_id(number), "acme-other", dt_ms=T0, now_ms=T0)
+    with pytest.raises(NotFound):
+        await store.move_job(TENANT, job_id(9), "acme-other", dt_ms=T0, now_ms=T0)
+    with pytest.raises(InvalidValue):
+        await store.move_job(TENANT, job_id(0), "zeta-other", dt_ms=T0, now_ms=T0)
+    assert len(await claim(store)) == 2
