@@ -12,7 +12,7 @@ from vocabulary.names import tenant_of, type_of
 
 MOST_CHILDREN: Final = 1000
 RESULT_BYTES: Final = 64 * 1024
-RESULTS_BYTES: Final = 4 << 20
+RESULTS_BYTES: Final = 1 << 20
 _PAGE: Final = 50
 
 
