@@ -12,13 +12,14 @@ from vocabulary.names import tenant_of, type_of
 
 MOST_CHILDREN: Final = 1000
 RESULT_BYTES: Final = 64 * 1024
-RESULTS_BYTES: Final = 1 << 20
-_PAGE: Final = 50
+RESULTS_BYTES: Final = 4 << 20
+_PAGE: Final = 10
+"""Children that are read and encoded in one step."""
 
 
 async def read_children(store: Store, job: Job, now_ms: int) -> bytes:
     """As JSON. Raises StoreUnavailable."""
-    rows: list[dict[str, Any]] = []
+    rows: list[bytes] = []
     left_bytes = RESULTS_BYTES
     cursor: str | None = None
     while len(rows) < MOST_CHILDREN:
@@ -30,12 +31,14 @@ async def read_children(store: Store, job: Job, now_ms: int) -> bytes:
             limit=_PAGE,
             max_bytes=min(RESULT_BYTES, left_bytes // _PAGE),
         )
-        rows += [_row(record) for record in page.records]
+        rows += [
+            json.dumps(_row(record), ensure_ascii=False, separators=(",", ":")).encode() for record in page.records
+        ]
         left_bytes -= sum(len(record.outcome.result or b"") for record in page.records if record.outcome)
         cursor = page.cursor
         if cursor is None:
             break
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    return b"[" + b",".join(rows) + b"]"
 
 
 def _row(record: JobRecord) -> dict[str, Any]:
