@@ -17,7 +17,7 @@ from functory.operations.consumers import Standing, WindowPart, window_of
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
-from store.base import JobState
+from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
 from tests.support.service import register, running_daemon, until
 
@@ -167,12 +167,14 @@ async def test_progress_is_told_by_a_job_with_the_last_index(daemon: Daemon, ser
 
     async def is_told() -> dict[str, Any] | None:
         """It waits, because its type has no handler: later moves replace what it says."""
-        counters = await daemon.store.get_waiting_jobtypes(now_ms=daemon.clock.now_ms())
-        if [it.waiting for it in counters if it.jobtype == "acme-told"] != [1]:
+        where, now_ms = JobFilter(JobState.WAITING, "acme-told"), daemon.clock.now_ms()
+        page = await daemon.store.list_jobs("acme", where, now_ms=now_ms)
+        if not page.records:
             return None
-        (job,) = await daemon.store.claim_jobs("acme-told", 10, owner="zz", lease_ms=1, now_ms=daemon.clock.now_ms())
-        payload: dict[str, Any] = json.loads(job.data)
-        await daemon.store.expire_locks(now_ms=daemon.clock.now_ms() + 10)
+        (record,) = page.records
+        whole = await daemon.store.get_job("acme", record.job.id, now_ms=now_ms)
+        assert whole is not None
+        payload: dict[str, Any] = json.loads(whole.job.data)
         return payload if payload["index"] == 50 else None
 
     assert await until(is_told) == {"consumer": "verify", "type": "block", "index": 50}
