@@ -129,6 +129,38 @@ def test_whatever_is_sent_is_a_handler_or_an_error(value: object) -> None:
             continue
 
 
+def test_a_type_that_workers_serve_needs_no_text_and_has_no_timeout_of_its_own() -> None:
+    handler = parse_handler({"lang": "worker"})
+    assert (handler.body, handler.timeout_s, handler.lease_s) == ("", 0.0, None)
+    told = parse_handler({"lang": "worker", "body": "JSON", "timeout_s": 86_400, "options": {"lease_s": 90}})
+    assert (told.body, told.timeout_s, told.lease_s) == ("JSON", 86_400.0, 90)
+    assert decode_handler(encode_handler(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"body": 7}, "body"),
+        ({"body": "x" * 65_537}, "body"),
+        ({"before": "x"}, "before"),
+        ({"env": {"A": "1"}}, "env"),
+        ({"eid": "a"}, "eid"),
+        ({"timeout_s": 0.01}, "timeout_s"),
+        ({"timeout_s": 2_592_001}, "timeout_s"),
+        ({"memory_mb": 64}, "memory_mb"),
+        ({"network": True}, "network"),
+        ({"returns": "status"}, "returns"),
+        ({"options": {"keep_processes": 1}}, "options.keep_processes"),
+        ({"options": {"lease_s": 0}}, "options.lease_s"),
+        ({"lang": "python", "body": "x", "options": {"lease_s": 5}}, "options.lease_s"),
+    ],
+)
+def test_what_has_no_meaning_for_workers_is_refused(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidHandlerError) as caught:
+        parse_handler({"lang": "worker", **change})
+    assert caught.value.field == field
+
+
 def test_the_version_depends_on_every_field() -> None:
     base = Handler("python", "pass")
     changed = [
