@@ -168,6 +168,9 @@ class Settings:
         "auto", one_of("auto", "L0", "L1", "L2", "L3"), "tenants' code is refused below it; auto: L2, L1 in a container"
     )
     all_tenants_trusted: bool = _setting("false", switch, "allow min_isolation L0: every tenant may read everything")
+    http_allowed: tuple[Network, ...] = _setting(
+        "", networks, "private addresses or networks that http handlers of all tenants may call, such as 10.0.5.0/24"
+    )
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
 

@@ -205,7 +205,7 @@ async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: s
 
 async def _start_runner(settings: Settings, isolation: Isolation, vault: Vault, stack: AsyncExitStack) -> Runner:
     pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
-    runner = Runner(isolation.launcher, RunnerSettings(pool=pool), vault)
+    runner = Runner(isolation.launcher, RunnerSettings(pool=pool, http_allowed=settings.http_allowed), vault)
     await runner.start()
     stack.push_async_callback(runner.close)
     return runner
