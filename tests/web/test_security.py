@@ -18,6 +18,7 @@ OF_OPERATOR = [route for route in ROUTES if route.scope in {"operator", "metrics
 
 def at(route: Route, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") -> str:
     values = {"tenant": tenant, "type": "thumb", "id": job_id, "name": tenant, "key_id": "k", "sysid": "a7"}
+    values |= {"secret": "API_KEY"}
     return route.path.format(**values, domain="api", consumer="verify")
 
 
@@ -60,9 +61,9 @@ async def test_every_route_of_the_operator_refuses_a_tenants_key(site: Site) -> 
 
 
 async def test_every_route_with_another_tenants_job_answers_as_if_it_were_not_there(site: Site) -> None:
-    (job_id,) = await site.add("secret payload")
-    (ended,) = await site.add("secret too", path="/acme/job/mail/add")
-    await site.run(jobtype="acme-mail", result=b"secret result")
+    (job_id,) = await site.add("hidden payload")
+    (ended,) = await site.add("hidden too", path="/acme/job/mail/add")
+    await site.run(jobtype="acme-mail", result=b"hidden result")
     before = await site.store.get_job("acme", job_id, now_ms=T0)
     with_id = [route for route in OF_TENANTS if "{id}" in route.path]
     assert len(with_id) >= 6
@@ -75,20 +76,20 @@ async def test_every_route_with_another_tenants_job_answers_as_if_it_were_not_th
             assert answer.body.replace(target.encode(), b"") == nothing.body.replace(
                 (target[:-1] + "f").encode(), b""
             ), "no difference between foreign and absent"
-            assert b"secret" not in answer.body
+            assert b"hidden " not in answer.body
     answer = await site.post(f"/other/job/x/add?parent={job_id}", key="other", data=b"child")
     assert (answer.status, answer.code) == (404, "not_found")
     assert await site.store.get_job("acme", job_id, now_ms=T0) == before
 
 
 async def test_another_tenants_handlers_and_listings_are_not_seen(site: Site) -> None:
-    await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"secret body")
-    await site.add("secret payload")
+    await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"hidden body")
+    await site.add("hidden payload")
     await site.run()
     for route in OF_TENANTS:
         if route.method == "GET" and "{id}" not in route.path:
             answer = await site.call("GET", at(route, "other"), key="other")
-            assert b"secret" not in answer.body, name(route)
+            assert b"hidden " not in answer.body, name(route)
             assert b"acme" not in answer.body, name(route)
     for method, path, body in [
         ("DELETE", "/other/handler/thumb", None),
