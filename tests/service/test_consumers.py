@@ -19,7 +19,8 @@ from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
 from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
-from tests.support.service import register, running_daemon, until
+from tests.support.polling import until
+from tests.support.service import register, running_daemon
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
 OK = "return payload"

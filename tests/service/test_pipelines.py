@@ -8,7 +8,8 @@ from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobFilter, JobState
 from tests.service.test_consumers import add, put, service_of, standing_at
-from tests.support.service import register, running_daemon, until
+from tests.support.polling import until
+from tests.support.service import register, running_daemon
 
 EMIT = "ctx.enqueue('second', payload)\nreturn payload"
 EMIT_AND_FAIL_FIRST = """

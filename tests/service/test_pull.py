@@ -9,7 +9,8 @@ from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobState
 from tests.service.test_consumers import put, service_of, standing_at
-from tests.support.service import register, running_daemon, until
+from tests.support.polling import until
+from tests.support.service import register, running_daemon
 
 SOURCE = """
 import json, os

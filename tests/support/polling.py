@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 _PAUSE_S = 0.03
 
 
-async def until(ask: Callable[[], Awaitable[_T]], timeout_s: float = 200.0) -> _T:
+async def until(ask: Callable[[], Awaitable[_T | None]], timeout_s: float = 200.0) -> _T:
     """The first answer that is true. Raises TimeoutError: a hang is a failure, and no test measures time with it."""
     async with asyncio.timeout(timeout_s):
         while not (answer := await ask()):  # noqa: ASYNC110 (other processes: there is no event to wait on)
