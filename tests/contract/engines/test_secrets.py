@@ -1,5 +1,6 @@
 """Secrets in contexts: they arrive, they are hidden in all that leaves, and a new version reaches the next batch."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,11 +8,13 @@ import pytest_asyncio
 
 from handlers.model import Handler
 from runner.errors import SecretMissingError, SecretsLockedError
+from runner.glimpse import Glimpse
 from runner.launch import Launcher
 from runner.masking import Masker
 from runner.runner import Runner
 from runner.secrets import GivenSecrets
-from tests.support.engines import jobs, run
+from tests.support.engines import Run, jobs, run
+from tests.support.service import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -130,6 +133,29 @@ async def test_a_new_version_reaches_the_next_batch_and_the_old_context_goes(kee
     rotated = await run(keeper, handler, jobs("a-new-value"))
     assert rotated.results[0].endswith(b",true]")
     assert keeper.gauges()["contexts"] == 1
+
+
+async def test_a_look_at_a_running_job_shows_no_secret(keeper: Runner) -> None:
+    body = """
+import time
+ctx.progress(ctx.secrets["API_KEY"])
+time.sleep(0.03)
+print(ctx.secrets["API_KEY"], flush=True)
+time.sleep(3600)"""
+    batch = jobs("x")
+    handler = Handler("python", body, timeout_s=3600, secrets=("API_KEY",))
+    running = asyncio.create_task(keeper.run_jobs("acme-test", batch, handler, Run().hear))
+
+    async def has_told() -> Glimpse | None:
+        glimpse = keeper.glimpse("acme", batch[0].id, 0)
+        return glimpse if glimpse is not None and glimpse.text else None
+
+    try:
+        glimpse = await until(has_told)
+        assert (glimpse.text, glimpse.progress) == (b"***\n", b'"***"')
+    finally:
+        keeper.cancel("acme", batch[0].id)
+        await running
 
 
 async def test_what_cannot_be_given_is_said(keeper: Runner) -> None:
