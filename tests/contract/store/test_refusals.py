@@ -65,6 +65,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "update_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "cancel_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "replay_jobs": {"tenant": TENANT, "job_ids": [ID], "dt_ms": T0, "now_ms": T0},
+    "move_job": {"tenant": TENANT, "job_id": ID, "jobtype": JOBTYPE, "dt_ms": T0, "now_ms": T0},
     "append_job": {"tenant": TENANT, "name": "c", "token": 1, "seq": 1, "job": new_job(1), "now_ms": T0},
     "end_consumer": {"tenant": TENANT, "name": "c", "now_ms": T0},
     "lead_consumers": {"owner": OWNER, "lease_ms": 1, "now_ms": T0},
