@@ -50,9 +50,9 @@ imports: setup
 check: lint types imports system ## the fast loop: format, lint, types, import direction, fast tests
 	$(BIN)/pytest -q -m "not slow" $(PARALLEL)
 
-test: setup system ## all tests
+test: setup system ## all tests; TESTS="-m slow" for those that make check leaves out
 	@$(MAKE) --no-print-directory mongo || echo "mongo: no server, its tests are skipped (or fail, if CI is set)" >&2
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
