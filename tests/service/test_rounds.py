@@ -65,13 +65,13 @@ async def test_children_of_a_repeating_parent_run_between_its_rounds(tmp_path: P
         parent = new(daemon, "parent", "acme-parent", b"", repeat="FINISHED, +1 HOUR")
         await daemon.store.add_jobs([parent], now_ms=daemon.clock.now_ms())
         (running,) = await daemon.store.claim_jobs(
-            "acme-parent", 1, owner="zz", lease_ms=1, now_ms=daemon.clock.now_ms()
+            "acme-parent", 1, owner="zz", lease_ms=60_000, now_ms=daemon.clock.now_ms()
         )
         await daemon.store.create_job(
             new(daemon, "child", "acme-child", b"", parent=running.id), now_ms=daemon.clock.now_ms()
         )
         await register(daemon, "acme-parent", "return 'ran'")
-        await daemon.store.expire_locks(now_ms=daemon.clock.now_ms(), owner="zz")
+        await daemon.store.expire_locks(now_ms=daemon.clock.now_ms() + 60_001, owner="zz")
         daemon.resume()
         child = await ended(daemon, "child")
         assert child.outcome is not None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import functory.execution.straight
+import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job, get_job, wait_for_job
@@ -63,7 +64,9 @@ def service_of(daemon: Daemon) -> Service:
 
 
 async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
+        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    monkeypatch.setattr(functory.intake.journal_reader, "_KEEP_AFTER_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         calls = Calls(daemon, monkeypatch, "add_jobs", "claim_jobs", "release_jobs", "add_ended_jobs")
@@ -72,7 +75,8 @@ async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch:
         record = await wait_for_job(service_of(daemon), "acme", id_, 10)
         assert isinstance(record, JobRecord)
         stored = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
-        assert stored == record, "who waits gets what the store has, without asking it"
+        brief = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms(), max_bytes=0)
+        assert record in {stored, brief}, "who waits gets what the store has; if it just ended, without asking it"
         assert calls.of == {"add_ended_jobs": 1}
         assert (record.outcome and record.outcome.code, record.job.attempts, record.job.token) == (Code.OK, 1, 1)
         await daemon.intake.flush()

@@ -16,7 +16,7 @@ from tests.support.workers import ACME, Shop, held, open_shop
 
 pytestmark = pytest.mark.slow
 
-JOBS = 300
+JOBS = 150
 LEASE_MS = 5000
 
 
