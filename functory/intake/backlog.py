@@ -10,7 +10,7 @@ one tenant never overtake each other.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -126,12 +126,15 @@ class Backlog:
             return
         self._total += count
         if self._may_pass(tenant, count, options):
-            self._boarding += self._jobs(ids, jobtype, lines, options)
-            self._boarding_of[tenant] += count
-            self._ahead.update(dict.fromkeys(ids, False))
-            self._news.set()
+            self._board(tenant, self._jobs(ids, jobtype, lines, options))
         else:
             self._wait_in_line(tenant, count)
+
+    def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
+        self._boarding += jobs
+        self._boarding_of[tenant] += len(jobs)
+        self._ahead.update(dict.fromkeys([job.id for job in jobs], False))
+        self._news.set()
 
     def _jobs(self, ids: list[str], jobtype: str, lines: list[bytes], options: JobOptions) -> list[NewJob]:
         now_ms = self._clock.now_ms()
@@ -169,13 +172,19 @@ class Backlog:
             if job_id in self._ahead:
                 self._ahead[job_id] = True
 
-    def return_to_line(self, jobs: Sequence[NewJob]) -> None:
-        """These take the long way after all."""
+    def return_to_line(self, jobs: Sequence[NewJob], in_hand: Container[str]) -> None:
+        """These take the long way after all, and like any others go past a backlog of other tenants. Not those that the
+        reader has in hand: it reads them again in any case."""
         for job in jobs:
             if job.id in self._held:
                 self._held.remove(job.id)
-                if self._ahead.pop(job.id, None) is not None:
-                    self._wait_in_line(tenant_of(job.jobtype), 1)
+                tenant = tenant_of(job.jobtype)
+                if self._ahead.pop(job.id, None) is None:
+                    continue
+                if job.id not in in_hand and self._may_pass(tenant, 1):
+                    self._board(tenant, [job])
+                else:
+                    self._wait_in_line(tenant, 1)
 
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
@@ -234,7 +243,7 @@ class Backlog:
                 landed, self._landed = self._landed, asyncio.Event()
                 landed.set()
 
-    def _may_pass(self, tenant: str, count: int, options: JobOptions) -> bool:
+    def _may_pass(self, tenant: str, count: int, options: JobOptions = PLAIN) -> bool:
         return (
             self._total - count >= _WORTH_IT
             and not self.waits(tenant)

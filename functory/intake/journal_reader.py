@@ -178,7 +178,7 @@ class JournalReader:
 
     def return_to_line(self, jobs: Sequence[NewJob]) -> None:
         """These take the long way after all: what was read already is read again."""
-        self._backlog.return_to_line(jobs)
+        self._backlog.return_to_line(jobs, self._open_of)
         for job in jobs:
             open_ = self._open_of.get(job.id)
             if open_ is not None and not open_.is_returned:

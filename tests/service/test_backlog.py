@@ -1,7 +1,7 @@
 """Tenants with nothing in the backlog go past it; nothing is lost, added twice or put out of order by that."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from functory.intake.job_options import JobOptions
 from functory.intake.journal_reader import JournalReader
 from functory.loops.shared import make_shared
 from journal import Journal
-from store.base import Store
+from store.base import NewJob, Store
 from store.errors import StoreUnavailable
 from store.url import open_store
 from vocabulary.clock import SystemClock
@@ -50,6 +50,22 @@ class Intake:
         reader = asyncio.create_task(self.reader.run())
         await self.reader.flush()
         await stop(reader)
+
+
+class Straight:
+    """A straight way that takes what one tenant brings and starts nothing."""
+
+    def __init__(self) -> None:
+        self.jobs: list[NewJob] = []
+
+    def admits(self, jobtype: str, _lines: Sequence[bytes]) -> bool:
+        return jobtype.startswith("quiet-")
+
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        self.jobs += jobs
+
+    async def flush(self, _tenant: str) -> None:
+        """Nothing starts here."""
 
 
 @asynccontextmanager
@@ -172,3 +188,39 @@ async def test_a_line_that_has_not_landed_is_not_left_out(tmp_path: Path) -> Non
         (quiet,) = await intake.backlog.write("quiet-x", [b"me"])
         await intake.read_all()
         assert intake.added == [*flood, quiet]
+
+
+async def test_what_was_not_started_in_time_goes_past_the_backlog(tmp_path: Path) -> None:
+    """All slots were busy, so it leaves the straight way; that does not put it behind the lines of others."""
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight()
+        intake.backlog.use(straight)
+        flood = await intake.backlog.write("loud-x", FLOOD)
+        quiet = await intake.backlog.write("quiet-x", [b"me", b"and me"])
+        assert intake.added == []
+        intake.reader.return_to_line(straight.jobs)
+        await intake.reader.flush("quiet")
+        assert intake.added == quiet
+        await intake.read_all()
+        assert intake.added == [*quiet, *flood]
+
+
+async def test_what_the_reader_has_in_hand_is_read_again_and_does_not_go_past(tmp_path: Path) -> None:
+    """It would be added twice; if it had ended in between and was not to be kept, it would run twice."""
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight()
+        intake.backlog.use(straight)
+        (quiet,) = await intake.backlog.write("quiet-x", [b"me"])
+        flood = await intake.backlog.write("loud-x", FLOOD)
+        real = intake.store.add_jobs
+
+        async def return_meanwhile(jobs: Any, **more: Any) -> Any:
+            intake.reader.return_to_line(straight.jobs)
+            straight.jobs = []
+            return await real(jobs, **more)
+
+        intake.store.add_jobs = return_meanwhile  # type: ignore[method-assign]
+        await intake.read_all()
+        await intake.backlog.landed("quiet")
+        assert intake.added.count(quiet) == 1
+        assert set(intake.added) == {quiet, *flood}
