@@ -59,11 +59,23 @@ class Cursor:
         self.position = (0, 0)
         self.sizes: dict[int, int] = {}
 
+    @staticmethod
+    def written(call: Call) -> tuple[int, int] | None:
+        """The position that a call writes, if it writes one."""
+        is_cursor = call.name == "pwrite64" and call.path.endswith("/cursor")
+        found = re.search(r"segment=(\d+),offset=(\d+)", call.data) if is_cursor else None
+        return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Of all lines."""
+        return max(self.sizes.items(), default=(0, 0))
+
     def follow(self, call: Call) -> None:
         if call.name != "pwrite64":
             return
-        if call.path.endswith("/cursor") and (found := re.search(r"segment=(\d+),offset=(\d+)", call.data)):
-            self.position = int(found[1]), int(found[2])
+        if position := self.written(call):
+            self.position = position
         elif match := SEGMENT.search(call.path):
             size, offset = map(int, call.flags.split()[-2:])
             self.sizes[int(match[1])] = offset + size
@@ -98,18 +110,22 @@ async def test_a_line_leaves_the_journal_when_it_is_safe_in_the_store(folder: Pa
     """The store keeps the position here, so the journal's own need not be synced: it is never ahead."""
     cursor = Cursor()
     commits = 0
+    committing = safe = (0, 0)  # how far the lines are in the commit under way, and in those that are over
 
     def make_look(disk: Disk) -> Look:
         def look(call: Call) -> None:
-            nonlocal commits
+            nonlocal commits, committing, safe
+            if not disk.unsafe(folder / "store.db-wal"):
+                safe = committing
             if call.name == "mark":
                 assert disk.unsafe(ignore=MAPPED + "|/cursor$") == [], f"at {call.new}"
                 commits = 0 if call.new == "acknowledged" else commits
             elif call.path.endswith("-wal") and call.name == "fdatasync":
                 commits += 1
+                committing = cursor.end
                 assert not disk.unsafe(folder / "rejected.jsonl"), "the store goes past a line that is nowhere safe"
-            elif call.name == "pwrite64" and call.path.endswith("/cursor") and "segment=" in call.data:
-                assert not disk.unsafe(folder / "store.db-wal"), "the position is kept before the jobs are safe"
+            elif position := cursor.written(call):
+                assert position <= safe, "the position is kept before the jobs are safe"
             elif call.name.startswith("unlink") and (match := SEGMENT.search(call.path)):
                 assert commits, "a segment goes before its lines are in the store"
                 assert cursor.is_past(int(match[1])), "a segment goes before the position is past it"

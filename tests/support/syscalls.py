@@ -48,6 +48,7 @@ class Call(NamedTuple):
     flags: str
     has_ended: bool
     is_good: bool
+    thread: str = ""
 
 
 def trace_command(log: Path) -> list[str]:
@@ -86,14 +87,14 @@ class _Lines:
         if resumed:
             begun = self._begun.pop((pid, resumed), None)
             if begun is not None:
-                yield _call(resumed, begun + rest, has_ended=True)
+                yield _call(resumed, begun + rest, has_ended=True)._replace(thread=pid)
         elif text.endswith(" <unfinished ...>"):
             begun = text.removesuffix(" <unfinished ...>")
             self._begun[(pid, name)] = begun
-            yield _call(name, begun, has_ended=False)
+            yield _call(name, begun, has_ended=False)._replace(thread=pid)
         else:
-            yield _call(name, text, has_ended=False)
-            yield _call(name, text, has_ended=True)
+            yield _call(name, text, has_ended=False)._replace(thread=pid)
+            yield _call(name, text, has_ended=True)._replace(thread=pid)
 
 
 def _call(name: str, text: str, *, has_ended: bool) -> Call:
@@ -131,7 +132,8 @@ def _paths(arguments: Sequence[str]) -> list[str]:
 class _File:
     def __init__(self) -> None:
         self.written = self.synced = 0
-        self.starting: list[int] = []
+        self.starting: dict[str, int] = {}
+        """What was written when a sync began, by its thread."""
 
     @property
     def is_dirty(self) -> bool:
@@ -179,9 +181,9 @@ class Disk:
     def _sync(self, call: Call) -> None:
         file = self._folders[call.path] if call.path in self._folders else self._file(call.path)
         if not call.has_ended:
-            file.starting.append(file.written)
+            file.starting[call.thread] = file.written
         else:
-            began = file.starting.pop(0)
+            began = file.starting.pop(call.thread)
             if call.is_good:
                 file.synced = max(file.synced, began)
 
