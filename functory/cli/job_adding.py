@@ -142,7 +142,8 @@ async def until_ended(client: Client, ids: Sequence[str], timeout_s: float | Non
             while True:
                 left_s = look_s if deadline is None else min(look_s, max(deadline - loop.time(), 0.0))
                 job = await client.get_job(job_id, wait_s=left_s)
-                if job.state == "archived" or (deadline is not None and loop.time() >= deadline):
+                is_late = deadline is not None and loop.time() >= deadline
+                if job.state == "archived":
                     break
                 why = await client.why(job_id)
                 text = reason(why)
@@ -151,6 +152,8 @@ async def until_ended(client: Client, ids: Sequence[str], timeout_s: float | Non
                 if text != told and why.state != "archived":
                     told = text
                     progress.say(f"Waiting for {job_id}: {told}")
+                if is_late:
+                    break
             jobs.append(job)
             progress.at(done)
     return jobs
