@@ -194,11 +194,9 @@ def are_times(times_ms: Sequence[int]) -> bool:
     return min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
 
 
-def check_claim(limit: int, max_bytes: int, ahead: int | None) -> None:
+def check_claim(limit: int, max_bytes: int) -> None:
     check_range("limit", limit, 1, MAX_BATCH)
     check_range("max_bytes", max_bytes, 0, MAX_TIME_MS)
-    if ahead is not None:
-        check_range("ahead", ahead, 1, 1_000_000)
 
 
 _CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {

@@ -13,7 +13,7 @@ from store.checks import (
     check_time,
 )
 from store.errors import InvalidValue
-from store.names import MAX_BATCH, check_batch, check_job_id, check_jobtype, check_label, check_tenant
+from store.names import check_batch, check_job_id, check_jobtype, check_label, check_tenant
 from store.protocol.jobs import JobVerbs
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
 from store.values.records import RateDomain, RateState
@@ -179,11 +179,6 @@ class CheckedJobs(CheckedCore, JobVerbs):
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         check_jobtype(tenant, jobtype)
         return await self._back.get_index_state(tenant, jobtype)
-
-    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
-        check_jobtype(tenant, jobtype)
-        check_range("limit", limit, 1, MAX_BATCH)
-        return await self._back.advance_index(tenant, jobtype, skip_failed=skip_failed, limit=limit)
 
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         check_rate_domain(domain)

@@ -65,14 +65,13 @@ class CheckedQueue(CheckedCore, JobQueue):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
-        ahead: int | None = None,
     ) -> list[Job]:
         checked_tenant_of(jobtype)
         check_owner(owner)
-        check_claim(limit, max_bytes, ahead)
+        check_claim(limit, max_bytes)
         check_lease(lease_ms, now_ms)
         return await self._back.claim_jobs(
-            jobtype, limit, owner=owner, lease_ms=lease_ms, now_ms=now_ms, max_bytes=max_bytes, ahead=ahead
+            jobtype, limit, owner=owner, lease_ms=lease_ms, now_ms=now_ms, max_bytes=max_bytes
         )
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

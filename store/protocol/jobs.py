@@ -161,15 +161,7 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
-        """Of an indexed queue; all zero when it has had no indexed job."""
-
-    @abc.abstractmethod
-    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
-        """Move processed over the jobs that follow it without a gap and are terminal, at most limit of them.
-
-        Stops at a job that is not terminal; with skip_failed False also at one that is failed, abandoned or
-        cancelled, and names it in blocked_by. A purged or deleted job counts as terminal and ok. Idempotent.
-        """
+        """Of an indexed queue; all zero when it has had no indexed job. Its consumer moves it on (`move_window`)."""
 
     @abc.abstractmethod
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:

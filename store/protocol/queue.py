@@ -66,14 +66,12 @@ class JobQueue(abc.ABC):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
-        ahead: int | None = None,
     ) -> list[Job]:
         """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
 
         In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
         and the next eligible one is taken; each job taken from a limited domain takes one token of its
-        bucket. With ahead, only indexed jobs are claimed, with processed < seq <= processed + ahead, in order
-        of seq. Empty for a paused type, a suspended tenant, an unknown type.
+        bucket. Empty for a paused type, a suspended tenant, an unknown type.
         The lease of a job with retry_after_ms lasts that long instead of lease_ms.
         Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
         Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.

@@ -262,7 +262,6 @@ class Claim(NamedTuple):
     lease_ms: int
     now_ms: int
     max_bytes: int
-    ahead: int | None
 
 
 class WaitingType(NamedTuple):

@@ -40,9 +40,8 @@ class MongoClaim(Core):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
-        ahead: int | None = None,
     ) -> list[Job]:
-        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, ahead)
+        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes)
         taken: list[Document] = []
         for _ in range(ATTEMPTS):
             taken, tried = await _claim(self, claim)
@@ -56,25 +55,22 @@ async def _claim(db: Core, claim: Claim) -> tuple[list[Document], bool]:
     candidates, gate = await _read_head(db, claim)
     if gate.closed:
         return [], False
-    if claim.ahead is not None:
-        candidates = await _read_indexed(db, claim, gate)
     mark = secrets.randbits(62)
     if not gate.domains:
         chosen = _fitting(candidates, claim)
         return await _lock(db, chosen, claim, mark), bool(chosen)
-    return await _claim_within_rates(db, claim, None if claim.ahead is None else candidates, mark)
+    return await _claim_within_rates(db, claim, mark)
 
 
 async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
     """The first jobs without a domain, and the flags of the type and of its tenant, in one reply."""
     tenant = tenant_of(claim.jobtype)
-    limit = claim.limit if claim.ahead is None else 1
     found = await aggregate(
         db.collections.jobs,
         [
             {"$match": _waiting(claim.jobtype, claim.now_ms) | {"dom": ""}},
             {"$sort": _ORDER},
-            {"$limit": limit},
+            {"$limit": claim.limit},
             {"$unionWith": {"coll": "types", "pipeline": [{"$match": {"_id": claim.jobtype}}]}},
             {"$unionWith": {"coll": "tenants", "pipeline": [{"$match": {"_id": tenant}}]}},
         ],
@@ -85,30 +81,13 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
     return found, gate
 
 
-async def _read_indexed(db: Core, claim: Claim, gate: "_Gate") -> list[Document]:
-    """The waiting jobs of the window, in order of seq; all of them where some may be passed over."""
-    ahead = claim.ahead or 0
-    window = {"$gt": gate.processed, "$lte": gate.processed + ahead}
-    limit = ahead if gate.domains else claim.limit
-    found = db.collections.jobs.find({"type": claim.jobtype, "seq": window, "s": QUEUED, "at": {"$lte": claim.now_ms}})
-    return await found.sort("seq", 1).limit(limit).to_list(limit)
-
-
-async def _claim_within_rates(
-    db: Core, claim: Claim, indexed: list[Document] | None, mark: int
-) -> tuple[list[Document], bool]:
+async def _claim_within_rates(db: Core, claim: Claim, mark: int) -> tuple[list[Document], bool]:
     """As `_claim`, past the domains that have no token left."""
     tenant = tenant_of(claim.jobtype)
-    if indexed is None:
-        domains = await _waiting_domains(db, claim)
-    else:
-        domains = {document["dom"] for document in indexed}
+    domains = await _waiting_domains(db, claim)
     buckets = await limits_of(db, tenant, domains)
     tokens = {domain: whole_tokens(bucket, claim.now_ms) for domain, bucket in buckets.items()}
-    if indexed is None:
-        candidates = await _read_domains(db, claim, domains, tokens)
-    else:
-        candidates = _within(indexed, tokens)
+    candidates = await _read_domains(db, claim, domains, tokens)
     chosen = _fitting(candidates, claim)
     wanted = Counter(document["dom"] for document in chosen if document["dom"] in buckets)
     given = await take_tokens(db, buckets, wanted, mark=mark, now_ms=claim.now_ms)
@@ -196,29 +175,15 @@ class _Gate:
     def __init__(self) -> None:
         self.closed = False
         self.domains = False
-        self.processed = 0
 
     def read(self, document: Mapping[str, Any]) -> None:
         """The document of the type or of its tenant."""
         self.closed |= document.get("paused", False) or document.get("suspended", False)
         self.domains |= document.get("domains", False)
-        self.processed = max(self.processed, document.get("processed", 0))
 
 
 def _waiting(jobtype: str, now_ms: int) -> Document:
     return {"type": jobtype, "s": QUEUED, "prio": {"$in": list(PRIORITIES)}, "at": {"$lte": now_ms}}
-
-
-def _within(documents: Iterable[Document], tokens: Mapping[str, int]) -> list[Document]:
-    left = dict(tokens)
-    allowed = []
-    for document in documents:
-        domain = document["dom"]
-        if left.get(domain, 1) > 0:
-            allowed.append(document)
-            if domain in left:
-                left[domain] -= 1
-    return allowed
 
 
 def _fitting(documents: Sequence[Document], claim: Claim) -> list[Document]:

@@ -11,7 +11,6 @@ from store.mongo.queue.documents import job_state, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, with_data
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
-from store.mongo.queue.window import advanced, numbered
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
@@ -103,16 +102,6 @@ class MongoJobChanges(Core):
         processed: int = found.get("processed", 0)
         after = await self.collections.jobs.find_one({"type": jobtype, "seq": processed + 1}, {"s": 1})
         return IndexState(found.get("head", 0), processed, processed + 1 if _ended_badly(after) else None)
-
-    @once
-    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
-        head = ((await self.collections.types.find_one({"_id": jobtype}, {"head": 1})) or {}).get("head", 0)
-        until, processed, _ = await numbered(self, jobtype)
-        until = min(until, processed + limit)
-        until, blocked_by = await advanced(self, jobtype, processed, until, skip_failed=skip_failed)
-        if until > processed:
-            await self.collections.types.update_one({"_id": jobtype}, {"$max": {"processed": until}})
-        return IndexState(head, max(until, processed), blocked_by)
 
 
 async def _find(db: Core, tenant: str, job_id: str, fields: Document = NEEDED) -> Document:

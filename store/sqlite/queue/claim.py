@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 from store.sqlite.file.bulk import by_key, numbers
 from store.sqlite.file.catalog import Lane
 from store.sqlite.file.connection import fetch
-from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, QUEUED, State
+from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.bulk_claim import IN_ORDER, IS_OPEN, find_first_deliveries, first_deliveries
+from store.sqlite.queue.bulk_claim import IN_ORDER, find_first_deliveries, first_deliveries
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.rows import data_key, read_blob
 from store.values.jobs import Claim, Job
@@ -23,12 +23,6 @@ _COLUMNS: Final = (
     " retry_after, options, seq, repeat, uniq, parent, begun, planned, children"
 )
 _QUEUED: Final = f"SELECT {_COLUMNS} FROM jobs WHERE {IN_ORDER}"
-_INDEXED: Final = (
-    f"SELECT {_COLUMNS}, lane FROM jobs WHERE {IS_OPEN} AND type = ?1 AND seq IS NOT NULL"
-    " AND seq > (SELECT processed FROM types WHERE type = ?1)"
-    " AND seq <= (SELECT processed + ?2 FROM types WHERE type = ?1)"
-    f" AND state {QUEUED} AND due <= ?3 ORDER BY seq"
-)
 LOCK: Final = (
     f"UPDATE jobs SET state = {State.RUNNING}, lock = ?, lease = ?, claimed = ?,"
     " token = token + 1, attempts = attempts + 1 WHERE n IN (SELECT value FROM carray(?))"
@@ -46,10 +40,7 @@ def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
         return []
     groups = tx.catalog.lanes_of(number)
     rates = Rates(tx, claim.jobtype, {lane.domain for group in groups for lane in group}, claim.now_ms)
-    if claim.ahead is None:
-        taken = _in_order(tx, number, groups, rates, claim)
-    else:
-        taken = _by_seq(tx, number, groups, rates, claim)
+    taken = _in_order(tx, number, groups, rates, claim)
     rates.write(tx)
     _lock(tx, taken, claim)
     return [job for each in taken for job in each.jobs]
@@ -128,22 +119,6 @@ def _of_lane(tx: Tx, number: int, lane: Lane, rates: Rates, claim: Claim) -> Ite
             yield row, lane
 
 
-def _by_seq(tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, claim: Claim) -> list[_Taken]:
-    room = _Room(claim)
-    lanes = {lane.lane: lane for group in groups for lane in group}
-    taken: list[_Taken] = []
-    for *row, lane_number in tx.conn.execute(_INDEXED, (number, claim.ahead, claim.now_ms)):
-        lane = lanes[lane_number]
-        if not rates.allows(lane.domain):
-            continue
-        if room.take([row[4]]):
-            rates.take(lane.domain)
-            taken.append(_delivered(tx, lane, [row], claim))
-        if room.jobs == 0:
-            break
-    return taken
-
-
 def _lock(tx: Tx, taken: Sequence[_Taken], claim: Claim) -> None:
     """Lock jobs of any lanes, and count them. Those with a lease of their own length are a group for each length."""
     if not any(each.jobs for each in taken):
@@ -158,7 +133,7 @@ def _lock(tx: Tx, taken: Sequence[_Taken], claim: Claim) -> None:
 
 def _delivered(tx: Tx, lane: Lane, rows: Sequence[Sequence[Any]], claim: Claim) -> _Taken:
     """Rows of one lane as they will be delivered."""
-    jobtype, _, owner, usual_ms, now_ms, _, _ = claim
+    jobtype, _, owner, usual_ms, now_ms, _ = claim
     _, domain, priority = lane
     jobs = []
     for row in rows:

@@ -21,7 +21,6 @@ from store.sqlite.queue.row_changes import (
     queued_state,
 )
 from store.sqlite.queue.rows import disposition
-from store.sqlite.queue.window import advanced
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
@@ -164,13 +163,3 @@ def get_index_state(conn: apsw.Connection, jobtype: str) -> IndexState:
     after = conn.execute(sql, (number, processed + 1)).get
     ended_badly = after is not None and after[0] == State.ARCHIVED and after[1] != CODE_NUMBER[Code.OK]
     return IndexState(head, processed, processed + 1 if ended_badly else None)
-
-
-def advance_index(tx: Tx, jobtype: str, limit: int, *, skip_failed: bool) -> IndexState:
-    found = tx.conn.execute("SELECT type, head, processed FROM types WHERE jobtype = ?", (jobtype,)).get
-    if found is None:
-        return IndexState(0, 0, None)
-    number, head, processed = found
-    until, blocked_by = advanced(tx.conn, number, processed, min(head, processed + limit), skip_failed=skip_failed)
-    tx.conn.execute("UPDATE types SET processed = ? WHERE type = ?", (until, number))
-    return IndexState(head, until, blocked_by)

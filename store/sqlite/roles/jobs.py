@@ -99,9 +99,6 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         return await self._read(lambda conn: job_changes.get_index_state(conn, jobtype))
 
-    async def advance_index(self, tenant: str, jobtype: str, *, skip_failed: bool, limit: int = 1000) -> IndexState:
-        return await self._write(lambda tx: job_changes.advance_index(tx, jobtype, limit, skip_failed=skip_failed))
-
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
 

@@ -53,9 +53,8 @@ class SqliteQueue(SqliteCore, JobQueue):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
-        ahead: int | None = None,
     ) -> list[Job]:
-        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, ahead)
+        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -107,7 +107,6 @@ async def test_a_batch_ends_before_it_gets_too_big(store: Store) -> None:
         {"owner": ""},
         {"owner": "UP"},
         {"jobtype": "acme"},
-        {"ahead": 0},
         {"max_bytes": -1},
     ],
     ids=str,

@@ -115,7 +115,6 @@ async def test_life_goes_on_as_it_would_have(stores: tuple[Store, Store]) -> Non
             for waiting in await store.get_waiting_jobtypes(now_ms=far):
                 for job in await claim(store, 100, now_ms=far, jobtype=waiting.jobtype):
                     await store.release_jobs(OWNER, [archive(job, Code.OK, result=b"r")], now_ms=far)
-        await store.advance_index(TENANT, "acme-indexed", skip_failed=True)
         await store.end_consumer(TENANT, "stage", now_ms=far)
         for job in await claim(store, jobtype="acme-stage", now_ms=far):
             await store.release_jobs(OWNER, [archive(job)], now_ms=far)
