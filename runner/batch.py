@@ -228,6 +228,7 @@ class Batch:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = self._detail(body)
+        leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
             outcome.name_of(code),
@@ -235,10 +236,10 @@ class Batch:
             detail.result,
             self._end_of_log(detail.log, detail.log_dropped),
             duration_ms,
-            detail.new_jobs if code < outcome.BROKEN else (),
+            () if leaves_nothing else detail.new_jobs,
             self._level,
             detail.retry_after_ms,
-            detail.carried if code < outcome.BROKEN else None,
+            None if leaves_nothing else detail.carried,
         )
 
     def _detail(self, body: bytes) -> Detail:
@@ -295,7 +296,7 @@ class Batch:
         """What was printed past the replies belongs to the job that stopped last."""
         printed = self._log.take()
         log = self._end_of_log(stopped.log + printed.log, printed.dropped)
-        if stopped.exitcode >= outcome.BROKEN:  # it runs again and makes its new jobs again
+        if outcome.leaves_nothing(stopped.exitcode):
             return stopped._replace(log=log)
         new_jobs = NewJobs(self._limits)
         new_jobs.add_all(stopped.new_jobs + printed.new_jobs)

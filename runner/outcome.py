@@ -66,6 +66,12 @@ def size_bytes(stopped: Stopped) -> int:
     return len(stopped.result) + len(stopped.log) + new_jobs + len(stopped.carried or b"")
 
 
+def leaves_nothing(exitcode: int) -> bool:
+    """Whether a job that ends so makes no new jobs and carries nothing on. An error runs again as it did before, and
+    makes them again. Of what is too big (413, whoever says so) all or nothing counts, so it is nothing."""
+    return exitcode >= BROKEN or exitcode == TOO_BIG
+
+
 def too_big(stopped: Stopped, why: str) -> Stopped:
     """What a job left passes a limit: instead of it, the reason."""
     return stopped._replace(

@@ -85,6 +85,6 @@ def _finish(line: Line, new_jobs: NewJobs, limits: ContextLimits) -> Line:
         return Line(outcome.TOO_BIG, f"answered with a result of more than {limits.result_bytes} bytes".encode())
     if len(line.carried or b"") > limits.new_job_bytes:
         return Line(outcome.TOO_BIG, f"carried more than {limits.new_job_bytes} bytes on".encode())
-    if line.exitcode >= outcome.BROKEN:  # it runs again as it did before, and makes its new jobs again
+    if outcome.leaves_nothing(line.exitcode):
         return line._replace(new_jobs=(), carried=None)
     return line._replace(new_jobs=new_jobs.taken())

@@ -29,9 +29,12 @@ def check_append(consumer: ConsumerRecord, job: NewJob, seq: int, last: int) -> 
         raise Conflict(f"the next number of {consumer.jobtype} is {last + 1}, and not {seq}")
 
 
-def check_move(job_id: str, *, is_at_rest: bool, is_bound: bool) -> None:
-    """Whether a job can become one of another type. Raises Conflict."""
-    if not is_at_rest:
+def check_move(job_id: str, token: int | None, delivery: int | None, *, is_at_rest: bool, is_bound: bool) -> None:
+    """Whether a job can become one of another type. token: of the delivery that asks for it; delivery: the token of its
+    current one, if it is running. Raises Conflict."""
+    if token is not None and token != delivery:
+        raise Conflict(f"job {job_id}: token {token} is not that of its current delivery")
+    if token is None and not is_at_rest:
         raise Conflict(f"job {job_id} is running or paused: it cannot get another type now")
     if is_bound:
         raise Conflict(f"job {job_id} has a unique name or a number, which are of its type: it cannot get another one")

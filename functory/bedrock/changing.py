@@ -5,6 +5,7 @@ connection, the current one.
 """
 
 from functory.bedrock.call import Call
+from functory.bedrock.creating import register_types
 from functory.bedrock.records import CANCELLED, FINISHED, RUNNING, is_running, state_of
 from functory.bedrock.refusals import Refusal, missing, no_job
 from functory.execution.outcomes import next_round_ms
@@ -57,21 +58,32 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
 
 async def retry_job(call: Call) -> bytes:
     record = await call.job()
-    data, name = call.parameters.data(), call.parameters.text("name", 1000)
-    if name and name != type_of(record.job.jobtype):
-        raise Refusal(402, f"name: a job keeps its name, which is its type: {type_of(record.job.jobtype)}")
+    data, name = call.parameters.data(), await _another_name(call, record)
     now_ms = call.service.now_ms()
     next_run, delay_s = call.parameters.text("nextRun", 40), call.parameters.number("delay", 0, 3_155_760_000)
     due_ms = parse_time_ms(next_run, "nextRun") if next_run else now_ms + 1000 * (delay_s or 0)
-    if is_running(record):
-        if record.job.repeat:  # the document: the other times are ignored then
-            due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
-        delivery = _delivery(call, record, "retried")
+    if not is_running(record):
+        call.who.require("manage")
+        await job_changes.retry_job(call.service, call.who, record.job.id, dt_ms=due_ms, payload=data, type_name=name)
+        return b""
+    if record.job.repeat:  # the document: the other times are ignored then
+        due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
+    delivery = _delivery(call, record, "retried")
+    if name is None:
         await _report(call, Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data))
     else:
-        call.who.require("manage")
-        await job_changes.retry_job(call.service, call.who, record.job.id, dt_ms=due_ms, payload=data)
+        await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
     return b""
+
+
+async def _another_name(call: Call, record: JobRecord) -> str | None:
+    """The type that a job is to have from now on, which is a new job of it, in a way; None: it keeps its own."""
+    name = call.parameters.type_name() if call.parameters.text("name") else None
+    if name is None or name == type_of(record.job.jobtype):
+        return None
+    call.who.require("submit")
+    await register_types(call, [name])
+    return name
 
 
 async def cancel_job(call: Call) -> bytes:

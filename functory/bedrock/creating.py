@@ -88,13 +88,13 @@ async def _parent(call: Call, given: Parameters) -> str:
 
 
 async def _create(call: Call, jobs: list[TypedSubmission]) -> list[int]:
-    await _register(call, dict.fromkeys(name for name, _ in jobs))
+    await register_types(call, dict.fromkeys(name for name, _ in jobs))
     ids = await create_jobs(call.service, call.who, jobs)
     numbers = await call.numbers.of(call.tenant, list(dict.fromkeys(ids)))
     return [numbers[job_id] for job_id in ids]
 
 
-async def _register(call: Call, names: Iterable[str]) -> None:
+async def register_types(call: Call, names: Iterable[str]) -> None:
     """Each that has no handler. Raises QuotaExceeded."""
     for name in names:
         if not call.types.is_known(call.tenant, name):

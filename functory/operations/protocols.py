@@ -81,6 +81,8 @@ class WorkerQueue(Protocol):
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]: ...
 
+    def moved(self, tenant: str, delivery: Delivery) -> None: ...
+
     async def seen(self, tenant: str) -> list[Seen]:
         """The workers of the last hour, on all daemons."""
 
@@ -107,6 +109,8 @@ class NoWorkers:
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:  # noqa: ARG002
         return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
+
+    def moved(self, tenant: str, delivery: Delivery) -> None: ...
 
     async def seen(self, tenant: str) -> list[Seen]:  # noqa: ARG002
         return []

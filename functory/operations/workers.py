@@ -17,6 +17,7 @@ from functory.operations.service import Service
 from functory.workers.presence import Seen
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
+from vocabulary.names import jobtype_of
 
 MOST_TAKEN: Final = 1000
 MOST_ITEMS: Final = 1000
@@ -87,6 +88,22 @@ async def update_payload(service: Service, who: Principal, delivery: Delivery, p
     that delivery is over, Missing, LimitExceeded, QuotaExceeded."""
     await admit_payload(service, who, delivery.id, payload)
     await service.store.update_job(who.tenant, delivery.id, now_ms=service.now_ms(), token=delivery.token, data=payload)
+
+
+async def move(
+    service: Service, who: Principal, delivery: Delivery, type_name: str, *, dt_ms: int, payload: bytes | None
+) -> None:
+    """Have a job that a worker holds run again as one of another type, due at dt_ms, with attempts 0. The delivery is
+    over in the same write, and is not counted as a run. Raises Conflict if it was over before, or if the job has a
+    unique name or an index; Missing, LimitExceeded, QuotaExceeded."""
+    jobtype = jobtype_of(who.tenant, type_name)
+    if payload is not None:
+        await admit_payload(service, who, delivery.id, payload)
+    await service.admission.take_type(who.tenant, who.limits, jobtype)
+    await service.store.move_job(
+        who.tenant, delivery.id, jobtype, dt_ms=dt_ms, now_ms=service.now_ms(), data=payload, token=delivery.token
+    )
+    service.workers.moved(who.tenant, delivery)
 
 
 async def list_workers(service: Service, tenant: str) -> list[Seen]:

@@ -22,13 +22,12 @@ from functory.workers.values import EXTERNAL, OWNER, Answer, Delivery, Report, V
 from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.outcome import Stopped, name_of, size_bytes, too_big
+from runner.outcome import Stopped, leaves_nothing, name_of, size_bytes, too_big
 from store.base import Lease, Release, Unclaim
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
 _LEAST_LEASE_MS: Final = 30_000
-_FIRST_ERROR: Final = 500
 _LIMITS: Final = ContextLimits()
 
 
@@ -208,7 +207,7 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
     assert report.exitcode is not None
     made = NewJobs(_LIMITS)
     made.add_all(report.new_jobs)
-    is_error = report.exitcode >= _FIRST_ERROR  # it runs again as it did before, and makes its new jobs again
+    is_bare = leaves_nothing(report.exitcode)
     stopped = Stopped(
         held.job.id,
         name_of(report.exitcode),
@@ -216,10 +215,10 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
         report.result,
         held.log.whole(),
         float(max(now_ms - held.claimed_ms, 0)),
-        () if is_error else made.taken(),
+        () if is_bare else made.taken(),
         Level.L0,
         report.retry_after_ms,
-        None if is_error else report.carried,
+        None if is_bare else report.carried,
     )
     if made.too_much:
         return too_big(stopped, made.too_much)

@@ -78,6 +78,13 @@ class WorkerQueue:
             self._presence.left(tenant, goodbye)
         return verdicts
 
+    def moved(self, tenant: str, delivery: Delivery) -> None:
+        """A job that a worker held is one of another type now, and waits there."""
+        held = self._claims.held.find(tenant, delivery.id)
+        if held is not None and delivery.token in (None, held.job.token):
+            self._claims.held.drop(delivery.id, delivery.token)
+        self.wake()
+
     # What others ask
 
     def glimpse(self, tenant: str, job_id: str, offset: int = 0) -> Glimpse | None:

@@ -151,7 +151,15 @@ class CheckedJobs(CheckedCore, JobVerbs):
         return await self._back.replay_jobs(tenant, _possible(job_ids), dt_ms=dt_ms, now_ms=now_ms, data=data)
 
     async def move_job(
-        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        jobtype: str,
+        *,
+        dt_ms: int,
+        now_ms: int,
+        data: bytes | None = None,
+        token: int | None = None,
     ) -> None:
         check_jobtype(tenant, jobtype)
         check_job_id(job_id)
@@ -159,7 +167,7 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         if data is not None:
             check_data(data)
-        await self._back.move_job(tenant, job_id, jobtype, dt_ms=dt_ms, now_ms=now_ms, data=data)
+        await self._back.move_job(tenant, job_id, jobtype, dt_ms=dt_ms, now_ms=now_ms, data=data, token=token)
 
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         check_tenant(tenant)

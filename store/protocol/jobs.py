@@ -132,14 +132,24 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def move_job(
-        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        jobtype: str,
+        *,
+        dt_ms: int,
+        now_ms: int,
+        data: bytes | None = None,
+        token: int | None = None,
     ) -> None:
         """Queue a job for dt_ms as one of another type of the tenant, with attempts 0: one that is archived, waiting or
         deferred. Its domain, priority, options and relatives stay. With data, that is its payload from now on. Of an
         archived job the kept result is dropped, as by replay_jobs.
 
-        Atomic. Raises NotFound, Conflict (it is running or paused; or it has a unique name or a number, which are those
-        of its type), InvalidValue (a type of another tenant).
+        With token, a running job moves, and no other: the delivery that has this token is over, and no outcome of it is
+        counted.
+        Atomic. Raises NotFound, Conflict (it is paused, or it is running and that is not its token; or it has a unique
+        name or a number, which are those of its type), InvalidValue (a type of another tenant).
         """
 
     @abc.abstractmethod

@@ -72,6 +72,10 @@ async def test_a_worker_changes_no_job_that_it_does_not_hold(bedrock: Bedrock) -
         key = await key_of(bedrock, "acme", "work")
         assert (await session.ask("UpdateJob", jobID=1, data="{}", Authorization=key)).status == 403
         assert (await session.ask("RetryJob", jobID=1, Authorization=key)).status == 403
+        await session.ask("GetJob", name="x", Authorization=key)
+        reply = await session.ask("RetryJob", jobID=1, name="y", Authorization=key)
+        assert (reply.status, "'submit'" in reply.reason) == (403, True)
+        assert (await session.ask("RetryJob", jobID=1, name="x", delay=60, Authorization=key)).status == 200
 
 
 async def test_limits_and_suspension_hold_here_too(bedrock: Bedrock) -> None:

@@ -112,7 +112,47 @@ async def test_a_retry_comes_when_it_was_asked_for_with_its_data(session: Sessio
     await session.ask("GetJob", name="x")
     await session.ask("FinishJob", jobID=1)
     assert (await session.ask("RetryJob", jobID=1)).status == 200, "one that has ended runs again"
-    assert (await session.ask("RetryJob", jobID=1, name="y")).status == 402
+    assert (await session.ask("RetryJob", jobID=1)).status == 405, "one that waits runs anyway"
+
+
+@pytest.mark.parametrize("before", ["running", "deferred", "ended"])
+async def test_a_retry_with_a_name_continues_the_job_under_that_name(
+    bedrock: Bedrock, session: Session, clock: FakeClock, before: str
+) -> None:
+    await session.ask("CreateJob", name="first", data='{"n":1}', firstRun="2027-06-01" if before == "deferred" else "")
+    if before != "deferred":
+        await session.ask("GetJob", name="first")
+    if before == "ended":
+        await session.ask("FailJob", jobID=1)
+    reply = await session.ask("RetryJob", jobID=1, name="second", delay=60, data='{"n":2}')
+    assert reply.status == 200, reply
+    assert bedrock.shop.gauge("worker_jobs_held") == 0
+    for name in ("first", "second"):
+        assert (await session.ask("GetJob", name=name)).status == 404
+    clock.advance(61)
+    assert (await session.ask("GetJob", name="first")).status == 404
+    assert (await session.ask("GetJob", name="second")).json == {"data": {"n": 2}, "jobID": 1, "name": "second"}
+    assert (await session.ask("FinishJob", jobID=1)).status == 200
+
+
+async def test_a_retry_with_a_name_keeps_the_data_and_wakes_who_waits_for_it(bedrock: Bedrock) -> None:
+    async with bedrock.session() as first, bedrock.session() as second:
+        await first.ask("CreateJob", name="a", data='{"n":1}')
+        await first.ask("GetJob", name="a")
+        second.send("GetJob", name="b*", Connection="wait", Timeout=60_000)
+        assert (await first.ask("RetryJob", jobID=1, name="bb")).status == 200
+        assert (await second.reply()).json == {"data": {"n": 1}, "jobID": 1, "name": "bb"}
+        assert (await first.ask("RetryJob", jobID=1, name="a")).status == 405, "it is another worker's now"
+        assert (await second.ask("RetryJob", jobID=1, name="b b")).status == 402
+        assert (await second.ask("FinishJob", jobID=1)).status == 200
+
+
+async def test_a_job_with_a_unique_name_keeps_its_name(session: Session) -> None:
+    await session.ask("CreateJob", name="a", unique="true")
+    await session.ask("GetJob", name="a")
+    reply = await session.ask("RetryJob", jobID=1, name="b")
+    assert (reply.status, "unique name" in reply.reason) == (405, True)
+    assert (await session.ask("FinishJob", jobID=1)).status == 200
 
 
 async def test_a_repeating_job_is_retried_when_its_next_round_comes(session: Session) -> None:

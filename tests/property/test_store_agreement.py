@@ -258,9 +258,16 @@ class StoreAgreement(RuleBasedStateMachine):
         ids = [job_id(n) for n in chosen]
         self.both("replay_jobs", tenant, ids, dt_ms=self.now_ms + offset, now_ms=self.now_ms, data=data)
 
-    @rule(number=numbers, to=st.sampled_from(["acme-a", "acme-b"]), offset=offsets, data=st.none() | payloads)
-    def move(self, number: int, to: str, offset: int, data: bytes | None) -> None:
-        self.both("move_job", "acme", job_id(number), to, dt_ms=self.now_ms + offset, now_ms=self.now_ms, data=data)
+    @rule(
+        number=numbers,
+        to=st.sampled_from(["acme-a", "acme-b"]),
+        offset=offsets,
+        data=st.none() | payloads,
+        token=st.none() | st.integers(1, 3),
+    )
+    def move(self, number: int, to: str, offset: int, data: bytes | None, token: int | None) -> None:
+        more = {"dt_ms": self.now_ms + offset, "now_ms": self.now_ms, "data": data, "token": token}
+        self.both("move_job", "acme", job_id(number), to, **more)
 
     @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=4))
     def delete(self, tenant: str, chosen: list[int]) -> None:

@@ -116,6 +116,8 @@ BODIES: dict[str, dict[str, str]] = {
         "carry_and_retry": "ctx.carry(payload + '!'); ctx.retry()",
         "carry_then_error": "ctx.carry('lost'); raise RuntimeError",
         "carry_too_much": "ctx.carry('x' * (1 << 20) + 'y')",
+        "new_job_too_big": """print('J: mail|a'); ctx.enqueue('mail', 'b'); ctx.carry('c')
+ctx.enqueue('mail', 'x' * (1 << 20))""",
         "spin": "while True: pass",
         "crash_at_2": "import os\nif payload == '2': os._exit(3)",
         "spin_at_2": "while payload == '2': pass",
@@ -145,6 +147,8 @@ BODIES: dict[str, dict[str, str]] = {
         "carry_and_retry": "(payload, ctx) => { ctx.carry(payload + '!'); ctx.retry() }",
         "carry_then_error": "(payload, ctx) => { ctx.carry('lost'); throw new Error('no') }",
         "carry_too_much": "(payload, ctx) => ctx.carry('x'.repeat((1 << 20) + 1))",
+        "new_job_too_big": """(payload, ctx) => { console.log('J: mail|a'); ctx.enqueue('mail', 'b'); ctx.carry('c')
+            ctx.enqueue('mail', 'x'.repeat(1 << 20)) }""",
         "spin": "() => { for (;;); }",
         "crash_at_2": "(payload) => { if (payload === '2') process.reallyExit(3) }",
         "spin_at_2": "(payload) => { while (payload === '2'); }",
@@ -196,6 +200,8 @@ BODIES: dict[str, dict[str, str]] = {
         "carry_and_retry": "$ctx->carry($payload . '!'); $ctx->retry();",
         "carry_then_error": "$ctx->carry('lost'); throw new Exception('no');",
         "carry_too_much": "$ctx->carry(str_repeat('x', (1 << 20) + 1));",
+        "new_job_too_big": r"""echo "J: mail|a\n"; $ctx->enqueue('mail', 'b'); $ctx->carry('c');
+            $ctx->enqueue('mail', str_repeat('x', 1 << 20));""",
         "spin": "while (true);",
         "crash_at_2": "if ($payload === '2') { exit(3); }",
         "spin_at_2": "while ($payload === '2');",

@@ -309,10 +309,19 @@ class StoreModel:
         return tuple(replayed)
 
     def move_job(
-        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        jobtype: str,
+        *,
+        dt_ms: int,
+        now_ms: int,
+        data: bytes | None = None,
+        token: int | None = None,
     ) -> None:
         entry = self._of(tenant, job_id)
-        if entry.running or entry.job.lock == PAUSED_LOCK or entry.job.unique or entry.job.seq is not None:
+        is_wrong = entry.running if token is None else not entry.running or entry.job.token != token
+        if is_wrong or entry.job.lock == PAUSED_LOCK or entry.job.unique or entry.job.seq is not None:
             raise Conflict(job_id)
         if not entry.live and entry.outcome is not None:
             entry.outcome = entry.outcome._replace(result=None)

@@ -1,6 +1,7 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pymongo import UpdateOne
 
@@ -81,11 +82,19 @@ class MongoJobChanges(Core):
 
     @once
     async def move_job(
-        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        jobtype: str,
+        *,
+        dt_ms: int,
+        now_ms: int,
+        data: bytes | None = None,
+        token: int | None = None,
     ) -> None:
         kept = None if data is None else await self.blobs.put(job_id, data)
         try:
-            while not await _move(self, tenant, job_id, jobtype, dt_ms, now_ms, data, kept):
+            while not await _move(self, tenant, job_id, _Move(jobtype, dt_ms, data, kept, token), now_ms):
                 pass  # somebody changed it in between: look again
         except BaseException:
             await self.blobs.remove([kept])
@@ -111,17 +120,29 @@ async def _find(db: Core, tenant: str, job_id: str, fields: Document = NEEDED) -
     return found
 
 
-async def _move(
-    db: Core, tenant: str, job_id: str, jobtype: str, dt_ms: int, now_ms: int, data: bytes | None, kept: Kept | None
-) -> bool:
+class _Move(NamedTuple):
+    """What is to become of a job that moves."""
+
+    jobtype: str
+    dt_ms: int
+    data: bytes | None
+    kept: Kept | None
+    token: int | None
+
+
+async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) -> bool:
     """Two types count it, in one change of the ledger."""
+    jobtype, dt_ms, data, kept, token = move
     job = await _find(db, tenant, job_id, {**NEEDED, "seq": 1, "dom": 1})
     is_archived = job["s"] in schema.ARCHIVED_STATES
-    check_move(job_id, is_at_rest=is_archived or job["s"] == schema.QUEUED, is_bound="unique" in job or "seq" in job)
+    delivery = job["token"] if job["s"] == schema.RUNNING else None
+    is_at_rest, is_bound = is_archived or job["s"] == schema.QUEUED, "unique" in job or "seq" in job
+    check_move(job_id, token, delivery, is_at_rest=is_at_rest, is_bound=is_bound)
     if job["dom"]:
         await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
     step = with_data(_replay_step(job, dt_ms, now_ms), job, data, kept)
     step.update["$set"]["type"] = jobtype
+    step.update["$unset"]["lock"] = ""
     if not step.update["$set"].get("d"):
         step.update["$unset"]["d"] = ""
     out = job.get("out", {})

@@ -43,6 +43,15 @@ class Change(NamedTuple):
     at_rest: bool
 
 
+class Move(NamedTuple):
+    """What `move_job` is to make of a job."""
+
+    jobtype: str
+    dt_ms: int
+    data: bytes | None
+    token: int | None
+
+
 def _find(tx: Tx, tenant: str, job_id: str) -> Row | None:
     found = tx.conn.execute(_OF_TENANT, (job_id, tenant)).get
     return None if found is None else Row._make(found)
@@ -115,26 +124,26 @@ def replay_jobs(
     return tuple(replayed)
 
 
-def move_job(tx: Tx, tenant: str, job_id: str, jobtype: str, dt_ms: int, now_ms: int, data: bytes | None) -> None:
+def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     row = _must_find(tx, tenant, job_id)
     sql = "SELECT j.uniq, j.seq, l.domain, l.priority FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
     unique, seq, domain, priority = tx.conn.execute(sql, (row.n,)).get
-    check_move(
-        job_id, is_at_rest=row.state <= State.DEFERRED or row.state == State.ARCHIVED, is_bound=bool(unique or seq)
-    )
+    is_at_rest = row.state <= State.DEFERRED or row.state == State.ARCHIVED
+    delivery = row.token if row.state == State.RUNNING else None
+    check_move(job_id, move.token, delivery, is_at_rest=is_at_rest, is_bound=bool(unique or seq))
     if row.state == State.ARCHIVED:
         drop_result(tx, row.n, row.type, row.result_bytes)
-    if data is not None:
-        change_payload(tx, row.n, data)
-    number = tx.catalog.make_type(jobtype)
-    lane, state = tx.catalog.make_lane(number, domain, priority), queued_state(dt_ms, now_ms)
+    if move.data is not None:
+        change_payload(tx, row.n, move.data)
+    number = tx.catalog.make_type(move.jobtype)
+    lane, state = tx.catalog.make_lane(number, domain, priority), queued_state(move.dt_ms, now_ms)
     sizes = "SELECT data_bytes + result_bytes + log_bytes FROM jobs WHERE n = ?"
     size_bytes = tx.conn.execute(sizes, (row.n,)).get
     leave(tx, row.state, row.type, row.lane)
     tx.tally.lane(row.lane, stored=-1)
     tx.tally.size(row.type, -size_bytes)
     tx.conn.execute("UPDATE jobs SET type = ?, lane = ? WHERE n = ?", (number, lane, row.n))
-    tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
+    tx.conn.execute(_REPLAY, (state, move.dt_ms, row.n))
     put_in_queue(tx, lane, state, stored=1)
     tx.tally.size(number, size_bytes)
 

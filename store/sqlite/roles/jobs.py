@@ -80,9 +80,18 @@ class SqliteJobs(SqliteCore, JobVerbs):
         )
 
     async def move_job(
-        self, tenant: str, job_id: str, jobtype: str, *, dt_ms: int, now_ms: int, data: bytes | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        jobtype: str,
+        *,
+        dt_ms: int,
+        now_ms: int,
+        data: bytes | None = None,
+        token: int | None = None,
     ) -> None:
-        await self._write(lambda tx: job_changes.move_job(tx, tenant, job_id, jobtype, dt_ms, now_ms, data))
+        move = job_changes.Move(jobtype, dt_ms, data, token)
+        await self._write(lambda tx: job_changes.move_job(tx, tenant, job_id, move, now_ms))
 
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids), bulk=True)

@@ -21,6 +21,21 @@ async def test_new_jobs_per_job(runner: Runner, lang: str) -> None:
     assert seen.stopped[0].new_jobs == ()
 
 
+@pytest.mark.parametrize("lang", behaviours("new_job_too_big"))
+async def test_a_new_job_that_is_too_big_leaves_no_other_of_that_run(runner: Runner, lang: str) -> None:
+    """All or nothing, also what it printed and what it carried on."""
+    (stopped,) = (await run(runner, handler(lang, "new_job_too_big"), jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.new_jobs, stopped.carried) == (413, (), None)
+    assert stopped.result == b"made a new job of more than 1048576 bytes"
+
+
+async def test_also_of_a_slow_run_whose_lines_were_sent_before(runner: Runner) -> None:
+    body = """import time
+time.sleep(0.03); print('J: mail|early'); time.sleep(0.03); ctx.enqueue('mail', 'x' * (1 << 20))"""
+    (stopped,) = (await run(runner, Handler("python", body), jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.new_jobs, stopped.log) == (413, (), b"")
+
+
 @pytest.mark.parametrize(
     ("lang", "body"),
     [

@@ -293,6 +293,28 @@ async def test_a_job_moves_to_another_type(store: Store, before: str, data: byte
     assert (await store.get_usage(TENANT)).size_bytes == 0
 
 
+async def test_a_running_job_moves_for_who_holds_it(store: Store) -> None:
+    await store.add_jobs([new_job(0)], now_ms=T0)
+    job = await claim_one(store)
+    for token in (job.token + 1, None):
+        with pytest.raises(Conflict):
+            await store.move_job(TENANT, job.id, "acme-other", dt_ms=T0, now_ms=T0, token=token)
+    await store.move_job(TENANT, job.id, "acme-other", dt_ms=T0 + 10, now_ms=T0, data=b"new", token=job.token)
+    report = await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+    assert report.stale == (job.id,), "that delivery is over"
+    with pytest.raises(Conflict):
+        await store.move_job(TENANT, job.id, JOBTYPE, dt_ms=T0, now_ms=T0, token=job.token)
+    rows = {row.jobtype: row for row in await store.get_counters(TENANT, now_ms=T0)}
+    assert (rows["acme-other"].deferred, rows["acme-other"].running, rows["acme-other"].waiting) == (1, 0, 0)
+    old = rows.get(JOBTYPE)
+    assert old is None or (old.waiting, old.deferred, old.running) == (0, 0, 0)
+    moved = await claim_one(store, jobtype="acme-other", now_ms=T0 + 10)
+    assert (moved.id, moved.data, moved.attempts) == (job.id, b"new", 1)
+    await store.release_jobs(OWNER, [archive(moved)], now_ms=T0 + 20)
+    usage = await store.get_usage(TENANT)
+    assert (usage.jobs, usage.size_bytes) == (1, len(b"new"))
+
+
 async def test_what_is_bound_to_its_type_or_not_at_rest_does_not_move(store: Store) -> None:
     await store.create_job(new_job(0, unique="u"), now_ms=T0)
     await store.add_jobs([new_job(1, indexed=True), new_job(2, jobtype="acme-b")], now_ms=T0)

@@ -29,6 +29,15 @@ MUTANTS: list[Mutant] = [
         "        await job_changes.update_job",
         tests=CALLERS,
     ),
+    changing(
+        "a retry with a name needs no right to submit",
+        '    call.who.require("submit")\n',
+        "",
+        tests=CALLERS,
+    ),
+    changing(
+        "a retry keeps its name", "    if name is None:\n        await _report", "    if True:\n        await _report"
+    ),
     taking(
         "one who has left waits on",
         "        await asyncio.wait([taking, gone], return_when=asyncio.FIRST_COMPLETED)",

@@ -104,9 +104,14 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "a job that runs again has made its new jobs already",
-        "            detail.new_jobs if code < outcome.BROKEN else (),",
+        "            () if leaves_nothing else detail.new_jobs,",
         "            detail.new_jobs,",
         tests=f"tests/contract/engines/test_outcomes.py {BATCH}",
+    ),
+    in_file("runner/outcome.py", LIMITS)(
+        "a new job that is too big leaves the others of its run",
+        "return exitcode >= BROKEN or exitcode == TOO_BIG",
+        "return exitcode >= BROKEN",
     ),
     batch(
         "results have no limit",

@@ -299,6 +299,11 @@ MUTANTS: list[Mutant] = [
         "        if False:",
         tests="tests/contract/store/test_maintenance.py tests/unit/functory/test_backup.py",
     ),
+    in_file("store/refusals.py", "tests/contract/store/test_job_changes.py -k sqlite")(
+        "a late worker moves the job of another",
+        "    if token is not None and token != delivery:",
+        "    if False:",
+    ),
     connection("a SQLite that loses data is accepted", "< OLDEST_SQLITE:", "< (3, 0, 0):"),
     connection(
         "the file is readable by everybody",
