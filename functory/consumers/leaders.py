@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,9 +22,13 @@ from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
 from store.base import Archive, ConsumerRecord, IndexEnd
 from store.errors import Conflict, NotFound, StoreError, StoreUnavailable
+from store.names import MAX_BATCH
 from vocabulary.names import jobtype_of, tenant_of
 
 log = logging.getLogger("functory.consumers")
+
+_PAUSE_S: Final = 0.02
+"""Between two looks for new jobs, however often somebody says that there are some."""
 
 Key = tuple[str, str]
 """Tenant and name."""
@@ -61,11 +65,13 @@ class ConsumerLeaders:
         self._led: dict[str, LedConsumer] = {}
         """By jobtype."""
         self._woken = asyncio.Event()
+        self._wants_renewal = False
 
     # For other parts
 
     def changed(self) -> None:
         """Consumers were made, changed, started, stopped or deleted here: see to it now."""
+        self._wants_renewal = True
         self._woken.set()
 
     def check(self, tenant: str, name: str) -> bool:
@@ -85,8 +91,8 @@ class ConsumerLeaders:
 
     def wake(self) -> None:
         """Jobs of any type may have been added."""
-        for led in self._led.values():
-            led.consumer.check()
+        if self._led:
+            self._woken.set()
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these."""
@@ -125,22 +131,45 @@ class ConsumerLeaders:
     async def run(self) -> None:
         """Run until cancelled."""
         renew_s = self._settings.lease_s / 3
-        last_s = -renew_s
+        renewed_s = -renew_s
+        is_time = True
         try:
             while True:
-                is_news = self._woken.is_set()
                 self._woken.clear()
                 now_s = self._shared.clock.monotonic_s()
-                if is_news or now_s - last_s >= renew_s:
-                    last_s = now_s
+                if self._wants_renewal or now_s - renewed_s >= renew_s:
+                    self._wants_renewal, renewed_s = False, now_s
                     await self._renew()
-                for led in self._led.values():
-                    led.tick()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._settings.poll_s):
-                        await self._woken.wait()
+                await self._look(is_time=is_time)
+                await asyncio.sleep(_PAUSE_S)
+                is_time = await self._is_time()
         finally:
             await self._give_up(list(self._tasks))
+
+    async def _is_time(self) -> bool:
+        """Wait for news, or for the next poll. True: it was the poll."""
+        try:
+            async with asyncio.timeout(self._settings.poll_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    async def _look(self, *, is_time: bool) -> None:
+        """One read tells which of all consumers have new jobs: those that have nothing to do cost no more than that."""
+        all_led = list(self._led.values())
+        for start in range(0, len(all_led), MAX_BATCH):
+            some = all_led[start : start + MAX_BATCH]
+            try:
+                with self._shared.progress.step("consumers"):
+                    numbers = await self._shared.store.get_last_numbers([led.jobtype for led in some])
+            except StoreUnavailable:
+                return  # their own looks say so
+            for led, number in zip(some, numbers, strict=True):
+                if is_time and not led.has_nothing_to_do:
+                    led.tick()
+                elif number != led.last_number:
+                    led.consumer.check()
 
     async def resign(self) -> None:
         """Let others lead at once. For a daemon that stops, after `run` was cancelled."""

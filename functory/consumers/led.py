@@ -95,6 +95,24 @@ class LedConsumer:
     def blocks(self) -> int:
         return len(self._blocked)
 
+    @property
+    def last_number(self) -> int:
+        """The last number of its type, as far as known."""
+        return self._head
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        """Whether only a new job could give it something to do: then time alone is no reason to look."""
+        window = self.consumer.window
+        return (
+            self._source is None
+            and not self._blocked
+            and not window.in_work
+            and window.started >= self._head
+            and (window.processed, self._started, encode(self._note)) == self._written
+            and (not self.terms.on_progress or self._written[0] <= self._note.told)
+        )
+
     async def lead(self) -> None:
         """Run until it is stopped or something goes wrong. Raises Conflict (another leads), OutOfStep, StoreError."""
         try:

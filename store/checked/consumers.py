@@ -1,9 +1,11 @@
 """The verbs on consumers, checked."""
 
+from collections.abc import Sequence
+
 from store.checked.core import CheckedCore
 from store.checks import check_lease, check_new_job, check_range, check_text, check_time
 from store.errors import InvalidValue
-from store.names import MAX_BATCH, check_jobtype, check_owner, check_tenant
+from store.names import MAX_BATCH, check_batch, check_jobtype, check_owner, check_tenant, checked_tenant_of
 from store.protocol.consumers import ConsumerShelf
 from store.values.consumers import (
     MAX_INDEX,
@@ -79,6 +81,12 @@ class CheckedConsumers(CheckedCore, ConsumerShelf):
         check_jobtype(tenant, jobtype)
         _check_span(after, until)
         return await self._back.look_at_window(tenant, jobtype, after=after, until=until)
+
+    async def get_last_numbers(self, jobtypes: Sequence[str]) -> list[int]:
+        check_batch("get_last_numbers", len(jobtypes))
+        for jobtype in jobtypes:
+            checked_tenant_of(jobtype)
+        return await self._back.get_last_numbers(jobtypes)
 
     async def hold_jobs(
         self, tenant: str, name: str, token: int, *, after: int, now_ms: int, limit: int = 1000

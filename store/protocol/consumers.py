@@ -7,6 +7,7 @@ numbered and not held by the consumer: its parent decides when it may run.
 """
 
 import abc
+from collections.abc import Sequence
 
 from store.values.consumers import ConsumerRecord, EndReport, HoldReport, WindowMove, WindowReport
 from store.values.jobs import NewJob
@@ -82,6 +83,12 @@ class ConsumerShelf(abc.ABC):
     @abc.abstractmethod
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
         """As move_window, without changing anything, of any jobtype. Raises InvalidValue: more than MAX_WINDOW."""
+
+    @abc.abstractmethod
+    async def get_last_numbers(self, jobtypes: Sequence[str]) -> list[int]:
+        """The last number given in each of these types, 0 where none was. Its job may not have been added yet.
+
+        Cost: one read for all of them, whatever waits. Raises InvalidValue: more than MAX_BATCH."""
 
     @abc.abstractmethod
     async def hold_jobs(

@@ -313,3 +313,49 @@ async def test_two_daemons_share_the_work_and_one_leads(tmp_path: Path) -> None:
 
 
 async def _nothing() -> None: ...
+
+
+async def test_consumers_with_nothing_to_do_are_looked_at_together(daemon: Daemon, service: Service) -> None:
+    """However many there are, and however often somebody's jobs wake the daemon."""
+    await register(daemon, "acme-block", OK)
+    for number in range(20):
+        await put(service, f"c{number}", f"s{number}")
+    await put(service, on_progress="told")
+    await add(daemon, [b"a", b"b"])
+    await standing_at(service, 2)
+    store = daemon.store
+    together, alone = asyncio.Event(), 0
+    real_numbers, real_look = store.get_last_numbers, store.look_at_window
+
+    async def get_last_numbers(jobtypes: Any) -> list[int]:
+        if len(jobtypes) == 21:
+            together.set()
+        return await real_numbers(jobtypes)
+
+    async def look_at_window(*args: Any, **more: Any) -> Any:
+        nonlocal alone
+        alone += 1
+        return await real_look(*args, **more)
+
+    async def all_led() -> bool:
+        return daemon.consumers.led == 21
+
+    await until(all_led)
+    vars(store).update(get_last_numbers=get_last_numbers, look_at_window=look_at_window)
+    for _ in range(5):
+        together.clear()
+        daemon.wake()
+        await together.wait()
+
+    async def are_quiet() -> bool:
+        nonlocal alone
+        before = alone
+        for _ in range(3):
+            together.clear()
+            daemon.wake()
+            await together.wait()
+        return alone == before
+
+    await until(are_quiet)
+    await add(daemon, [b"c"])
+    await standing_at(service, 3)

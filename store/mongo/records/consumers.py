@@ -4,6 +4,8 @@ The record of a consumer is written before its type is marked as one with a cons
 in between leaves a consumer whose window the next move, or the next step of its end, puts right.
 """
 
+from collections.abc import Sequence
+
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict, NotFound
@@ -129,6 +131,12 @@ class MongoConsumers(Core):
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
         head, processed, released = await numbered(self, jobtype)
         return WindowReport(head, processed, released or 0, await ends(self, jobtype, after, min(until, head)))
+
+    @repeatable
+    async def get_last_numbers(self, jobtypes: Sequence[str]) -> list[int]:
+        found = self.collections.types.find({"_id": {"$in": list(jobtypes)}}, {"head": 1})
+        heads = {document["_id"]: document.get("head", 0) async for document in found}
+        return [heads.get(jobtype, 0) for jobtype in jobtypes]
 
     @once
     async def hold_jobs(

@@ -1,5 +1,6 @@
 """Consumers: their records, their leaders, and moves of their windows."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import apsw
@@ -147,6 +148,14 @@ def look_at_window(conn: apsw.Connection, jobtype: str, after: int, until: int) 
         return WindowReport(0, 0, 0, ())
     number, head, processed, released = found
     return WindowReport(head, processed, released or 0, ends(conn, number, after, min(until, head)))
+
+
+def get_last_numbers(conn: apsw.Connection, jobtypes: Sequence[str]) -> list[int]:
+    if not jobtypes:
+        return []
+    sql = "SELECT jobtype, head FROM types WHERE jobtype IN (SELECT value FROM carray(?))"
+    heads = dict(fetch(conn, sql, (apsw.carray(tuple(jobtypes)),)))
+    return [heads.get(jobtype, 0) for jobtype in jobtypes]
 
 
 def hold_jobs(tx: Tx, tenant: str, name: str, token: int, after: int, limit: int) -> HoldReport:

@@ -1,5 +1,7 @@
 """The verbs on consumers, on SQLite."""
 
+from collections.abc import Sequence
+
 from store.protocol.consumers import ConsumerShelf
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.records import consumers
@@ -37,6 +39,9 @@ class SqliteConsumers(SqliteCore, ConsumerShelf):
 
     async def look_at_window(self, tenant: str, jobtype: str, *, after: int, until: int) -> WindowReport:
         return await self._read(lambda conn: consumers.look_at_window(conn, jobtype, after, until))
+
+    async def get_last_numbers(self, jobtypes: Sequence[str]) -> list[int]:
+        return await self._read(lambda conn: consumers.get_last_numbers(conn, jobtypes))
 
     async def hold_jobs(
         self, tenant: str, name: str, token: int, *, after: int, now_ms: int, limit: int = 1000

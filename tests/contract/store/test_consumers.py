@@ -135,6 +135,15 @@ async def test_a_deleted_job_is_over(store: Store) -> None:
     assert report.ends == (IndexEnd(1, "", None), IndexEnd(2, job_id(1), Code.FAILED), IndexEnd(3, "", None))
 
 
+async def test_the_last_numbers_of_many_types_in_one_read(store: Store) -> None:
+    await store.set_consumer(CONSUMER)
+    await store.add_jobs([*new_jobs(4), *new_jobs(2, 50, jobtype="acme-plain")], now_ms=T0)
+    await store.add_jobs(new_jobs(3, 80, jobtype="other-numbered", indexed=True), now_ms=T0)
+    jobtypes = ["other-numbered", "acme-plain", JOBTYPE, "acme-nobody"]
+    assert await store.get_last_numbers(jobtypes) == [3, 0, 4, 0]
+    assert await store.get_last_numbers([]) == []
+
+
 async def test_one_leads_and_who_was_replaced_changes_nothing(store: Store) -> None:
     await store.set_consumer(CONSUMER)
     first = await lead(store, "a1")
