@@ -47,8 +47,11 @@ MUTANTS: list[Mutant] = [
     led("what is blocked is never tried again", "and 0 < it.next_ms <= now_ms]", "and it.next_ms < 0]"),
     led("jobs that waited before are not held", "            await self._hold_older()\n", ""),
     leaders(
-        "nobody takes over", "                if is_news or now_s - last_s >= renew_s:", "                if is_news:"
+        "nobody takes over",
+        "                if self._wants_renewal or now_s - renewed_s >= renew_s:",
+        "                if self._wants_renewal:",
     ),
+    leaders("every consumer looks at every poll", "is_time and not led.has_nothing_to_do", "True"),
     window(
         "progress jumps over a gap",
         "        if index != self._processed + 1:",
