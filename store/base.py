@@ -24,6 +24,7 @@ from typing import Self
 
 from store.protocol.activity import Activity
 from store.protocol.consumers import ConsumerShelf
+from store.protocol.contents import ContentShelf
 from store.protocol.daemons import DaemonRegister
 from store.protocol.handlers import HandlerShelf
 from store.protocol.jobs import JobVerbs
@@ -79,6 +80,8 @@ from store.values.records import (
     ApiKey,
     AuditEvent,
     AuditPage,
+    Content,
+    ContentSummary,
     Daemon,
     DeleteReport,
     Handler,
@@ -105,6 +108,8 @@ __all__ = [
     "Bucket",
     "Code",
     "ConsumerRecord",
+    "Content",
+    "ContentSummary",
     "CreateReport",
     "Creation",
     "Daemon",
@@ -160,6 +165,7 @@ class Store(
     JobVerbs,
     ConsumerShelf,
     HandlerShelf,
+    ContentShelf,
     Scoreboard,
     Activity,
     DaemonRegister,

@@ -8,7 +8,10 @@ from typing import Final
 
 from store.errors import InvalidValue
 from store.names import (
+    DIGEST,
     MAX_BATCH,
+    MAX_CONTENT_BYTES,
+    MAX_CONTENTS_AT_ONCE,
     MAX_DATA_BYTES,
     MAX_HANDLER_BYTES,
     MAX_LOG_BYTES,
@@ -25,7 +28,7 @@ from store.names import (
     checked_tenant_of,
 )
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
-from store.values.records import ApiKey, AuditEvent, RateDomain, Secret, Tenant
+from store.values.records import ApiKey, AuditEvent, Content, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
 from vocabulary.states import FINAL_CODES, Code
@@ -274,7 +277,30 @@ def check_page_limit(limit: int) -> None:
     check_range("limit", limit, 1, MAX_PAGE)
 
 
-def check_handler(lang: str, data: bytes, author: str) -> None:
+def check_digests(digests: Sequence[str]) -> None:
+    check_range("digests in one call", len(digests), 0, MAX_CONTENTS_AT_ONCE)
+    for digest in digests:
+        if DIGEST.fullmatch(digest) is None:
+            raise InvalidValue(f"{digest!r:.80} is not a digest: 64 hex digits, in lower case")
+
+
+def check_tree(tree: str) -> None:
+    if tree:
+        check_digests([tree])
+
+
+def check_contents(tenant: str, contents: Sequence[Content]) -> None:
+    check_digests([content.digest for content in contents])
+    for content in contents:
+        if content.tenant != tenant:
+            raise InvalidValue(f"a content of {content.tenant!r:.80} among those of {tenant}")
+        check_time("touched_ms", content.touched_ms)
+        if len(content.data) > MAX_CONTENT_BYTES:
+            raise InvalidValue(f"a content of {len(content.data)} bytes, at most {MAX_CONTENT_BYTES}: split it")
+
+
+def check_handler(lang: str, data: bytes, author: str, tree: str) -> None:
+    check_tree(tree)
     check_label("lang", lang)
     if len(data) > MAX_HANDLER_BYTES:
         raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")

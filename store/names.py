@@ -40,6 +40,12 @@ MAX_SYSIDS_SKIPPED: Final = 36**5
 SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 """As names of environment variables are: that is what they become."""
 
+MAX_CONTENT_BYTES: Final = 4 * 1024 * 1024
+"""Of one piece of a file: four fit a document of MongoDB's."""
+MAX_CONTENTS_AT_ONCE: Final = 2500
+"""In one call."""
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 

@@ -9,7 +9,7 @@ from store.errors import Conflict, InvalidValue
 from store.names import checked_tenant_of
 from store.protocol.transfer import StoreTransfer
 from store.values.consumers import ConsumerRecord
-from store.values.records import Handler
+from store.values.records import Content, Handler
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import PARTS, RECORD_OF, JobCopy, OnceRecord, Part, Record, TypeRecord
 
@@ -54,6 +54,8 @@ def size_of(record: Record) -> int:
     if isinstance(record, JobCopy):
         last = record.outcome
         return len(record.job.data) + (0 if last is None else len(last.result or b"") + len(last.log))
+    if isinstance(record, Content):
+        return len(record.data)
     return len(record.value) if isinstance(record, OnceRecord) else 0
 
 

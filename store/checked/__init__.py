@@ -8,7 +8,7 @@ never see a hostile name, and have no checks of their own. A verb that raises In
   straight.py      jobs that start before the store has them
   jobs.py          single jobs, listings, indexed queues, rate domains
   consumers.py     consumers, their leaders and windows
-  handlers.py, scoreboard.py, daemons.py, tenants.py, secrets.py, transfer.py   the other roles
+  handlers.py, contents.py, scoreboard.py, daemons.py, tenants.py, secrets.py, transfer.py   the other roles
 The checks themselves are in store/names.py and store/checks.py.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from store.base import Store
 from store.checked.consumers import CheckedConsumers
+from store.checked.contents import CheckedContents
 from store.checked.core import CheckedMaintenance
 from store.checked.daemons import CheckedDaemons
 from store.checked.handlers import CheckedHandlers
@@ -36,6 +37,7 @@ class CheckedStore(
     CheckedJobs,
     CheckedConsumers,
     CheckedHandlers,
+    CheckedContents,
     CheckedScoreboard,
     CheckedActivity,
     CheckedDaemons,

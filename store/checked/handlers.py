@@ -17,14 +17,15 @@ class CheckedHandlers(CheckedCore, HandlerShelf):
         data: bytes,
         now_ms: int,
         author: str = "",
+        tree: str = "",
         keep: int = 50,
     ) -> Handler:
         check_jobtype(tenant, jobtype)
-        check_handler(lang, data, author)
+        check_handler(lang, data, author, tree)
         check_time("now_ms", now_ms)
         check_range("keep", keep, 1, 10_000)
         return await self._back.set_handler(
-            tenant, jobtype, lang=lang, data=data, now_ms=now_ms, author=author, keep=keep
+            tenant, jobtype, lang=lang, data=data, now_ms=now_ms, author=author, tree=tree, keep=keep
         )
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:

@@ -24,6 +24,7 @@ from store.mongo.queue.numbers import MongoNumbers
 from store.mongo.queue.rates import MongoRates
 from store.mongo.records.activity import MongoActivity
 from store.mongo.records.consumers import MongoConsumers
+from store.mongo.records.contents import MongoContents
 from store.mongo.records.daemons import MongoDaemons
 from store.mongo.records.handlers import MongoHandlers
 from store.mongo.records.notes import MongoNotes
@@ -50,6 +51,7 @@ class MongoStore(
     MongoRates,
     MongoConsumers,
     MongoHandlers,
+    MongoContents,
     MongoScoreboard,
     MongoActivity,
     MongoDaemons,

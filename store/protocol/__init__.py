@@ -5,6 +5,7 @@ straight.py     jobs that start before the store has them
 consumers.py    consumers of numbered types: records, leaders, windows
 jobs.py         single jobs of a tenant, indexed queues, rate domains
 handlers.py     handlers and their versions
+contents.py     pieces of the files of handlers that are folders
 scoreboard.py   counters and buckets; activity.py sums of them for pages
 daemons.py      daemons and their sysids; notes.py small values with an end
 secrets.py      sealed values of a tenant

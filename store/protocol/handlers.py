@@ -18,11 +18,13 @@ class HandlerShelf(abc.ABC):
         data: bytes,
         now_ms: int,
         author: str = "",
+        tree: str = "",
         keep: int = 50,
     ) -> Handler:
         """Put a new version in force, and return it. Atomic.
 
         The same lang and data as the version in force make no new version: that one is returned (idempotent).
+        tree is the digest of the list of the handler's files, "" if it is no folder; `list_trees` has it.
         Of the versions of this jobtype the newest keep stay, older ones are removed.
         Raises InvalidValue: data over MAX_HANDLER_BYTES, keep < 1, malformed names.
         """

@@ -16,6 +16,7 @@ from store.base import Store
 from store.errors import UnsupportedStore
 from store.sqlite.roles.activity import SqliteActivity
 from store.sqlite.roles.consumers import SqliteConsumers
+from store.sqlite.roles.contents import SqliteContents
 from store.sqlite.roles.daemons import SqliteDaemons
 from store.sqlite.roles.handlers import SqliteHandlers
 from store.sqlite.roles.jobs import SqliteJobs
@@ -37,6 +38,7 @@ class SqliteStore(
     SqliteJobs,
     SqliteConsumers,
     SqliteHandlers,
+    SqliteContents,
     SqliteScoreboard,
     SqliteActivity,
     SqliteDaemons,

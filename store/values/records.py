@@ -7,7 +7,7 @@ class Handler(NamedTuple):
     """One version of the code for a jobtype. data is the application's own document; the store never reads it.
 
     version grows by one with every change of that jobtype, also after a delete, and is never used twice. restored_from
-    is the version that a roll-back copied, or 0.
+    is the version that a roll-back copied, or 0. tree is the digest of the list of its files, if it is a folder.
     """
 
     jobtype: str
@@ -17,6 +17,7 @@ class Handler(NamedTuple):
     data: bytes
     author: str = ""
     restored_from: int = 0
+    tree: str = ""
 
 
 class HandlerSummary(NamedTuple):
@@ -68,6 +69,23 @@ class Secret(NamedTuple):
     author: str
     key_id: str
     data: bytes
+
+
+class Content(NamedTuple):
+    """A piece of a file, or a list of files, of a tenant. digest is the SHA-256 of data, in hex; the caller's word."""
+
+    tenant: str
+    digest: str
+    touched_ms: int
+    data: bytes
+
+
+class ContentSummary(NamedTuple):
+    """A piece without its data."""
+
+    digest: str
+    size_bytes: int
+    touched_ms: int
 
 
 class AuditEvent(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
-from store.values.records import ApiKey, AuditEvent, Handler, RateDomain, Secret, Tenant
+from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 
 
@@ -19,6 +19,7 @@ class Part(StrEnum):
     TENANTS = "tenants"
     KEYS = "keys"
     TYPES = "types"
+    CONTENTS = "contents"
     HANDLERS = "handlers"
     CONSUMERS = "consumers"
     RATES = "rates"
@@ -118,6 +119,7 @@ Record = (
     Tenant
     | ApiKey
     | TypeRecord
+    | Content
     | Handler
     | ConsumerRecord
     | RateRecord
@@ -136,6 +138,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.TENANTS: Tenant,
     Part.KEYS: ApiKey,
     Part.TYPES: TypeRecord,
+    Part.CONTENTS: Content,
     Part.HANDLERS: Handler,
     Part.CONSUMERS: ConsumerRecord,
     Part.RATES: RateRecord,

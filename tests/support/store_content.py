@@ -9,6 +9,7 @@ from store.base import (
     AuditEvent,
     Code,
     ConsumerRecord,
+    Content,
     JournalPosition,
     NewJob,
     RateDomain,
@@ -56,6 +57,10 @@ async def _records(store: Store) -> None:
     await store.put_note("who|is|in", b"note", expires_ms=T0 + 10**9)
     await store.set_rate_domain(RateDomain(TENANT, "api|ü", 2.5, 10), now_ms=T0)
     await store.set_rate_domain(RateDomain("other", "api", 1.0, 1), now_ms=T0)
+    pieces = [Content(TENANT, digit * 64, T0 + 1, digit.encode() * size) for digit, size in (("a", 3), ("b", BIG))]
+    await store.put_contents(TENANT, pieces)
+    await store.put_contents("other", [pieces[0]._replace(tenant="other")])
+    await store.set_handler(TENANT, "acme-folder", lang="sh", data=b"one", now_ms=T0, tree="a" * 64)
     for body in (b"one", b"two", b"three"):
         await store.set_handler(TENANT, "acme-thumb", lang="sh", data=body, now_ms=T0, author="k1")
     await store.roll_back_handler(TENANT, "acme-thumb", 1, now_ms=T0 + 1, author="k2")

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from store.mongo.queue.documents import kept_data, kept_result, record_from
 from store.mongo.queue.listing import count_children
 from store.mongo.records.consumers import consumer_from
+from store.mongo.records.contents import content_from
 from store.mongo.records.handlers import handler_from
 from store.mongo.records.scoreboard import EVENTS, bucket_from, failures_from
 from store.mongo.records.secrets import secret_from
@@ -53,6 +54,7 @@ _PARTS: Final = {
     Part.TENANTS: _Documents("tenants", {}, tenant_from),
     Part.KEYS: _Documents("keys", {}, key_from),
     Part.HANDLERS: _Documents("versions", {}, handler_from),
+    Part.CONTENTS: _Documents("contents", {}, content_from),
     Part.CONSUMERS: _Documents("consumers", {}, consumer_from),
     Part.RATES: _Documents("rates", {}, _rate_from),
     Part.ONCE: _Documents("once", {}, _once_from),

@@ -23,9 +23,10 @@ class MongoHandlers(Core):
         data: bytes,
         now_ms: int,
         author: str = "",
+        tree: str = "",
         keep: int = 50,
     ) -> Handler:
-        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author))
+        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author, 0, tree))
         await self._drop_old(jobtype, keep)
         return handler
 
@@ -47,7 +48,7 @@ class MongoHandlers(Core):
         old = await self._handler(jobtype, version)
         if old is None:
             raise NotFound(f"{jobtype} has no version {version} of its handler (any more)")
-        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, old.lang, old.data, author, version))
+        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, old.lang, old.data, author, version, old.tree))
         await self._drop_old(jobtype, keep)
         return handler
 
@@ -107,7 +108,7 @@ def _key(jobtype: str, version: int) -> str:
 
 
 def handler_document(handler: Handler) -> Document:
-    return {
+    document: Document = {
         "_id": _key(handler.jobtype, handler.version),
         "type": handler.jobtype,
         "version": handler.version,
@@ -118,6 +119,7 @@ def handler_document(handler: Handler) -> Document:
         "author": handler.author,
         "restored_from": handler.restored_from,
     }
+    return document | {"tree": handler.tree} if handler.tree else document
 
 
 def handler_from(row: Document) -> Handler:
@@ -129,6 +131,7 @@ def handler_from(row: Document) -> Handler:
         bytes(row["data"]),
         row["author"],
         row["restored_from"],
+        row.get("tree", ""),
     )
 
 

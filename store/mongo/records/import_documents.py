@@ -6,6 +6,7 @@ from typing import Any, Final
 from pymongo import ReplaceOne, UpdateOne
 
 from store.mongo.records.consumers import consumer_document
+from store.mongo.records.contents import content_document
 from store.mongo.records.handlers import handler_document
 from store.mongo.records.scoreboard import EVENTS
 from store.mongo.records.secrets import secret_document
@@ -106,6 +107,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.KEYS: lambda key: _replaced("keys", key_document(key)),
     Part.TYPES: _type,
     Part.HANDLERS: lambda handler: _replaced("versions", handler_document(handler)),
+    Part.CONTENTS: lambda content: _replaced("contents", content_document(content)),
     Part.CONSUMERS: _consumer,
     Part.RATES: _rate,
     Part.ONCE: _once,

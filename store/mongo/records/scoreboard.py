@@ -161,13 +161,15 @@ class MongoScoreboard(Core):
     async def get_usage(self, tenant: str) -> Usage:
         await self.ledger.settle()
         of_types = schema.types_of(tenant)
-        rows, handlers, versions = await asyncio.gather(
+        of_name = {"_id": {"$gte": f"{tenant}|", "$lt": f"{tenant}}}"}}
+        rows, handlers, versions, contents = await asyncio.gather(
             self.collections.counters.find({"k": "t", "type": of_types}, {"jobs": 1, "size_bytes": 1}).to_list(None),
             self.collections.shelf.count_documents({"_id": of_types, "current": {"$gt": 0}}),
             self.collections.versions.find({"type": of_types}, {"size": 1}).to_list(None),
+            self.collections.contents.find(of_name, {"size": 1}).to_list(None),
         )
         jobs = sum(row.get("jobs", 0) for row in rows)
-        size_bytes = sum(row.get("size_bytes", 0) for row in rows) + sum(row["size"] for row in versions)
+        size_bytes = sum(row.get("size_bytes", 0) for row in rows) + sum(row["size"] for row in [*versions, *contents])
         return Usage(jobs, size_bytes, handlers)
 
     @once

@@ -94,6 +94,7 @@ class MongoTenants(Core):
             (everything.once, by_name),
             (everything.numbers, {"_id": name}),
             (everything.secrets, by_name),
+            (everything.contents, by_name),
             (everything.tenants, {"_id": name}),
         ]
 

@@ -135,6 +135,7 @@ class Collections:
         self.tenants: Collection = database["tenants"]
         self.keys: Collection = database["keys"]
         self.secrets: Collection = database["secrets"]  # sealed values by tenant and name
+        self.contents: Collection = database["contents"]  # pieces of files by tenant and digest
         self.audit: Collection = database["audit"]
         self.once: Collection = database["once"]
         self.numbers: Collection = database["numbers"]  # per tenant: the last number of a job

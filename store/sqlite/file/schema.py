@@ -241,7 +241,17 @@ _PULLED: Final = """
 ALTER TABLE consumers ADD COLUMN pulled INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED)
+_CONTENTS: Final = """
+ALTER TABLE handlers ADD COLUMN tree TEXT NOT NULL DEFAULT '';
+CREATE TABLE contents (
+    tenant TEXT NOT NULL, digest TEXT NOT NULL, size INTEGER NOT NULL, touched INTEGER NOT NULL, data BLOB NOT NULL,
+    UNIQUE (tenant, digest)
+) STRICT;
+CREATE INDEX contents_size ON contents (tenant, size);
+"""
+"""Pieces of the files of handlers that are folders. With rowids, as their data is large."""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

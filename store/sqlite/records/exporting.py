@@ -9,6 +9,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import State
 from store.sqlite.queue.rows import RECORD, record_from_row
 from store.sqlite.records.consumers import CONSUMER, CONSUMERS, consumer_from
+from store.sqlite.records.contents import CONTENT_COLUMNS
 from store.sqlite.records.daemons import last_sysid
 from store.sqlite.records.import_note import READERS
 from store.sqlite.records.secrets import SECRET_COLUMNS
@@ -16,7 +17,7 @@ from store.sqlite.records.tenants import KEY, TENANT, key_from, tenant_from
 from store.transfers import decode_cursor, encode_cursor, size_of
 from store.values.histogram import Histogram
 from store.values.jobs import JournalPosition
-from store.values.records import AuditEvent, Handler, RateDomain, Secret
+from store.values.records import AuditEvent, Content, Handler, RateDomain, Secret
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import (
     SYSIDS,
@@ -56,10 +57,11 @@ _TABLES: Final = {
     ),
     Part.HANDLERS: _Table(
         ("h.type", "h.version"),
-        "t.jobtype, h.version, h.created, h.lang, h.data, h.author, h.restored_from",
+        "t.jobtype, h.version, h.created, h.lang, h.data, h.author, h.restored_from, h.tree",
         "handlers h JOIN types t USING (type)",
         lambda row: Handler(*row),
     ),
+    Part.CONTENTS: _Table(("tenant", "digest"), CONTENT_COLUMNS, "contents", lambda row: Content(*row)),
     Part.CONSUMERS: _Table(("c.tenant", "c.name"), CONSUMER, CONSUMERS, consumer_from),
     Part.RATES: _Table(
         ("tenant", "domain"),

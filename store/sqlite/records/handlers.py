@@ -9,7 +9,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.values.records import Handler, HandlerSummary
 
-_COLUMNS = "h.version, h.created, h.lang, h.data, h.author, h.restored_from"
+_COLUMNS = "h.version, h.created, h.lang, h.data, h.author, h.restored_from, h.tree"
 _SUMMARY = "h.version, h.created, h.lang, h.author, h.restored_from, length(h.data), h.version = t.handler"
 
 
@@ -19,6 +19,7 @@ class NewHandler(NamedTuple):
     data: bytes
     author: str
     now_ms: int
+    tree: str = ""
     restored_from: int = 0
 
 
@@ -42,10 +43,11 @@ def _put_in_force(tx: Tx, new: NewHandler) -> Handler:
     tx.conn.execute(sql, (number,))
     version = tx.conn.execute("SELECT handler FROM types WHERE type = ?", (number,)).get
     tx.conn.execute(
-        "INSERT INTO handlers (type, version, created, lang, author, restored_from, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (number, version, new.now_ms, new.lang, new.author, new.restored_from, new.data),
+        "INSERT INTO handlers (type, version, created, lang, author, restored_from, data, tree)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, version, new.now_ms, new.lang, new.author, new.restored_from, new.data, new.tree),
     )
-    return Handler(new.jobtype, version, new.now_ms, new.lang, new.data, new.author, new.restored_from)
+    return Handler(new.jobtype, version, new.now_ms, new.lang, new.data, new.author, new.restored_from, new.tree)
 
 
 def get_handler(conn: apsw.Connection, jobtype: str, version: int | None) -> Handler | None:
@@ -66,7 +68,8 @@ def roll_back_handler(tx: Tx, jobtype: str, version: int, now_ms: int, author: s
     old = get_handler(tx.conn, jobtype, version)
     if old is None:
         raise NotFound(f"{jobtype} has no version {version} of its handler (any more)")
-    return set_handler(tx, NewHandler(jobtype, old.lang, old.data, author, now_ms, restored_from=version), keep)
+    new = NewHandler(jobtype, old.lang, old.data, author, now_ms, old.tree, restored_from=version)
+    return set_handler(tx, new, keep)
 
 
 def list_handlers(conn: apsw.Connection, tenant: str) -> list[HandlerSummary]:

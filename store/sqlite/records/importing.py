@@ -13,12 +13,13 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
 from store.sqlite.records.consumers import put_consumer
+from store.sqlite.records.contents import put_contents
 from store.sqlite.records.daemons import raise_sysids
 from store.sqlite.records.import_note import move_note
 from store.sqlite.records.secrets import SECRET_COLUMNS
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition, Outcome
-from store.values.records import ApiKey, Handler, Secret, Tenant
+from store.values.records import ApiKey, Content, Handler, Secret, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import (
     AuditRecord,
@@ -135,10 +136,14 @@ def _put_type(tx: Tx, record: TypeRecord) -> None:
 
 def _put_handler(tx: Tx, handler: Handler) -> None:
     tx.conn.execute(
-        "INSERT OR REPLACE INTO handlers (type, version, created, lang, data, author, restored_from)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO handlers (type, version, created, lang, data, author, restored_from, tree)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (tx.catalog.make_type(handler.jobtype), *handler[1:]),
     )
+
+
+def _put_content(tx: Tx, content: Content) -> None:
+    put_contents(tx, [content])
 
 
 def _put_numbers(tx: Tx, record: NumberRecord) -> None:
@@ -201,6 +206,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     Tenant: _put_tenant,
     ApiKey: _put_key,
     TypeRecord: _put_type,
+    Content: _put_content,
     Handler: _put_handler,
     ConsumerRecord: put_consumer,
     RateRecord: _put_rate,

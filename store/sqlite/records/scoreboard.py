@@ -10,6 +10,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.totals import expire_totals
 from store.sqlite.file.writer import Tx
+from store.sqlite.records.contents import content_bytes
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import (
@@ -118,7 +119,8 @@ def get_usage(conn: apsw.Connection, tenant: str) -> Usage:
     sql = "SELECT coalesce(sum(size_bytes), 0), coalesce(sum(handler <> 0), 0) FROM types WHERE tenant = ?"
     size_bytes, handlers = conn.execute(sql, (tenant,)).get
     sql = "SELECT coalesce(sum(length(h.data)), 0) FROM types t JOIN handlers h ON h.type = t.type WHERE t.tenant = ?"
-    return Usage(jobs, size_bytes + conn.execute(sql, (tenant,)).get, handlers)
+    size_bytes += conn.execute(sql, (tenant,)).get + content_bytes(conn, tenant)
+    return Usage(jobs, size_bytes, handlers)
 
 
 def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int:

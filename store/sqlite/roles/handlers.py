@@ -16,9 +16,10 @@ class SqliteHandlers(SqliteCore, HandlerShelf):
         data: bytes,
         now_ms: int,
         author: str = "",
+        tree: str = "",
         keep: int = 50,
     ) -> Handler:
-        new = handlers.NewHandler(jobtype, lang, data, author, now_ms)
+        new = handlers.NewHandler(jobtype, lang, data, author, now_ms, tree)
         return await self._write(lambda tx: handlers.set_handler(tx, new, keep))
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:

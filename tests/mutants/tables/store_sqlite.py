@@ -37,7 +37,15 @@ making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_maki
 
 discard = in_file("store/sqlite/queue/discard.py", "tests/contract/store/test_discard.py -k sqlite")
 
+contents = in_file("store/sqlite/records/contents.py", "tests/contract/store/test_contents.py -k sqlite")
+
 MUTANTS: list[Mutant] = [
+    contents(
+        "a piece that is needed again is collected",
+        "SET touched = max(touched, excluded.touched)",
+        "SET touched = touched",
+    ),
+    contents("what was touched lately is removed", " AND touched < ? RETURNING 1", " AND ? > 0 RETURNING 1"),
     discard("a parent is not kept", " AND j.children = 0", ""),
     discard("a numbered job is not kept", " AND j.seq IS NULL", ""),
     making("who lost a job makes jobs", "    if is_owned(tx, owner, release):\n", "    if release:\n"),
