@@ -1,14 +1,17 @@
-"""Which addresses the http engine may connect to. Pure.
+"""What tenants may have the daemon connect to: for the http engine and for the proxy of contexts. Pure.
 
-The rule is on addresses, not on names or on the spelling of URLs: it is asked about every address that a name
-resolved to and again about the one that a socket is made for, so decimal and octal forms, redirects, names
-that change their answer and IPv4 inside IPv6 all end at the same question.
+The rule that protects the operator's network is on addresses, not on names or on the spelling of URLs: it is asked
+about every address that a name resolved to and again about the one that a socket is made for, so decimal and octal
+forms, redirects, names that change their answer and IPv4 inside IPv6 all end at the same question. The rule on names
+is the operator's list of hosts.
 """
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from handlers.hosts import ANY_HOST, HostPattern, matches_any
 from runner.errors import TargetRefusedError
 
 UNREACHABLE: Final = (
@@ -32,6 +35,37 @@ _NEVER: Final = tuple(
         *("100::/64", "2001::/23", "fec0::/10", "fc00::/7"),
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The operator's rules: hosts by name, and private networks that are open all the same.
+
+    A private address that the operator opened needs no name among the hosts: it was allowed as it is, at every port.
+    """
+
+    hosts: tuple[HostPattern, ...] = (ANY_HOST,)
+    networks: tuple[Network, ...] = ()
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether the host is allowed by its name."""
+        return matches_any(self.hosts, host, port)
+
+    def check(self, host: str, port: int, addresses: Iterable[str]) -> None:
+        """Raises TargetRefusedError unless every one of the host's addresses may be called."""
+        by_name = self.allows(host, port)
+        for address in addresses:
+            if not by_name and not self._is_open(address):
+                raise TargetRefusedError(not_allowed(host, port))
+            check_address(address, self.networks)
+
+    def _is_open(self, text: str) -> bool:
+        address = ipaddress.ip_address(text.partition("%")[0])
+        return any(address in network for network in self.networks)
+
+
+def not_allowed(host: str, port: int) -> str:
+    return f"{host}:{port} is not among the hosts that the operator of this service allows (`hosts_allowed`)"
 
 
 def check_address(text: str, allowed: Sequence[Network] = ()) -> None:

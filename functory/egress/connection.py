@@ -1,0 +1,335 @@
+"""One connection of a context to the proxy, from its first byte to its last.
+
+    read the head -> ask whether it may -> connect -> let bytes flow both ways -> end
+
+Ensures: bytes go only to the host and port that the gate let through, at the address that was checked; each direction
+holds at most one piece of `_PIECE_BYTES` in memory, and a side that does not read stops the other; it ends with its
+context, when it is idle, and when it is too old. Nothing that comes from either side raises out of here.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from functory.egress import client_hello, head
+from functory.egress.head import BadRequest, Wanted
+from functory.egress.meters import Meters
+from functory.egress.request_body import BadBody
+
+_PIECE_BYTES: Final = 64 * 1024
+_BUFFER: Final = memoryview(bytearray(_PIECE_BYTES))
+"""One for all: it is filled and emptied within one step of the event loop."""
+_LAST_WORDS_S: Final = 2.0
+_MAX_TEXT: Final = 300
+_TUNNEL_READY: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+class Refused(Exception):
+    """The request is answered with `status` and the message."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+Connect = Callable[[Wanted], Awaitable[socket.socket]]
+"""Whether it may, and a socket that is connected to an address that was checked. Raises Refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose connection it is, and who hears of refusals."""
+
+    tenant: str
+    meters: Meters
+    tell: Callable[[str], None]
+
+
+class Side(asyncio.BufferedProtocol):
+    """One end. It reads while nothing holds it."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._holds: set[str] = set()
+        self.transport: asyncio.Transport | None = None
+        self.has_ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=0)  # one piece at a time
+        self.transport = transport
+        if self._holds:
+            transport.pause_reading()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the protocol's)
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.received(self, bytes(_BUFFER[:nbytes]))
+
+    def eof_received(self) -> bool:
+        self.has_ended = True
+        self._connection.ended(self)
+        return True  # the other direction goes on
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (how it ended is nobody's business)
+        self.transport = None
+        self._connection.lost(self)
+
+    def pause_writing(self) -> None:
+        self._connection.other(self).hold("full")
+
+    def resume_writing(self) -> None:
+        self._connection.other(self).let_go("full")
+
+    def hold(self, why: str) -> None:
+        self._holds.add(why)
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def let_go(self, why: str) -> None:
+        self._holds.discard(why)
+        if not self._holds and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        if data and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def end(self) -> None:
+        """No more bytes go to this side."""
+        if self.transport is not None and not self.transport.is_closing():
+            with contextlib.suppress(OSError):
+                self.transport.write_eof()
+
+    def close(self) -> None:
+        """Close it when what was written has been sent."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class _Gone(Exception):
+    """The context hung up before it had asked for anything."""
+
+
+class Connection:
+    """`run` or `run_refused` is awaited once; it returns when both ends are closed. Cancelling it closes them."""
+
+    def __init__(self, accepted: socket.socket, owner: Owner) -> None:
+        self._accepted: socket.socket | None = accepted
+        self._owner = owner
+        self._limits = owner.meters.limits
+        self._client = Side(self)
+        self._host = Side(self)
+        self._early = bytearray()  # what came before there was somewhere to send it
+        self._head: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._wanted: Wanted | None = None
+        self._is_flowing = False
+        self._is_checked = False  # a tunnel's first bytes
+        self.moved_at = self.started_at = time.monotonic()
+
+    async def run(self, connect: Connect) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await self._take_client()
+            try:
+                self._wanted = await self._read_head()
+                upstream = await connect(self._wanted)
+                await loop.create_connection(lambda: self._host, sock=upstream)
+                self._begin(self._wanted)
+                await self._over
+            except Refused as error:
+                await self._refuse(error)
+            except _Gone:
+                return
+        finally:
+            self._client.abort()
+            self._host.abort()
+
+    async def run_refused(self, error: Refused) -> None:
+        """Answer without asking what it wants."""
+        self._head.set_result(None)
+        try:
+            await self._take_client()
+            await self._refuse(error)
+        finally:
+            self._client.abort()
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is idle for too long, or too old."""
+        return now - self.moved_at > self._limits.idle_s or now - self.started_at > self._limits.life_s
+
+    def close(self) -> None:
+        self._finish()
+
+    def discard(self) -> None:
+        """For one that may have been cancelled before it began."""
+        if self._accepted is not None:
+            self._accepted.close()
+
+    # Steps --------------------------------------------------------------------------------------------------------
+
+    async def _take_client(self) -> None:
+        accepted, self._accepted = self._accepted, None
+        assert accepted is not None
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._client, accepted)
+
+    async def _read_head(self) -> Wanted:
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                await self._head
+        except TimeoutError:
+            raise Refused(408, f"the head of the request did not arrive within {self._limits.head_s:g} s") from None
+        if self._over.done():
+            raise _Gone
+        at = self._early.find(head.END)
+        if at < 0:
+            raise Refused(431, f"the head of a request has at most {head.MAX_BYTES} bytes")
+        text = bytes(self._early[: at + len(head.END)])
+        del self._early[: len(text)]
+        try:
+            return head.parse_head(text)
+        except BadRequest as error:
+            raise Refused(400, str(error)) from None
+
+    def _begin(self, wanted: Wanted) -> None:
+        """Both ends are there: what came early goes first."""
+        self._is_flowing = True
+        self._host.write(wanted.head)
+        if wanted.is_tunnel:
+            self._client.write(_TUNNEL_READY)
+        early, self._early = bytes(self._early), bytearray()
+        if early:
+            self._from_client(early)
+        self._client.let_go("head")
+
+    async def _refuse(self, error: Refused) -> None:
+        """Answer and close. Whoever does not read the answer is not waited for."""
+        text = str(error)[:_MAX_TEXT].encode("ascii", "replace").decode()
+        self._owner.meters.refused(self._owner.tenant)
+        self._owner.tell(text)
+        body = f"{text}\n"
+        # Most programs show no more of a refused CONNECT than its first line.
+        self._client.write(
+            f"HTTP/1.1 {error.status} {text}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+        )
+        self._client.end()
+        self._early.clear()
+        self._client.let_go("head")  # what is still on its way is read and dropped, or the answer would be lost
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._over
+
+    # What the two sides tell --------------------------------------------------------------------------------------
+
+    def other(self, side: Side) -> Side:
+        return self._host if side is self._client else self._client
+
+    def received(self, side: Side, data: bytes) -> None:
+        if self._over.done():
+            return
+        self.moved_at = time.monotonic()
+        if self._is_flowing:
+            self._count(side, len(data))
+            if side is self._client:
+                self._from_client(data)
+            else:
+                self._client.write(data)
+        elif not self._head.done():
+            self._early += data
+            if head.END in self._early or len(self._early) > head.MAX_BYTES:
+                self._client.hold("head")
+                self._head.set_result(None)
+
+    def ended(self, side: Side) -> None:
+        """One side will send no more. The other is told so, and may still send."""
+        if not self._is_flowing:
+            self._finish()
+        elif self.other(side).has_ended or (side is self._host and not self._is_tunnel):
+            self._client.close()
+            self._host.close()
+        elif self._is_tunnel:  # of a plain request the end is known without that
+            self.other(side).end()
+
+    def lost(self, side: Side) -> None:
+        """One side is gone. The other still gets what was meant for it."""
+        other = self.other(side)
+        if other.transport is None:
+            self._finish()
+        else:
+            other.close()
+
+    @property
+    def _is_tunnel(self) -> bool:
+        return self._wanted is not None and self._wanted.is_tunnel
+
+    def _finish(self) -> None:
+        for step in (self._over, self._head):
+            if not step.done():
+                step.set_result(None)
+
+    def _count(self, side: Side, count: int) -> None:
+        owner = self._owner
+        rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=side is self._client)
+        if rest_s:
+            side.hold("pace")
+            asyncio.get_running_loop().call_later(rest_s, side.let_go, "pace")
+        if reason := owner.meters.why_no_more(owner.tenant, self.moved_at):
+            self._break_off(reason)
+
+    def _from_client(self, data: bytes) -> None:
+        """Bytes of the context, after the head."""
+        assert self._wanted is not None
+        if not self._is_tunnel:
+            self._pass_body(self._wanted, data)
+        elif self._is_checked:
+            self._host.write(data)
+        else:
+            self._check_first_bytes(self._wanted.host, data)
+
+    def _pass_body(self, wanted: Wanted, data: bytes) -> None:
+        body = wanted.body
+        try:
+            own = body.take(data) if body is not None else 0
+        except BadBody as error:
+            self._break_off(f"the body of the request cannot be read: {error}")
+            return
+        self._host.write(data[:own])
+        if own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
+            self._client.hold("body")
+
+    def _check_first_bytes(self, host: str, data: bytes) -> None:
+        """Pass on what is not TLS, and TLS that asks for the host that the tunnel was made to."""
+        self._early += data
+        first = bytes(self._early)
+        try:
+            name = client_hello.server_name(first) if client_hello.is_tls(first) else None
+        except client_hello.MoreNeeded:
+            if len(first) > client_hello.MAX_BYTES:
+                self._break_off("TLS begins with a ClientHello that is too long")
+            return
+        except client_hello.NotReadable as error:
+            self._break_off(f"TLS cannot be read: {error}")
+            return
+        if name is not None and name != host:
+            self._break_off(f"TLS asks for {name[:100]} in a tunnel to {host}")
+            return
+        self._is_checked = True
+        self._early.clear()
+        self._host.write(first)
+
+    def _break_off(self, reason: str) -> None:
+        """Too late for an answer: the log says why the connection is gone."""
+        self._owner.meters.refused(self._owner.tenant)
+        self._owner.tell(reason[:_MAX_TEXT].encode("ascii", "replace").decode())
+        self._finish()

@@ -1,0 +1,62 @@
+"""The proxy's quotas, with a clock that stands still until it is moved."""
+
+from functory.egress.meters import EgressLimits, Hour, Meters, Pace
+
+
+def test_a_pace_is_a_time_to_wait() -> None:
+    pace = Pace(per_s=10, burst=5)
+    assert pace.take(5, now=100.0) == 0
+    assert pace.take(10, now=100.0) == 1.0
+    assert pace.take(0, now=100.5) == 0.5
+    assert pace.take(5, now=200.0) == 0  # what was saved up is at most the burst
+    assert pace.take(1, now=200.0) > 0
+
+
+def test_an_hour_begins_with_its_first_byte() -> None:
+    hour = Hour()
+    assert hour.add(10, 50.0) == 10
+    assert hour.add(5, 3649.0) == 15
+    assert hour.add(1, 3650.0) == 1
+
+
+def test_connections_are_held_to_three_bounds() -> None:
+    meters = Meters(EgressLimits(context_connections=1, tenant_connections=2, connections=3))
+    assert meters.why_not("a", 0, 1.0) == ""
+    assert "this handler" in meters.why_not("a", 1, 1.0)
+    meters.opened("a")
+    meters.opened("a")
+    assert "the tenant" in meters.why_not("a", 0, 1.0)
+    assert meters.why_not("b", 0, 1.0) == ""
+    meters.opened("b")
+    assert "of this service" in meters.why_not("c", 0, 1.0)
+    meters.closed("a")
+    assert meters.why_not("c", 0, 1.0) == ""
+    assert (meters.of("a").open, meters.of("a").connections_total, meters.all.open) == (1, 2, 2)
+
+
+def test_bytes_are_held_to_an_hour_per_tenant_and_in_all() -> None:
+    meters = Meters(EgressLimits(tenant_hourly_bytes=100, hourly_bytes=150))
+    meters.moved("a", 60, 1.0, to_host=True)
+    meters.moved("a", 40, 2.0, to_host=False)
+    assert "the tenant" in meters.why_no_more("a", 3.0)
+    assert meters.why_no_more("b", 3.0) == ""
+    meters.moved("b", 50, 3.0, to_host=True)
+    assert "this service" in meters.why_no_more("b", 3.0)
+    assert (meters.of("a").sent_bytes, meters.of("a").received_bytes) == (60, 40)
+    assert meters.why_no_more("a", 3601.0) == ""
+
+
+def test_who_moves_too_much_rests_and_others_do_not() -> None:
+    meters = Meters(EgressLimits(tenant_bytes_per_s=100, bytes_per_s=1e9))
+    assert meters.moved("a", 225, 1.0, to_host=True) == 2.0
+    assert meters.moved("b", 20, 1.0, to_host=True) == 0
+
+
+def test_a_tenant_that_is_gone_is_forgotten() -> None:
+    meters = Meters(EgressLimits())
+    meters.opened("a")
+    meters.forget("a")
+    assert meters.of("a").open == 1  # not while a connection of it is open
+    meters.closed("a")
+    meters.forget("a")
+    assert meters.by_tenant() == {}

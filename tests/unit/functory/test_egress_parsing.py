@@ -1,0 +1,170 @@
+"""What the proxy reads of hostile text: heads, bodies, ClientHellos. Whatever comes is read in one way or refused."""
+
+import ssl
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functory.egress.client_hello import MoreNeeded, NotReadable, is_tls, server_name
+from functory.egress.head import BadRequest, parse_head
+from functory.egress.request_body import BadBody, ChunkedBody, RequestBody, SizedBody
+
+
+def lines(*texts: str) -> bytes:
+    return "".join(f"{text}\r\n" for text in (*texts, "")).encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "port"),
+    [
+        ("api.example.org:443", "api.example.org", 443),
+        ("API.Example.Org.:443", "api.example.org", 443),
+        ("[2001:db8::1]:8443", "2001:db8::1", 8443),
+        ("10.0.0.1:80", "10.0.0.1", 80),
+    ],
+)
+def test_a_tunnel(target: str, host: str, port: int) -> None:
+    wanted = parse_head(lines(f"CONNECT {target} HTTP/1.1", "Host: somewhere.else"))
+    assert (wanted.host, wanted.port, wanted.is_tunnel) == (host, port, True)
+
+
+def test_the_head_that_goes_on_names_the_host_of_the_url() -> None:
+    wanted = parse_head(
+        lines(
+            "POST http://api.example.org:8080/a?b=c HTTP/1.1",
+            "Host: internal.example",
+            "host: another.example",
+            "Connection: keep-alive, X-Drop",
+            "X-Drop: 1",
+            "Proxy-Authorization: Basic eA==",
+            "Upgrade: websocket",
+            "Content-Length: 3",
+            "Accept: */*",
+        )
+    )
+    assert (wanted.host, wanted.port) == ("api.example.org", 8080)
+    assert wanted.head == lines(
+        "POST /a?b=c HTTP/1.1", "Host: api.example.org:8080", "Content-Length: 3", "Accept: */*", "Connection: close"
+    )
+    assert isinstance(wanted.body, SizedBody)
+
+
+def test_a_connection_field_cannot_hide_where_the_body_ends() -> None:
+    wanted = parse_head(lines("POST http://a.example/ HTTP/1.1", "Connection: Content-Length", "Content-Length: 3"))
+    assert b"Content-Length: 3" in wanted.head
+    assert wanted.body is not None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        lines("GET / HTTP/1.1", "Host: a.example"),
+        lines("GET https://a.example/ HTTP/1.1"),
+        lines("GET http://a.example/ HTTP/2"),
+        lines("GET  http://a.example/ HTTP/1.1"),
+        lines("GET http://u:p@a.example/ HTTP/1.1"),
+        lines("GET http://a.example@127.0.0.1/ HTTP/1.1"),
+        lines("GET http://127.1/ HTTP/1.1"),
+        lines("GET http://0x7f000001/ HTTP/1.1"),
+        lines("GET http:///x HTTP/1.1"),
+        lines("GET http://[::1%25lo]/ HTTP/1.1"),
+        lines("GET http://a.example/\x7f HTTP/1.1"),
+        lines("CONNECT a.example HTTP/1.1"),
+        lines("CONNECT a.example:0 HTTP/1.1"),
+        lines("CONNECT a.example:443:80 HTTP/1.1"),
+        lines("CONNECT 2130706433:80 HTTP/1.1"),
+        lines("CONNECT http://a.example/ HTTP/1.1"),
+        lines("GET http://a.example/ HTTP/1.1", " folded: x"),
+        lines("GET http://a.example/ HTTP/1.1", "no colon"),
+        lines("GET http://a.example/ HTTP/1.1", "Content-Length : 3"),
+        lines("POST http://a.example/ HTTP/1.1", "Content-Length: 3", "Content-Length: 3"),
+        lines("POST http://a.example/ HTTP/1.1", "Content-Length: 3", "Transfer-Encoding: chunked"),
+        lines("POST http://a.example/ HTTP/1.1", "Content-Length: +3"),
+        lines("POST http://a.example/ HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
+        lines("GET http://a.example/ HTTP/1.1", *["A: b"] * 300),
+        b"GET http://a.example/ HTTP/1.1\nHost: x\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nA: b\rHost: x\r\n\r\n",
+        b"GET http://a.example/ HTTP/1.1\r\nA: \0\r\n\r\n",
+        b"\r\n\r\n",
+    ],
+)
+def test_heads_that_are_refused(head: bytes) -> None:
+    with pytest.raises(BadRequest):
+        parse_head(head)
+
+
+@settings(max_examples=40)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        wanted = parse_head(data + b"\r\n\r\n")
+    except BadRequest:
+        return
+    assert wanted.host
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(1, 7), min_size=1))
+def test_a_body_ends_in_the_same_place_however_it_is_cut(cuts: list[int]) -> None:
+    chunked = b"5;x=y\r\nhello\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n"
+    bodies: list[tuple[RequestBody, bytes]] = [(SizedBody(7), b"0123456"), (ChunkedBody(), chunked)]
+    for body, expected in bodies:
+        data, taken, at = expected + b"GET /second HTTP/1.1\r\n\r\n", 0, 0
+        for cut in (*cuts, len(data)):
+            taken += body.take(data[at : at + cut])
+            at += cut
+            if body.is_over:
+                break
+        assert taken == len(expected)
+        assert body.take(b"more") == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"x\r\n", b"-1\r\n", b"\r\n", b"1\nx\r\n", b"2\r\nabc\r\n", b"1\r\nabc", b"f" * 300, b"0x5\r\n"),
+        b"0\r\n" + b"t: x\r\n" * 2000,
+    ],
+)
+def test_chunks_that_are_refused(data: bytes) -> None:
+    with pytest.raises(BadBody):
+        ChunkedBody().take(data)
+
+
+def hello(name: str | None) -> bytes:
+    """What the standard library's client sends first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname=name).do_handshake()
+    return outgoing.read()
+
+
+def test_the_name_that_tls_asks_for() -> None:
+    assert server_name(hello("API.example.org")) == "api.example.org"
+    assert server_name(hello(None)) is None
+    assert is_tls(hello(None))
+    assert not is_tls(b"GET / HTTP/1.1")
+
+
+def test_a_hello_in_several_records_is_put_together() -> None:
+    whole = hello("api.example.org")
+    body = whole[5:]
+    pieces = [body[at : at + 50] for at in range(0, len(body), 50)]
+    split = b"".join(whole[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces)
+    assert server_name(split) == "api.example.org"
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_a_hello_that_is_cut_or_changed_is_waited_for_or_refused(data: st.DataObject) -> None:
+    whole = bytearray(hello("api.example.org"))
+    for at in data.draw(st.lists(st.integers(1, len(whole) - 1), max_size=4)):
+        whole[at] = data.draw(st.integers(0, 255))
+    try:
+        server_name(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
+    except (MoreNeeded, NotReadable):
+        return
