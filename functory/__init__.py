@@ -13,6 +13,7 @@ consumers/     work through jobs by index; usable without the rest of the servic
 workers/       jobs in the hands of programs elsewhere
 execution/     look, claim, run, outcomes, waiters
 vault/         tenants' secrets: sealed in the store, opened for contexts
+egress/        the proxy through which contexts call the hosts of their handlers
 loops/         what the loops of a daemon share
 supervision/   processes, the service manager, the watchdog
 transfer/      backup, restore, migrate
