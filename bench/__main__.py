@@ -20,6 +20,7 @@ BENCHES: Final = {
     "latency": ("service", []),
     "fairness": ("service", []),
     "single": ("service", []),
+    "across": ("service", ["--jobs", "100", "--polled", "5"]),
     "growth": ("service", []),
     "consumers": ("service", ["--held", "10000", "100000"]),
     "bedrock": ("service", ["--jobs", "2000"]),

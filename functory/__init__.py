@@ -7,6 +7,7 @@ queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 bedrock/       the wire protocol of Bedrock::Jobs
 web/           HTTP: the interface and the pages; wire/ the types of the interface
+peers/         what the daemons of a store tell each other
 operations/    everything that can be asked, without HTTP
 intake/        from a caller into the journal, and from the journal into the store
 consumers/     work through jobs by index; usable without the rest of the service

@@ -88,6 +88,21 @@ def address(text: str) -> Address | None:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def wake_address(text: str) -> Address | None:
+    """`auto`, `off`, `:8486` or `10.0.0.7:8486`. Without a host it is chosen, and so is the port without one."""
+    if text == "off":
+        return None
+    if text == "auto":
+        return Address("", 0)
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if ":" not in text or not port.isdecimal() or int(port) > 65_535 or host in {"0.0.0.0", "::"}:  # noqa: S104 (refused)
+        raise ValueError(
+            f"{text!r} is not auto, off, a port such as :8486, or an address that other daemons reach: 10.0.0.7:8486"
+        )
+    return Address(host, int(port))
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -141,6 +156,12 @@ class Settings:
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
     bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")
     bedrock_tenant: str = _setting("", str, "the tenant of requests to it without a key; only on a loopback address")
+
+    wake: Address | None = _setting(
+        "auto",
+        wake_address,
+        "where other daemons of the store tell this one what they did: auto, off, :PORT or HOST:PORT",
+    )
 
     slots: int = _setting("0", count, "batches that run at once; 0: two more than there are cores")
     policy: str = _setting("deficit", one_of("deficit", "oldest", "random"), "how the scheduler chooses")

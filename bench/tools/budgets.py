@@ -94,6 +94,7 @@ FAIRNESS: Final = "python -m bench fairness"
 GROWTH: Final = "python -m bench growth"
 CONSUMERS: Final = "python -m bench consumers"
 SINGLE: Final = "python -m bench single"
+ACROSS: Final = "python -m bench across"
 
 BUDGETS: Final = (
     Budget(
@@ -148,6 +149,20 @@ BUDGETS: Final = (
         is_most=True,
         stretch=5.0,
         command=LATENCY,
+    ),
+    Budget(
+        "posted to one daemon, run by another, waited for on the first, SQLite, p50 ms",
+        30.0,
+        cell("across", 0, "p50 ms", system="sqlite, told: POST to result"),
+        is_most=True,
+        command=ACROSS,
+    ),
+    Budget(
+        "the same, MongoDB, p50 ms",
+        30.0,
+        cell("across", 0, "p50 ms", system="mongodb, told: POST to result"),
+        is_most=True,
+        command=ACROSS,
     ),
     Budget(
         "POST and wait, 8 tenants, jobs/s",

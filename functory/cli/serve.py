@@ -8,12 +8,12 @@ import sys
 
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
-from functory.config import Settings
+from functory.config import Address, Settings
 from functory.daemon.garbage_collector import return_memory, settle_garbage
 from functory.daemon.server import Server
 from functory.logs import configure_logging
 from functory.supervision.notifier import Notifier
-from functory.supervision.processes import run_processes
+from functory.supervision.processes import OwnPorts, run_processes
 
 
 def add_commands(commands: Commands) -> None:
@@ -30,7 +30,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
     notifier = Notifier.from_environment()
     if settings.processes > 1:
         given = sys.argv[sys.argv.index("serve") + 1 :]
-        return asyncio.run(run_processes(settings.processes, given, settings.status_port, notifier))
+        wake = settings.wake or Address("", 0)
+        ports = OwnPorts(settings.status_port, wake.port, wake.host)
+        return asyncio.run(run_processes(settings.processes, given, ports, notifier))
     asyncio.run(serve(settings, notifier))
     return 0
 

@@ -89,6 +89,12 @@ class ConsumerLeaders:
                 if (led := self._led.get(jobtype)) is not None:
                     led.consumer.check()
 
+    def told(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types were added or have ended on another daemon."""
+        for jobtype in jobtypes if self._led else ():
+            if (led := self._led.get(jobtype)) is not None:
+                led.tick()
+
     def wake(self) -> None:
         """Jobs of any type may have been added."""
         if self._led:

@@ -6,6 +6,7 @@ parts.py              opens the parts and wires them together
 isolation.py          which isolation tenants get here
 languages.py          which languages run here
 last_owner.py         takes over what the last process in this folder left claimed
+hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself
 upkeep.py             what has to happen again and again: leases, sysid, purges
 own_process.py        a daemon in a process of its own, for the commands that need one

@@ -14,11 +14,14 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from functory.config import Settings
+from functory.daemon.hearing import Hearing
 from functory.daemon.parts import open_parts
 from functory.daemon.upkeep import Upkeep
 from functory.daemon.vitals import Vitals
 from functory.errors import DaemonFailed
+from functory.loops.job_mark import mark_of
 from functory.operations.protocols import Health
+from functory.peers.news import Look
 from runner.glimpse import Glimpse
 from store.errors import StoreUnavailable
 from vocabulary.clock import Clock, SystemClock
@@ -50,11 +53,21 @@ class Daemon:
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.executor.refresh_tenants()
             await self.upkeep.measure_disk()
-            await self.upkeep.renew_sysid()  # other daemons see this one from the start
+            await self._join(Hearing(parts, self.upkeep))
         except BaseException:
             await self._stack.aclose()
             raise
         log.info("daemon.started", extra={"sysid": self.sysid, "isolation": parts.isolation.level.name})
+
+    async def _join(self, hearing: Hearing) -> None:
+        """Be there for the other daemons of the store, from the start."""
+        self.hearing = hearing
+        await self._parts.peers.open(self.settings.wake, self.settings.store_url, hearing.hear)
+        self._stack.callback(self._parts.peers.close)
+        self._stack.callback(self._parts.announcer.close)
+        await self.upkeep.renew_sysid()
+        await self._parts.peers.refresh()
+        self._parts.announcer.tell(Look.DAEMONS)
 
     async def close(self) -> None:
         """Undo `open`. For a daemon that was never run."""
@@ -67,6 +80,7 @@ class Daemon:
         self._start_loop("workers", self.workers.run())
         self._start_loop("upkeep", self.upkeep.run())
         self._start_loop("consumers", self.consumers.run())
+        self._start_loop("peers", self.hearing.run())
         if self.settings.role != "api" and not self._parts.isolation.refusal:
             self._start_loop("execute", self.executor.run())
         stop = asyncio.create_task(self._stop.wait(), name="stop")
@@ -151,15 +165,31 @@ class Daemon:
         self.executor.wake()
         self.executor.changed()
         self.workers.changed()
+        self._parts.announcer.tell(Look.TENANTS | Look.KEYS)
 
     def wake(self) -> None:
         self.executor.wake()
         self.workers.wake()
         self.consumers.wake()
+        self._parts.announcer.tell(Look.JOBS)
 
     def types_changed(self, tenant: str) -> None:
         self.executor.changed(tenant)
         self.workers.changed(tenant)
+        self._parts.announcer.changed(tenant)
+
+    def cancelled(self, job_id: str) -> None:
+        self.waiters.ended((mark_of(job_id),))
+        self._parts.announcer.cancelled(job_id)
+
+    def consumers_changed(self) -> None:
+        self._parts.announcer.tell(Look.CONSUMERS)
+
+    def daemons_changed(self) -> None:
+        self._parts.announcer.tell(Look.PAUSES)
+
+    def keys_changed(self) -> None:
+        self._parts.announcer.tell(Look.KEYS)
 
     def health(self) -> Health:
         return self.vitals.health()

@@ -31,6 +31,8 @@ from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
 from functory.loops.shared import Shared, make_shared
+from functory.peers.announcer import Announcer
+from functory.peers.peers import Peers
 from functory.transfer.backup_layout import require_whole
 from functory.vault.place import key_place
 from functory.vault.vault import Vault
@@ -69,6 +71,8 @@ class Parts:
     workers: WorkerQueue
     trial_runs: TrialRuns
     consumers: ConsumerLeaders
+    peers: Peers
+    announcer: Announcer
 
 
 class Engine(NamedTuple):
@@ -114,19 +118,21 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
+    peers = Peers(shared)
+    is_running = settings.role != "api" and not isolation.refusal
+    announcer = Announcer(peers, lambda: is_running and executor.may_start(), executor.is_clear)
     consumers = ConsumerLeaders(
         shared,
         _leader_settings(settings),
         asker(shared.store, trial_runs),
         partial(_admit, admission, tenants),
-        [executor.added, workers.added],
+        [executor.added, workers.added, announcer.added],
     )
-    for listener in (executor.added, workers.added, consumers.added):
-        intake.when_added(listener)
-    for each in (outbox, reported):
-        each.when_released(executor.released)
-        each.when_released(waiters.released)
-        each.when_released(consumers.released)
+    for added in (executor.added, workers.added, consumers.added, announcer.added):
+        intake.when_added(added)
+    for released in (executor.released, waiters.released, consumers.released, announcer.released):
+        outbox.when_released(released)
+        reported.when_released(released)
     outbox.when_released(workers.released)
     return Parts(
         shared=shared,
@@ -143,6 +149,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         workers=workers,
         consumers=consumers,
         trial_runs=trial_runs,
+        peers=peers,
+        announcer=announcer,
     )
 
 

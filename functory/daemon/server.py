@@ -50,6 +50,7 @@ class Server:
                 control=self._daemon,
                 now_ms=self._daemon.clock.now_ms,
             )
+            self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
             await self._keep_operator_key(service)
             web = WebSettings(
                 host=self._settings.host,

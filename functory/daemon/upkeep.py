@@ -12,6 +12,7 @@ from functory.config import Settings
 from functory.daemon.parts import Parts, sysid_lease_s
 from functory.daemon.vitals import Vitals
 from functory.operations.daemons import encode_info
+from functory.peers.news import Look
 from journal.errors import JournalUnavailable
 from store.base import JobState, Lease
 from store.errors import StoreUnavailable
@@ -36,6 +37,7 @@ class Upkeep:
         self._executor = parts.executor
         self._runner = parts.runner
         self._workers = parts.workers
+        self._announcer = parts.announcer
         self._vitals = vitals
         self._seen = vitals.seen
         self._stale: dict[Lease, bool] = {}
@@ -67,11 +69,11 @@ class Upkeep:
             stale += [lease for lease in step if lease.id in refused]
         self._executor.renewed(began_ms, stale)
         self._note_lost(stale)
-        await self._end_cancelled(stale)
+        await self.end_cancelled(stale)
 
-    async def _end_cancelled(self, stale: Sequence[Lease]) -> None:
-        """Jobs that run here and are over in the store were cancelled elsewhere: end their runs."""
-        for lease in stale:
+    async def end_cancelled(self, leases: Sequence[Lease]) -> None:
+        """Of these, jobs that run here and are over in the store were cancelled elsewhere: end their runs."""
+        for lease in leases:
             tenant = self._runner.running_tenant(lease.id)
             if not tenant:
                 continue
@@ -112,6 +114,7 @@ class Upkeep:
             log.warning("upkeep.leases_expired", extra={"jobs": expired})
             self._executor.wake()
             self._workers.wake()
+            self._announcer.tell(Look.JOBS)
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()

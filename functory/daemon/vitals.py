@@ -97,10 +97,12 @@ class Vitals:
             "consumers_blocked": parts.consumers.blocks,
             "paused": int(parts.executor.is_paused),
             **parts.workers.gauges(),
+            **parts.peers.gauges(),
             **{f"runner_{name}": value for name, value in parts.runner.gauges().items()},
         }
 
     def info(self) -> DaemonInfo:
+        wake_at, wake_key = self._parts.peers.published
         return DaemonInfo(
             version=functory.__version__,
             host=socket.gethostname(),
@@ -112,6 +114,8 @@ class Vitals:
             problems=self.health().problems,
             journal_backlog_bytes=self._parts.shared.journal.stats().backlog_bytes,
             gauges=self.gauges(),
+            wake_at=wake_at,
+            wake_key=wake_key,
         )
 
     @property

@@ -235,7 +235,7 @@ class Executor:
     async def _fill_slots(self) -> None:
         """Start batches for the free slots. The store is not looked at every time: not while there is known work (with
         many types, looking would take all the time), and not when nothing says that there is more to do."""
-        if not self._may_start():
+        if not self.may_start():
             return
         now_s = self._clock.monotonic_s()
         if not self._wants_look and self._outlook.age_s < self._poll_s:
@@ -261,7 +261,7 @@ class Executor:
     def _start_known(self) -> bool:
         """Fill the slots from the last look. False when that had nothing for them."""
         before = len(self._slots)
-        while self._may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
+        while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
             jobs, version = self._straight.start(*pick) if self._straight is not None else ([], 0)
             batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
@@ -272,7 +272,7 @@ class Executor:
             task.add_done_callback(self._slot_done)
         return len(self._slots) > before
 
-    def _may_start(self) -> bool:
+    def may_start(self) -> bool:
         return not self._is_stopping and not self.is_paused and self._policy.has_room
 
     async def _look(self) -> None:

@@ -42,6 +42,8 @@ class Outlook:
         """What claims that were under way at the last look were taking: it is not among what waited."""
         self._added: set[str] = set()
         """Types that were added to since the last look began."""
+        self._asked: set[str] = set()
+        """Types that were added to before that, while the look is under way."""
         self._changed: set[str] = set()
         """Tenants whose handlers or pauses were changed since the last look began; "" for all."""
         self.looked_s = -math.inf
@@ -53,14 +55,15 @@ class Outlook:
         self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
         self.looks += 1
         taken = dict(claiming)
-        added, self._added = self._added, set()
+        self._asked, self._added = self._added | self._asked, set()
         changed, self._changed = self._changed, set()
         try:
             waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms(), runnable=True)
         except BaseException:
-            self._added |= added
+            self._added |= self._asked
             self._changed |= changed
             raise
+        self._asked = set()
         self.looked_s = now_s
         self._counted_out = dict(taken)
         self.waiting = {each.jobtype: max(0, each.waiting - taken.get(each.jobtype, 0)) for each in waiting}
@@ -110,6 +113,7 @@ class Outlook:
         return (
             jobtype not in self.waiting
             and jobtype not in self._added
+            and jobtype not in self._asked
             and jobtype not in self.unable
             and (not self._changed or self._changed.isdisjoint(("", tenant_of(jobtype))))
             and self.age_s <= self._life_s

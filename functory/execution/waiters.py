@@ -1,41 +1,47 @@
 """Who waits for which job to end, on this daemon."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from functory.execution.outbox import Ending
+from functory.loops.job_mark import mark_of
 from store.base import Archive, Discard, Finish
 
 
 class Waiters:
-    """Implements `operations.protocols.Waiters`. Jobs that end here are announced; others are looked
-    at again every `look_again_s`."""
+    """Implements `operations.protocols.Waiters`. Jobs that end are announced, those of other daemons by their marks. In
+    case a word is lost, they are looked at again every `look_again_s`."""
 
     def __init__(self, look_again_s: float) -> None:
         self._look_again_s = look_again_s
-        self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._waiting: dict[int, list[asyncio.Event]] = {}
+        """By mark. Two jobs that share one wake each other, and look again."""
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
         """True when the job should be looked at again, False when the time is up."""
-        event = asyncio.Event()
-        self._waiting.setdefault(job_id, []).append(event)
+        event, mark = asyncio.Event(), mark_of(job_id)
+        self._waiting.setdefault(mark, []).append(event)
         try:
             async with asyncio.timeout(min(timeout_s, self._look_again_s)):
                 await event.wait()
         except TimeoutError:
             return timeout_s > self._look_again_s
         finally:
-            events = self._waiting[job_id]
+            events = self._waiting[mark]
             events.remove(event)
             if not events:
-                del self._waiting[job_id]
+                del self._waiting[mark]
         return True
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these: wake whoever waits for a job that is over."""
-        if not self._waiting:
-            return
-        for _, release, _ in endings:
-            if isinstance(release, Archive | Discard | Finish):
-                for event in self._waiting.get(release.id, ()):
-                    event.set()
+        if self._waiting:
+            self.ended(
+                [mark_of(release.id) for _, release, _ in endings if isinstance(release, Archive | Discard | Finish)]
+            )
+
+    def ended(self, marks: Iterable[int]) -> None:
+        """Jobs with these marks may be over."""
+        for mark in marks if self._waiting else ():
+            for event in self._waiting.get(mark, ()):
+                event.set()

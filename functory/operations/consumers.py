@@ -201,6 +201,7 @@ def _terms(record: ConsumerRecord) -> Terms:
 
 def _tell_daemon(service: Service, tenant: str) -> None:
     service.consumers.changed()
+    service.control.consumers_changed()
     service.control.types_changed(tenant)  # jobs of the source take the straight way no more, or again
 
 

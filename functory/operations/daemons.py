@@ -25,6 +25,10 @@ class DaemonInfo(msgspec.Struct, frozen=True, kw_only=True):
     problems: dict[str, str] = {}
     journal_backlog_bytes: float = 0
     gauges: dict[str, float] = {}
+    wake_at: str = ""
+    """Where it receives what other daemons tell it (`functory.peers`); empty: it does not."""
+    wake_key: str = ""
+    """What that is sealed with: for the daemons of the store alone."""
 
 
 def encode_info(info: DaemonInfo) -> str:
@@ -52,13 +56,19 @@ def raw_info_of(daemon: Daemon) -> Any:
         return daemon.info
 
 
+def shown_info_of(daemon: Daemon) -> Any:
+    """The same, for people: without the key."""
+    raw = raw_info_of(daemon)
+    return {name: value for name, value in raw.items() if name != "wake_key"} if isinstance(raw, dict) else raw
+
+
 async def list_daemons(service: Service) -> list[Daemon]:
     """The daemons that are alive."""
     return await service.store.list_daemons(now_ms=service.now_ms())
 
 
 async def pause_daemon(service: Service, actor: str, sysid: str, *, paused: bool) -> None:
-    """Pause or resume any daemon of the store: this one at once, another at its next renewal. Raises NotFound."""
+    """Pause or resume any daemon of the store: this one at once, another in a moment. Raises NotFound."""
     check_owner(sysid)
     if sysid == service.control.sysid:
         if paused:
@@ -66,6 +76,7 @@ async def pause_daemon(service: Service, actor: str, sysid: str, *, paused: bool
         else:
             service.control.resume()
     await service.store.set_daemon_paused(sysid, paused=paused)
+    service.control.daemons_changed()
     await audit(service, actor, "daemon.pause" if paused else "daemon.resume", sysid=sysid)
 
 

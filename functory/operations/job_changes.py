@@ -76,6 +76,7 @@ async def delete_job(service: Service, who: Principal, job_id: str) -> int:
         if isinstance(job, JobRecord) and job.state is JobState.ARCHIVED:
             return
         await service.store.cancel_job(tenant, job_id, now_ms=service.now_ms())
+        service.control.cancelled(job_id)
 
     await when_stored(service, tenant, job_id, stop)
     removed = await _delete_children(service, tenant, job_id)

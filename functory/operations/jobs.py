@@ -147,13 +147,14 @@ async def cancel_job(service: Service, tenant: str, job_id: str) -> None:
     """Cancel a job that is not over. Raises Missing, Conflict.
 
     If it is running on this daemon, it is asked to stop, then ended, and keeps its log. A run elsewhere loses its lease
-    now: its outcome will not count, and its daemon ends it at the next renewal.
+    now: its outcome will not count, and its daemon is told to end it, and would find it at the next renewal.
     """
     if service.control.cancel_run(tenant, job_id):
         await wait_for_job(service, tenant, job_id, _STOPS_WITHIN_S)
     await when_stored(
         service, tenant, job_id, lambda: service.store.cancel_job(tenant, job_id, now_ms=service.now_ms(), running=True)
     )
+    service.control.cancelled(job_id)
 
 
 async def when_stored(service: Service, tenant: str, job_id: str, change: Callable[[], Awaitable[None]]) -> None:

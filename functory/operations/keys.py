@@ -77,15 +77,17 @@ async def rotate_key(service: Service, actor: str, tenant: str, key_id: str, ove
         await service.store.set_key_expiry(tenant, key_id, ends_ms)
     await audit(service, actor, "key.rotate", tenant, key=key_id, successor=key.key_id, ends_ms=ends_ms)
     service.verified_keys.forget()
+    service.control.keys_changed()
     return key, text
 
 
 async def revoke_key(service: Service, actor: str, tenant: str, key_id: str) -> None:
-    """Revoke a key: at once here; other daemons notice within the life of their key caches."""
+    """Revoke a key: at once here, in a moment on other daemons, at the latest when their key caches end."""
     if not await service.store.delete_key(tenant, key_id):
         raise NotFound(f"there is no key {key_id}")
     await audit(service, actor, "key.revoke", tenant, key=key_id)
     service.verified_keys.forget()
+    service.control.keys_changed()
 
 
 async def _own_key(service: Service, tenant: str, key_id: str) -> ApiKey:

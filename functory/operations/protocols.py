@@ -38,7 +38,8 @@ class Waiters(Protocol):
     async def wait(self, job_id: str, timeout_s: float) -> bool:
         """True as soon as the job may have ended: look at it then. False when the time is up.
 
-        It returns at once for jobs that end on this daemon; for those of other daemons it returns True now and then.
+        It returns at once for jobs that end on this daemon, and in a moment for those of others. In case nobody tells,
+        it returns True now and then.
         """
 
 
@@ -250,3 +251,17 @@ class Control(Protocol):
 
     def wake(self) -> None:
         """Jobs may have become runnable (a handler was set, a pause ended): look again now."""
+
+    # The other daemons of the store are told in a moment; `wake` and the changes above are told to them, too
+
+    def cancelled(self, job_id: str) -> None:
+        """A job was cancelled in the store: whoever waits for it looks again, and whoever runs it ends the run."""
+
+    def consumers_changed(self) -> None:
+        """Consumers were made, changed, started, stopped or deleted."""
+
+    def daemons_changed(self) -> None:
+        """A daemon was paused or resumed in the store."""
+
+    def keys_changed(self) -> None:
+        """A key or its tenant was changed: no daemon goes by what it knew of it."""

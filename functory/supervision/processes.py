@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from functory.supervision.child_reports import ChildReports, listen_to_child
 from functory.supervision.notifier import Notifier
@@ -25,15 +25,27 @@ log = logging.getLogger("functory.processes")
 _RESTART_PAUSE_S: Final = 1.0
 
 
-def own_arguments(index: int, status_port: int = 0) -> list[str]:
+class OwnPorts(NamedTuple):
+    """Ports that the daemons do not share: the first has these, each other one the next. 0: none, or any."""
+
+    status: int = 0
+    wake: int = 0
+    wake_host: str = ""
+
+
+NO_PORTS: Final = OwnPorts()
+
+
+def own_arguments(index: int, ports: OwnPorts = NO_PORTS) -> list[str]:
     """Arguments that differ from daemon to daemon. They come last on the command line, so they win."""
-    status = ["--status-port", str(status_port + index)] if status_port else []
-    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}", *status]
+    status = ["--status-port", str(ports.status + index)] if ports.status else []
+    wake = ["--wake", f"[{ports.wake_host}]:{ports.wake + index}"] if ports.wake else []
+    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}", *status, *wake]
 
 
-async def run_processes(count: int, arguments: Sequence[str], status_port: int, notifier: Notifier) -> int:
+async def run_processes(count: int, arguments: Sequence[str], ports: OwnPorts, notifier: Notifier) -> int:
     """Run `functory serve` `count` times until asked to stop. 0 when all ended well."""
-    family = _Family(arguments, status_port, notifier.watchdog_s)
+    family = _Family(arguments, ports, notifier.watchdog_s)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -62,9 +74,9 @@ async def _speak(notifier: Notifier, family: "_Family", count: int) -> None:
 
 
 class _Family:
-    def __init__(self, arguments: Sequence[str], status_port: int, watchdog_s: float | None) -> None:
+    def __init__(self, arguments: Sequence[str], ports: OwnPorts, watchdog_s: float | None) -> None:
         self._arguments = arguments
-        self._status_port = status_port
+        self._ports = ports
         self._watchdog_s = watchdog_s
         self._ready: set[int] = set()
         self._news = asyncio.Condition()
@@ -90,7 +102,7 @@ class _Family:
                     "functory",
                     "serve",
                     *self._arguments,
-                    *own_arguments(index, self._status_port),
+                    *own_arguments(index, self._ports),
                     env={**os.environ, **reports.environment(self._watchdog_s)},
                 )
                 self.children[index] = child

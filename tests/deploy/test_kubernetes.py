@@ -9,7 +9,7 @@ import kubernetes_validate  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
 
-from functory.config import ENVIRONMENT_PREFIX, load_config, setting_fields
+from functory.config import ENVIRONMENT_PREFIX, load_config, setting_fields, wake_address
 from functory.web.app import STATUS_ROUTES
 from functory.web.http.settings import WebSettings
 from tests.support.deploy_files import DEPLOY, load_yaml
@@ -72,6 +72,22 @@ def test_selectors_find_the_pods_that_they_mean(resources: list[Resource]) -> No
         backend = ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
         (service,) = [it for it in of_kind(resources, "Service") if it["metadata"]["name"] == backend["name"]]
         assert backend["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_daemons_can_tell_each_other_what_happened() -> None:
+    """The port that they receive at is open between their pods, both ways, and to nobody else."""
+    resources = build(KUBERNETES / "overlays" / "mongodb")
+    (settings,) = of_kind(resources, "ConfigMap")
+    (policy,) = of_kind(resources, "NetworkPolicy")
+    address = wake_address(settings["data"]["FUNCTORY_WAKE"])
+    assert address is not None
+    assert address.host == "", "the pod's own"
+    pods = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "functory"}}}
+    open_ = {"ports": [{"protocol": "UDP", "port": address.port}]}
+    assert [rule for rule in policy["spec"]["ingress"] if rule["ports"] == open_["ports"]] == [
+        {"from": [pods], **open_}
+    ]
+    assert [rule for rule in policy["spec"]["egress"] if rule["ports"] == open_["ports"]] == [{"to": [pods], **open_}]
 
 
 def test_the_pods_keep_isolation_and_nothing_more(resources: list[Resource]) -> None:

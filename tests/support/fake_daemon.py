@@ -112,6 +112,9 @@ class PaperControl:
         self.has_quit = False
         self.wakes = 0
         self.tenant_changes = 0
+        self.cancels: list[str] = []
+        self.told: list[str] = []
+        """What the other daemons would have been told of."""
         self.problems: dict[str, str] = {}
         self.runs = frozenset({"python", "sh"})
         self.unable: dict[str, str] = {}
@@ -160,3 +163,15 @@ class PaperControl:
 
     def wake(self) -> None:
         self.wakes += 1
+
+    def cancelled(self, job_id: str) -> None:
+        self.cancels.append(job_id)
+
+    def consumers_changed(self) -> None:
+        self.told.append("consumers")
+
+    def daemons_changed(self) -> None:
+        self.told.append("daemons")
+
+    def keys_changed(self) -> None:
+        self.told.append("keys")

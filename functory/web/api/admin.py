@@ -138,7 +138,7 @@ async def revoke_key(call: Call) -> Done:
 async def list_daemons(call: Call) -> DaemonList:
     found = await daemons.list_daemons(call.service)
     return DaemonList(
-        [Daemon(it.sysid, it.reserved_ms, it.until_ms, it.paused, daemons.raw_info_of(it)) for it in found]
+        [Daemon(it.sysid, it.reserved_ms, it.until_ms, it.paused, daemons.shown_info_of(it)) for it in found]
     )
 
 

@@ -28,7 +28,27 @@ families = in_file("functory/execution/families.py", FAMILIES)
 
 afterwards = in_file("functory/execution/afterwards.py", "tests/unit/functory/test_afterwards.py")
 
+PEERS = "tests/unit/functory/test_peers.py"
+WOKEN = "tests/service/test_woken_across.py"
+peers_channel = in_file("functory/peers/channel.py", PEERS)
+peers_news = in_file("functory/peers/news.py", PEERS)
+peers_announcer = in_file("functory/peers/announcer.py", f"{PEERS} {WOKEN}")
+hearing = in_file("functory/daemon/hearing.py", WOKEN)
+
 MUTANTS: list[Mutant] = [
+    peers_channel("forged datagrams are heard", "            self.refused += 1\n", "            news.hear(sealed)\n"),
+    peers_channel("a flood of datagrams is read in one step", "range(READ_AT_ONCE)", "range(10**9)"),
+    peers_news(
+        "marks that are heard have no bound", "            if len(marks) < MOST_MARKS:\n", "            if True:\n"
+    ),
+    peers_announcer(
+        "endings are not told", "        self._news.note_ended(\n            [", "        list(\n            ["
+    ),
+    peers_announcer("each daemon runs after the others' jobs", " if not self._is_clear(jobtype))", ")"),
+    peers_announcer("an arrival is told to nobody", "            self._arrived.note_added(jobtypes)\n", ""),
+    hearing("whoever waits is not told of ends elsewhere", "        parts.waiters.ended(news.ended)\n", ""),
+    hearing("a cancel waits for the renewal", "            self._cancelled |= news.cancelled\n", ""),
+    hearing("workers are not told of jobs elsewhere", "            parts.workers.added(news.added)\n", ""),
     afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
@@ -65,7 +85,7 @@ MUTANTS: list[Mutant] = [
     ),
     upkeep(
         "a run that was cancelled elsewhere goes on",
-        "        await self._end_cancelled(stale)\n",
+        "        await self.end_cancelled(stale)\n",
         "",
         tests="tests/service/test_cancel.py",
     ),

@@ -1,0 +1,161 @@
+"""Daemons of one store wake each other: nothing waits for a poll, and a lost word costs one and never a job.
+
+The poll is an hour here, except where words are lost: whatever happens was told.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from functory.daemon.daemon import Daemon
+from functory.operations.daemons import info_of, pause_daemon, shown_info_of
+from functory.operations.jobs import cancel_job
+from functory.operations.type_controls import pause_type
+from functory.peers.peers import Peers
+from store.base import Code, JobState
+from tests.support.service import ended, register, running_daemon, until
+from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.workers import ACME, Shop, service_of
+
+WAITS = """
+import time, pathlib
+pathlib.Path(payload).touch()
+while True:
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(params=back_end_params())
+async def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    async with BACK_ENDS[request.param](tmp_path) as url:
+        yield url
+
+
+@asynccontextmanager
+async def two_daemons(folder: Path, url: str = "", poll: str = "1h") -> AsyncIterator[tuple[Daemon, Daemon]]:
+    """The first is paused, and both know each other."""
+    url = url or f"sqlite://{folder}/store.db"
+    async with AsyncExitStack() as stack:
+        a, b = [
+            await stack.enter_async_context(running_daemon(folder / name, store=url, poll=poll, lease="10m"))
+            for name in ("a", "b")
+        ]
+        await pause_daemon(service_of(a), "test", a.sysid, paused=True)
+        await until(lambda: knows(a, b))
+        await until(lambda: knows(b, a))
+        yield a, b
+
+
+async def knows(one: Daemon, other: Daemon) -> bool:
+    return other.sysid in one._parts.peers.others
+
+
+async def run_there(a: Daemon) -> None:
+    """A job that is posted to the first ends on the second, and the first is told so."""
+    (job_id,) = await a.intake.write("acme-x", [b"1"])
+    assert await a.waiters.wait(job_id, 30), "nobody told"
+    record = await a.store.get_job("acme", job_id, now_ms=a.clock.now_ms())
+    assert record is not None
+    assert record.state is JobState.ARCHIVED
+
+
+async def test_arrivals_and_endings_are_told(tmp_path: Path, store_url: str) -> None:
+    async with two_daemons(tmp_path, store_url) as (a, b):
+        await register(a, "acme-x", "return payload")
+        for _ in range(3):
+            await run_there(a)
+        assert b.executor.claimed == 3
+        assert {info_of(each).wake_at for each in await a.store.list_daemons(now_ms=a.clock.now_ms())} != {""}
+
+
+async def test_changes_are_told(tmp_path: Path) -> None:
+    """A handler, a pause of a type, a pause of a daemon: all made where no jobs run."""
+    async with two_daemons(tmp_path) as (a, b):
+        await register(a, "acme-x", "return 'first'")
+        await run_there(a)
+        await pause_type(service_of(a), "test", "acme", "x", paused=True)
+        (held,) = await a.intake.write("acme-x", [b"1"])
+        await register(a, "acme-y", "return 'second'")
+        (other,) = await a.intake.write("acme-y", [b"1"])
+        assert (await ended(a, other)).outcome
+        assert await state(a, held) is JobState.WAITING
+        await pause_type(service_of(a), "test", "acme", "x", paused=False)
+        assert await a.waiters.wait(held, 30) or await state(a, held) is JobState.ARCHIVED
+        await pause_daemon(service_of(a), "test", b.sysid, paused=True)
+        await until(lambda: is_paused(b))
+
+
+async def state(daemon: Daemon, job_id: str) -> JobState | None:
+    await daemon.intake.flush()
+    record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
+    return None if record is None else record.state
+
+
+async def is_paused(daemon: Daemon) -> bool:
+    return daemon.is_paused
+
+
+async def test_a_cancel_ends_a_run_elsewhere(tmp_path: Path) -> None:
+    """Not when its lease is renewed, which is in minutes."""
+    sign = tmp_path / "sign"
+    async with two_daemons(tmp_path) as (a, b):
+        await register(a, "acme-x", WAITS)
+        (job_id,) = await a.intake.write("acme-x", [str(sign).encode()])
+        await until(lambda: asyncio.to_thread(sign.exists))
+        await cancel_job(service_of(a), "acme", job_id)
+        await until(lambda: runs_nothing(b))
+        record = await ended(a, job_id)
+    assert record.outcome
+    assert record.outcome.code is Code.CANCELLED
+
+
+async def runs_nothing(daemon: Daemon) -> bool:
+    return not daemon._parts.runner.running_jobs()
+
+
+async def test_a_worker_that_waits_elsewhere_is_woken(tmp_path: Path) -> None:
+    async with two_daemons(tmp_path) as (a, b):
+        there = Shop(b)
+        await Shop(a).serve("resize")
+        taking = asyncio.create_task(there.take("resize", wait_s=30))
+        await until(lambda: has_taker(b))
+        (job_id,) = await a.intake.write("acme-resize", [b"1"])
+        (taken,) = await taking
+    assert taken.job.id == job_id
+    assert ACME.tenant == "acme"
+
+
+async def has_taker(daemon: Daemon) -> bool:
+    return bool(daemon.workers.gauges()["workers_waiting"])
+
+
+async def test_lost_words_cost_a_poll_and_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with two_daemons(tmp_path, poll="50ms") as (a, b):
+        await register(a, "acme-x", "return payload")
+        monkeypatch.setattr(Peers, "send", lambda *_: None)
+        ids = await a.intake.write("acme-x", [b"1", b"2", b"3"])
+        records = [await ended(a, job_id) for job_id in ids]
+        assert b.executor.claimed == 3
+    assert [record.job.attempts for record in records] == [1, 1, 1]
+
+
+async def test_the_key_is_shown_to_nobody(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        (record,) = await daemon.store.list_daemons(now_ms=daemon.clock.now_ms())
+    key = info_of(record).wake_key
+    assert len(key) == 64
+    assert key not in json.dumps(shown_info_of(record))
+    assert shown_info_of(record)["wake_at"].startswith("127.0.0.1:")
+
+
+async def test_a_daemon_that_is_told_nothing_goes_on(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path, wake="off") as daemon:
+        await register(daemon, "acme-x", "return payload")
+        (job_id,) = await daemon.intake.write("acme-x", [b"1"])
+        await ended(daemon, job_id)
+        (record,) = await daemon.store.list_daemons(now_ms=daemon.clock.now_ms())
+    assert info_of(record).wake_at == ""
