@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PARALLEL := -n 3 --dist loadfile  # tests mostly wait, so a third process is worth it on two cores
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder  # tests mostly wait, so a third process is worth it on two cores
 CODE   := bench functory handlers journal runner scheduler store tests vocabulary
 
 .DEFAULT_GOAL := help

@@ -3,7 +3,7 @@
 Suites that start whole daemons, sandboxes or processes for most of their tests are slow as a whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +15,24 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 _SLOW_SUITES: Final = frozenset({"crash", "deploy", "security", "service"})
+_LONGEST_FIRST: Final = ("storm", "acceptance", "crash", "deploy", "browser", "service", "security", "property")
+"""Suites whose files take long: begun last, one of them would keep a single process busy when all others are done."""
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    here = Path(__file__).parent
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_place)  # keeps the order within a suite
     for item in items:
-        if item.path.relative_to(here).parts[0] in _SLOW_SUITES:
+        if _suite(item) in _SLOW_SUITES:
             item.add_marker(pytest.mark.slow)
+
+
+def _place(item: pytest.Item) -> int:
+    suite = _suite(item)
+    return _LONGEST_FIRST.index(suite) if suite in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+
+def _suite(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 @pytest.fixture(autouse=True)
