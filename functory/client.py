@@ -221,8 +221,10 @@ class Client(ConsumerCalls):
     # Handlers
 
     async def put_handler(self, job_type: str, lang: str, body: str, **fields: object) -> handlers.Handler:
+        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise."""
+        query = {"upgrade": "true"} if fields.pop("upgrade", False) else {}
         document = {"lang": lang, "body": body, **fields}
-        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, body=document)
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, query=query, body=document)
 
     async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
         query = {} if version is None else {"version": version}

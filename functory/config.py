@@ -119,6 +119,18 @@ def web_address(text: str) -> str:
     return text.rstrip("/")
 
 
+def package_index(text: str) -> str:
+    """`https://pypi.example.com/simple`, `none`, or nothing."""
+    if text and text != "none" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+        raise ValueError(f"{text!r} is not an address such as https://pypi.example.com/simple, nor none")
+    return text
+
+
+def folder(text: str) -> Path | None:
+    """`/srv/wheels`, or nothing."""
+    return Path(text).absolute() if text else None
+
+
 def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in units:
@@ -194,6 +206,14 @@ class Settings:
     )
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
+
+    packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv is installed")
+    packages_index: str = _setting("", package_index, "where packages come from; empty: PyPI; none: no index at all")
+    packages_wheels: Path | None = _setting("", folder, "a folder of wheels, beside the index or instead of it")
+    packages_build: bool = _setting("false", switch, "let packages without a wheel run their build steps")
+    packages_timeout_s: float = _setting("5m", duration, "how long it may take to resolve or to install")
+    packages_max_bytes: int = _setting("256MiB", size, "the packages of one handler, installed")
+    packages_quota_bytes: int = _setting("1GiB", size, "all packages of one tenant on this daemon, if it has no limit")
 
     journal_segment_bytes: int = _setting("64MiB", size, "a journal segment is closed at this size")
     journal_backlog_bytes: int = _setting("16GiB", size, "intake is refused when so much waits for the store")

@@ -73,6 +73,9 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_runner.RefusedError: 422,
     of_runner.SecretMissingError: 422,
     of_runner.SecretsLockedError: 503,
+    of_runner.PackagesRefusedError: 422,
+    of_runner.PackagesBusyError: 429,
+    of_runner.PackagesMissingError: 503,
     of_runner.TargetRefusedError: 422,
 }
 

@@ -37,6 +37,7 @@ class Language:
     needs: tuple[str, ...] = ()  # commands that the bootstrap starts
     returns_values: bool = False  # a handler returns a value of its language, not an exit status
     own_process: bool = False  # the bootstrap keeps a process beside it from batch to batch
+    packages_from: str = ""  # what resolves and installs packages for it
     is_external: bool = False  # no daemon runs it: workers take its jobs
     hooks: bool = True  # before, beforeEach, afterEach make sense
     body_max_bytes: int = 1 * _MB
@@ -100,7 +101,14 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Language("python", arguments=_PYTHON, bootstrap="python.py", template="python", returns_values=True),
+            Language(
+                "python",
+                arguments=_PYTHON,
+                bootstrap="python.py",
+                template="python",
+                returns_values=True,
+                packages_from="uv",
+            ),
             Language("node", command="node", bootstrap="node.js", min_memory_mb=64, returns_values=True),
             Language(
                 "sh",

@@ -13,6 +13,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
+from handlers.packages import Lock
+
 DEFAULT_TIMEOUT_S: Final = 60.0
 DEFAULT_MEMORY_MB: Final = 128
 
@@ -44,6 +46,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "on_failure": "on_failure",
         "keep": "keep",
         "options": "options",
+        "lock": "lock",
     }
 )
 
@@ -68,12 +71,15 @@ class Handler:
     on_failure: str = ""  # the type that gets that of a job that failed or was abandoned
     keep: str = KEEP_ALL  # which ended jobs are kept: KEEP_ALL, KEEP_FAILED or KEEP_NONE
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    lock: Lock | None = None  # the packages that its text asks for, as they were resolved
 
     def to_json(self) -> dict[str, Any]:
         """All fields under their JSON names, also those at their default."""
         out: dict[str, Any] = {}
         for attribute, name in JSON_NAMES.items():
             value = getattr(self, attribute)
+            if isinstance(value, Lock):
+                value = value.to_json()
             out[name] = dict(value) if isinstance(value, Mapping) else list(value) if name == "secrets" else value
         return out
 
@@ -85,8 +91,9 @@ class Handler:
     @cached_property
     def surroundings(self) -> str:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
+        packages = self.lock.digest if self.lock is not None else ""
         made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
-        return _digest(made_of)
+        return _digest([*made_of, packages])
 
     @property
     def max_batch(self) -> int | None:

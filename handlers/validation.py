@@ -27,6 +27,7 @@ from handlers.model import (
     VALUE,
     Handler,
 )
+from handlers.packages import Lock, parse_lock
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -91,6 +92,7 @@ def parse_handler(data: object) -> Handler:
         on_failure=_type("on_failure", data.get("on_failure", "")),
         keep=_keep(data.get("keep", KEEP_ALL)),
         options=_options(data.get("options", {}), language),
+        lock=_lock(data.get("lock"), language),
     )
 
 
@@ -276,6 +278,13 @@ def _keep(value: object) -> str:
             "keep", f"must be {KEEP_ALL}, {KEEP_FAILED} or {KEEP_NONE}: which ended jobs are kept"
         )
     return str(value)
+
+
+def _lock(value: object, language: Language) -> Lock | None:
+    lock = parse_lock(value)
+    if lock is not None and not language.packages_from:
+        raise InvalidHandlerError("lock", f"has no meaning for {language.name}; leave it out")
+    return lock
 
 
 def _options(value: object, language: Language) -> Mapping[str, int]:

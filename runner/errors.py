@@ -11,6 +11,9 @@ RunnerError
 ├── RefusedError           a handler does not load: its own `before` or its top level failed
 ├── SecretMissingError     a handler names a secret that is not set
 ├── SecretsLockedError     a secret cannot be opened on this daemon: it lacks the key
+├── PackagesRefusedError   the packages of a handler cannot be had: no such name, a conflict, no wheel, another hash
+├── PackagesBusyError      the tenant has as many builds waiting as it may
+├── PackagesMissingError   this daemon cannot get packages now: it has no installer, or no index answers
 └── TargetRefusedError     an http handler points where it may not
 """
 
@@ -73,6 +76,24 @@ class SecretsLockedError(RunnerError):
     """A secret cannot be opened or sealed on this daemon; the message says which key is missing."""
 
     code = "secrets_locked"
+
+
+class PackagesRefusedError(RunnerError):
+    """The packages that a handler asks for cannot be resolved or installed; the message says which and why."""
+
+    code = "packages_refused"
+
+
+class PackagesBusyError(RunnerError):
+    """As many builds of the tenant wait as may; the same request will do later."""
+
+    code = "packages_busy"
+
+
+class PackagesMissingError(RunnerError):
+    """This daemon does not have the packages and cannot get them now, through no fault of the handler."""
+
+    code = "packages_unavailable"
 
 
 class TargetRefusedError(RunnerError):

@@ -65,6 +65,7 @@ class LaunchSpec:
     readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime and `argv`
     template: str | None = None
     preload: tuple[Path, ...] = ()  # packages and modules among these that the template loads before it forks
+    packages: Path | None = None  # the folder among these that a context finds at a place that is always the same
 
 
 @dataclass(frozen=True, slots=True)

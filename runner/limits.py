@@ -11,8 +11,9 @@ _MB = 1 << 20
 
 NO_PACKAGES: Final = (
     "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "
-    "put the code that you need into the handler's text, or call a service that has it (docs/handlers.md)"
+    "a python handler asks for packages in its text (docs/packages.md), others call a service that has the code"
 )
+NOT_AMONG_PACKAGES: Final = "It is not among the packages that the handler asks for: add it to its dependencies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,6 @@ class ContextLimits:
                 "EFBIG": f"limit reached: a file may have at most {self.file_bytes >> 20} MB",
                 "ENOSPC": f"limit reached: scratch space of {self.scratch_bytes >> 20} MB is full",
                 "EDQUOT": f"limit reached: scratch space of {self.scratch_bytes >> 20} MB is full",
-                "MODULE_NOT_FOUND": NO_PACKAGES,
+                "MODULE_NOT_FOUND": NO_PACKAGES if handler.lock is None else NOT_AMONG_PACKAGES,
             },
         }

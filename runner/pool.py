@@ -27,6 +27,7 @@ _IDLE_BURN_PART: Final = 0.02
 """An idle context that used more processor time than this, and this part of the time, is not idle."""
 _GROWTH_BYTES: Final = 16 * _MB
 _WORTH_A_CHARGE_S: Final = 0.001
+_FOR_BUILDS: Final = "(for builds)"
 _FOR_ONCE: Final = "(for once)"
 """Whose share of the memory is used for contexts of a moment: those of a tenant must not wait for its long jobs."""
 
@@ -158,6 +159,17 @@ class Pool(Generic[C]):
                     self._put_back(seat)
         finally:
             self._memory.give_back(owner, memory_bytes)
+
+    @asynccontextmanager
+    async def hold_memory(self, size_bytes: int) -> AsyncIterator[None]:
+        """Have so much free for something that is not a context; idle contexts give way."""
+        size_bytes = min(size_bytes, self._memory.most_of_one_bytes)
+        await self._memory.take(_FOR_BUILDS, size_bytes)
+        try:
+            self._make_room()
+            yield
+        finally:
+            self._memory.give_back(_FOR_BUILDS, size_bytes)
 
     async def prewarm(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> bool:
         """Have one idle context of `key` ready. False when there is no room that is not in use."""

@@ -8,10 +8,10 @@ what is too big for one message. How many jobs to give it, leases, retries and t
 
 import asyncio
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES, Language
@@ -35,7 +35,9 @@ from runner.limits import ContextLimits
 from runner.masking import MaskedReports
 from runner.modules import CompiledModules
 from runner.outcome import Stopped
+from runner.packages.source import NoPackageSource, PackageSource
 from runner.pool import ContextKey, Pool, PoolSettings
+from runner.programs import Programs, packages_argv
 from runner.protocol import BatchJob
 from runner.run import Run
 from runner.secrets import NO_SECRETS, GivenSecrets, NoSecretSource, SecretSource
@@ -66,19 +68,24 @@ class Runner:
     """
 
     def __init__(
-        self, launcher: Launcher, settings: RunnerSettings | None = None, secrets: SecretSource | None = None
+        self,
+        launcher: Launcher,
+        settings: RunnerSettings | None = None,
+        secrets: SecretSource | None = None,
+        packages: PackageSource | None = None,
     ) -> None:
         self._settings = settings or RunnerSettings()
         self._limits = self._settings.limits
         self._launcher = launcher
         self._secrets = secrets or NoSecretSource()
+        self._packages = packages or NoPackageSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
         self._http = HttpEngine(self._limits, flow=self.flow, allowed=self._settings.http_allowed)
         self._modules = CompiledModules(self._settings.module_cache_bytes)
         self._running: dict[Run, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
-        self._programs: dict[str, _Program] = {}
+        self._programs = Programs()
 
     @property
     def level(self) -> Level:
@@ -109,9 +116,16 @@ class Runner:
             await context.close()
         return ""
 
-    def can_run(self, handler: Handler, languages: Container[str]) -> bool:
-        """Whether it is in one of the languages, and the secrets that it needs can be opened here."""
-        return handler.lang in languages and not (handler.secrets and self._secrets.is_locked)
+    def can_run(self, jobtype: str, handler: Handler, languages: Container[str]) -> bool:
+        """Whether it is in one of the languages, the secrets that it needs can be opened here, and its packages are
+        there. If they are not, they are got: whoever owns them tells when they are."""
+        if handler.lang not in languages or (handler.secrets and self._secrets.is_locked):
+            return False
+        return handler.lock is None or self._packages.is_ready(tenant_of(jobtype), handler.lock)
+
+    def hold_memory(self, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Keep so much of the memory of contexts free for something else."""
+        return self._pool.hold_memory(size_bytes)
 
     async def check(self, jobtype: str, handler: Handler) -> None:
         """Parse the handler's texts in a sandbox.
@@ -314,18 +328,18 @@ class Runner:
     async def _start(
         self, jobtype: str, handler: Handler, language: Language, given: GivenSecrets = NO_SECRETS
     ) -> ProcessContext:
-        program = self._programs.get(language.name)
-        if program is None:
-            program = self._programs[language.name] = await asyncio.to_thread(_look_up, language)
+        program = await self._programs.get(language)
+        tree = None if handler.lock is None else await self._packages.have(tenant_of(jobtype), handler.lock)
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
-            argv=program.argv,
+            argv=program.argv if tree is None else (*program.argv, *packages_argv(handler, tree)),
             env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env, **given.values},
             limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,
             readable=program.preload,
             template=language.template,
             preload=program.preload,
+            packages=None if tree is None else tree.site,
         )
         context = await ProcessContext.start(
             self._launcher,
@@ -350,27 +364,14 @@ class Runner:
 
     async def _check(self, jobtype: str, handler: Handler) -> bytes:
         """In a context of its own, which takes a seat like any other."""
-        start = partial(self._start, jobtype, handler, LANGUAGES[handler.lang])
+        bare = replace(handler, lock=None)  # nothing is imported
+        start = partial(self._start, jobtype, bare, LANGUAGES[handler.lang])
         key = ContextKey(tenant_of(jobtype), "check")
         async with self._pool.borrow(key, start, self._memory_mb(handler) * _MB, once=True) as context:
             try:
                 return await context.check(jobtype, handler)
             except ContextEndedError as err:
                 raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
-
-
-class _Program(NamedTuple):
-    """What a language needs of this machine. Looked up once: it costs more than starting a context."""
-
-    argv: tuple[str | Path, ...]
-    preload: tuple[Path, ...]
-
-
-def _look_up(language: Language) -> _Program:
-    try:
-        return _Program(language.argv(), language.preload())
-    except FileNotFoundError as err:
-        raise LaunchError(f"{err} is not installed on this machine, {language.name} needs it") from err
 
 
 def _messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:

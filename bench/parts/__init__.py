@@ -5,5 +5,6 @@
 - `store_mongo.py`: the MongoDB store beside motor alone.
 - `scheduler.py`: the cost of a pick, and fairness in simulated time; `simulation.py`: that time, also for tests.
 - `runner.py`: batches through warm contexts, cold starts, memory.
+- `packages.py`: locking and installing packages, and cold starts with them.
 - `sandbox.py`: what each isolation level costs at launch.
 """

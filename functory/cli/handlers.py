@@ -1,6 +1,7 @@
 """`functory handler put | get | list | versions | rollback | rm | invoke`"""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,14 @@ from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, print_json, show, show_table
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from functory.client import Client
     from functory.wire.handlers import Handler, HandlerList, Invoked
 
+_PACKAGES_S = 660.0
+"""What the server may take to resolve and to install, and a little."""
+_TELL_EVERY_S = 5.0
 _HOOKS = ("before", "beforeEach", "afterEach")
 
 
@@ -42,6 +48,7 @@ def add_commands(commands: Commands) -> None:
     invoke.add_argument("--payload", default="", help="default: empty")
     invoke.add_argument("--file", type=Path, metavar="FILE", help="run this file instead of the active handler")
     invoke.add_argument("--lang", help="the language of FILE, if its extension does not tell")
+    invoke.set_defaults(patience_s=_PACKAGES_S)
     add_remote(invoke, run_invoke)
 
 
@@ -70,6 +77,8 @@ def _add_put(actions: Commands) -> None:
         metavar="NAME=NUMBER",
         help="max_batch, max_attempts, retry_base_ms, retry_max_ms, retry_window_s",
     )
+    put.add_argument("--upgrade", action="store_true", help="resolve the packages that the code asks for anew")
+    put.set_defaults(patience_s=_PACKAGES_S)
     add_remote(put, run_put)
 
 
@@ -91,8 +100,10 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         env=arguments.env and dict(arguments.env),
         secrets=arguments.secret,
         options=arguments.option and dict(arguments.option),
+        upgrade=arguments.upgrade,
     )
-    return _tell(arguments, await client.put_handler(arguments.type, lang, body, **texts, **fields))
+    putting = client.put_handler(arguments.type, lang, body, **texts, **fields)
+    return _tell(arguments, await (_with_word(putting) if "# /// script" in body else putting))
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
@@ -144,8 +155,22 @@ def _print_invoked(invoked: "Invoked") -> None:
     )
 
 
+async def _with_word(putting: "Coroutine[Any, Any, Handler]") -> "Handler":
+    """Say now and then that packages are being got: it may take a minute."""
+    import asyncio  # noqa: PLC0415 (not for the parser)
+
+    task, waited_s = asyncio.ensure_future(putting), 0.0
+    while not (await asyncio.wait([task], timeout=_TELL_EVERY_S))[0]:
+        waited_s += _TELL_EVERY_S
+        print(f"resolving and installing packages: {waited_s:g} s", file=sys.stderr)
+    return await task
+
+
 def _tell(arguments: argparse.Namespace, handler: "Handler") -> int:
-    return show(arguments, handler, f"{handler.type}: version {handler.version} is active")
+    lock = handler.handler.get("lock") or {"packages": []}
+    packages = ", ".join(f"{package['name']} {package['version']}" for package in lock["packages"])
+    told = f" with {packages}" if packages else ""
+    return show(arguments, handler, f"{handler.type}: version {handler.version} is active{told}")
 
 
 def _table(arguments: argparse.Namespace, answer: "HandlerList", empty: str) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Remote = Callable[["Client", argparse.Namespace], Awaitable[int]]
 
 DEFAULT_URL: Final = "http://127.0.0.1:8484"
+_PATIENCE_S: Final = 90.0
 
 
 def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = True, key: bool = True) -> None:
@@ -48,7 +49,8 @@ async def _run(run: Remote, arguments: argparse.Namespace, *, needs_tenant: bool
     key = await _key(arguments) if needs_key else ""
     if needs_tenant and not arguments.tenant:
         raise InvalidInput("No tenant. Set FUNCTORY_TENANT, or use --tenant.")
-    async with Client(arguments.url, key, arguments.tenant if needs_tenant else "") as client:
+    timeout_s = getattr(arguments, "patience_s", _PATIENCE_S)
+    async with Client(arguments.url, key, arguments.tenant if needs_tenant else "", timeout_s=timeout_s) as client:
         return await run(client, arguments)
 
 

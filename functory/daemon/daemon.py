@@ -48,7 +48,7 @@ class Daemon:
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
             self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
             self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
-            self.vault = parts.vault
+            self.vault, self.packages = parts.vault, parts.packages
             self.vitals = Vitals(self.settings, parts)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.executor.refresh_tenants()

@@ -41,6 +41,9 @@ from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
 from journal import Journal, JournalOptions, Position
 from journal.durable import create_durably, make_folder
+from runner.packages.provider import Packages, ProviderSettings
+from runner.packages.sandbox import BuildSandbox, BuildSettings, find_uv
+from runner.packages.trees import TreeFolder
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
 from scheduler import Policy, SchedulerOptions, make_policy
@@ -53,6 +56,7 @@ from vocabulary.names import tenant_of
 
 _SYSID_LEASES = 4
 _MOST_TRIALS = 16
+_BUILDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,7 @@ class Parts:
     languages: Languages
     runner: Runner
     vault: Vault
+    packages: Packages
     intake: Intake
     admission: Admission
     outbox: Outbox
@@ -82,6 +87,8 @@ class Engine(NamedTuple):
     languages: Languages
     runner: Runner
     vault: Vault
+    packages: Packages
+    tenants: TenantBook
 
 
 async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
@@ -98,20 +105,22 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     isolation = await choose_isolation(settings)
     vault = Vault(store, key_place(settings))
     await vault.open()
-    runner = await _start_runner(settings, isolation, vault, stack)
+    tenants = TenantBook(store)
+    packages = await _open_packages(settings, isolation, tenants)
+    runner = await _start_runner(settings, isolation, vault, packages, stack)
     languages = await _find_languages(settings, isolation, runner)
-    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, vault))
+    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, vault, packages, tenants))
 
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
-    isolation, languages, runner, vault = engine
-    tenants = TenantBook(shared.store)
+    isolation, languages, runner, vault, packages, tenants = engine
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
     policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
+    packages.when_changed(executor.changed)
     straight = _straight_way(settings, shared, intake, executor, languages)
     for part in (intake, executor, outbox):
         part.use(straight)
@@ -140,6 +149,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         languages=languages,
         runner=runner,
         vault=vault,
+        packages=packages,
         intake=intake,
         admission=admission,
         outbox=outbox,
@@ -211,11 +221,51 @@ async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: s
     )
 
 
-async def _start_runner(settings: Settings, isolation: Isolation, vault: Vault, stack: AsyncExitStack) -> Runner:
+async def _open_packages(settings: Settings, isolation: Isolation, tenants: TenantBook) -> Packages:
+    uv = await asyncio.to_thread(find_uv)
+    build = BuildSettings(
+        index=settings.packages_index,
+        wheels=settings.packages_wheels,
+        builds=settings.packages_build,
+        timeout_s=settings.packages_timeout_s,
+        tree_bytes=settings.packages_max_bytes,
+    )
+    chosen = ProviderSettings(
+        builds=_BUILDS,
+        tree_bytes=build.tree_bytes,
+        memory_bytes=build.memory_bytes,
+        unavailable=_no_packages(settings, isolation, uv),
+    )
+    sandbox = BuildSandbox(isolation.launcher, build, uv, threads=_BUILDS + 1)
+
+    def quota_of(tenant: str) -> int:
+        limit = tenants.limits_of(tenant).max_package_bytes
+        return settings.packages_quota_bytes if limit is None else limit
+
+    packages = Packages(sandbox, TreeFolder(settings.data_dir / "packages"), chosen, quota_of)
+    await packages.open()
+    return packages
+
+
+def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> str:
+    """Why this daemon gets no packages."""
+    if not settings.packages:
+        return "the operator has switched packages off on this daemon"
+    if isolation.refusal:
+        return isolation.refusal
+    return "" if uv else "uv is not installed on this machine, which gets packages: pip install 'functory[packages]'"
+
+
+async def _start_runner(
+    settings: Settings, isolation: Isolation, vault: Vault, packages: Packages, stack: AsyncExitStack
+) -> Runner:
     pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
-    runner = Runner(isolation.launcher, RunnerSettings(pool=pool, http_allowed=settings.http_allowed), vault)
+    chosen = RunnerSettings(pool=pool, http_allowed=settings.http_allowed)
+    runner = Runner(isolation.launcher, chosen, vault, packages)
+    packages.use_memory(runner.hold_memory)
     await runner.start()
     stack.push_async_callback(runner.close)
+    stack.push_async_callback(packages.close)
     return runner
 
 

@@ -41,6 +41,7 @@ class Server:
                 workers=self._daemon.workers,
                 consumers=self._daemon.consumers,
                 vault=self._daemon.vault,
+                packages=self._daemon.packages,
                 store=self._daemon.store,
                 journal=self._daemon.journal,
                 intake=self._daemon.intake,

@@ -304,7 +304,7 @@ class Executor:
         began_s = self._clock.monotonic_s()
         try:
             handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(handler, self._languages):
+            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 retry = retry_policy(handler, self._retry)
@@ -337,7 +337,7 @@ class Executor:
         began_s = self._clock.monotonic_s()
         try:
             handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(handler, self._languages):
+            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 self.claimed += len(jobs)

@@ -81,8 +81,10 @@ class Outlook:
         return runnable
 
     def forget(self, tenant: str) -> None:
-        """A handler of the tenant ("": of any) was set, or a pause ended: more may wait than the last look saw."""
+        """A handler of the tenant ("": of any) was set, a pause ended, or its packages have come: more may wait than
+        the last look saw, and what did not run here may."""
         self._changed.add(tenant)
+        self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
 
     def added(self, jobtype: str) -> None:
         self._resting.pop(jobtype, None)

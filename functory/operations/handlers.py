@@ -3,6 +3,7 @@
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
+from functory.operations.packages import require_packages, with_packages
 from functory.operations.principal import Principal
 from functory.operations.secrets import require_secrets
 from functory.operations.service import Service
@@ -16,11 +17,14 @@ from store.base import HandlerSummary
 from vocabulary.names import jobtype_of
 
 
-async def put_handler(service: Service, who: Principal, type_name: str, data: object) -> StoredHandler:
+async def put_handler(
+    service: Service, who: Principal, type_name: str, data: object, *, upgrade: bool = False
+) -> StoredHandler:
     """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
-    The same handler again makes no new version. Raises InvalidHandlerError,
-    HandlerSyntaxError, Forbidden, QuotaExceeded.
+    Its packages are locked and installed first; with `upgrade` they are resolved anew. The same handler again makes no
+    new version. Raises InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded, and what
+    `operations.packages` raises.
     """
     handler = parse_handler(data)
     if handler.network and not who.limits.network:
@@ -32,9 +36,10 @@ async def put_handler(service: Service, who: Principal, type_name: str, data: ob
     else:
         await _require_a_runner(service, handler.lang)
     before = await service.store.get_handler(who.tenant, jobtype)
-    document = encode_handler(handler)
     if before is None:
         await _check_quota(service, who)
+    handler = await with_packages(service, who.tenant, handler, before, upgrade=upgrade)
+    document = encode_handler(handler)
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
     stored = await service.store.set_handler(
@@ -93,6 +98,7 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
     old = await service.store.get_handler(who.tenant, jobtype, version)
     if old is not None:
         await require_secrets(service, who.tenant, _decode(old))
+        await require_packages(service, who.tenant, _decode(old))
     if old is not None and (before is None or before.data != old.data):
         await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
     stored = await service.store.roll_back_handler(
@@ -127,6 +133,11 @@ async def invoke(
     if handler.lang not in service.control.languages():
         raise InvalidInput(f"this daemon does not run {handler.lang}: ask one that does", detail={"lang": handler.lang})
     is_new = data is not None  # what could not be saved is not tried either
+    if is_new:
+        before = await find_handler(service, who.tenant, type_name)
+        handler = await with_packages(service, who.tenant, handler, before)
+    else:
+        await require_packages(service, who.tenant, handler)
     return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
 
 

@@ -12,9 +12,11 @@ from functory.intake.job_options import PLAIN, JobOptions
 from functory.workers.presence import Seen
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
-from runner.errors import SecretsLockedError
+from handlers.packages import Lock, Requirements
+from runner.errors import PackagesMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
+from runner.packages.source import Progress, State
 from store.base import JobRecord, Secret
 
 
@@ -178,6 +180,36 @@ class NoVault:
 
     async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]:  # noqa: ARG002
         return list(names)
+
+
+class PackageShelf(Protocol):
+    """The packages of handlers on this daemon. `runner.packages.provider` says what each verb does."""
+
+    @property
+    def unavailable(self) -> str: ...
+
+    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock: ...
+
+    async def have(self, tenant: str, lock: Lock) -> object: ...
+
+    async def known(self, tenant: str, lock: Lock) -> Progress: ...
+
+
+class NoPackages:
+    """No packages can be had: for services that install none."""
+
+    @property
+    def unavailable(self) -> str:
+        return "this service installs no packages"
+
+    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock:  # noqa: ARG002 (the protocol's)
+        raise PackagesMissingError(self.unavailable)
+
+    async def have(self, tenant: str, lock: Lock) -> object:  # noqa: ARG002
+        raise PackagesMissingError(self.unavailable)
+
+    async def known(self, tenant: str, lock: Lock) -> Progress:  # noqa: ARG002
+        return Progress(State.ABSENT, self.unavailable)
 
 
 class TrialRuns(Protocol):

@@ -10,9 +10,11 @@ from functory.operations.protocols import (
     Control,
     Intake,
     NoConsumers,
+    NoPackages,
     NoStraight,
     NoVault,
     NoWorkers,
+    PackageShelf,
     SecretVault,
     Straight,
     TrialRuns,
@@ -52,6 +54,7 @@ class Service:
     workers: WorkerQueue = field(default_factory=NoWorkers)
     consumers: Consumers = field(default_factory=NoConsumers)
     vault: SecretVault = field(default_factory=NoVault)
+    packages: PackageShelf = field(default_factory=NoPackages)
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

@@ -10,11 +10,14 @@ from functory.execution.handler_document import decode_handler
 from functory.operations.consumers import find_consumer_of, leader_of
 from functory.operations.daemons import info_of
 from functory.operations.jobs import Queued, get_job
+from functory.operations.packages import packages_of
 from functory.operations.service import Service
 from functory.workers.values import OWNER
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
+from runner.packages.source import State
 from store.base import Daemon, JobRecord, JobState
+from store.base import Handler as StoredHandler
 from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
 
@@ -145,6 +148,8 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
         return
     async for finding in _about_secrets(service, tenant, handler.data):
         yield finding
+    async for finding in _about_packages(service, tenant, handler):
+        yield finding
     for finding in _about_daemons(service, await service.store.list_daemons(now_ms=service.now_ms()), handler.lang):
         yield finding
 
@@ -161,6 +166,21 @@ async def _about_secrets(service: Service, tenant: str, document: bytes) -> Asyn
     if names and service.vault.is_locked:
         text = "its handler needs secrets, and the daemon that answers has no key for them: one that has may run it"
         yield "secrets_locked", text, {"daemon": service.control.sysid}
+
+
+async def _about_packages(service: Service, tenant: str, handler: StoredHandler) -> AsyncIterator[_Finding]:
+    """What keeps the packages of a handler from being there, on the daemon that answers; another may have them."""
+    packages = await packages_of(service, tenant, handler)
+    if packages is None or packages.state is State.READY or handler.lang not in service.control.languages():
+        return
+    where = {"daemon": service.control.sysid, "state": packages.state.value}
+    if packages.state is State.BUILDING:
+        yield "packages_building", f"the packages of its handler are being installed: {packages.text}", where
+    elif packages.state is State.FAILED or packages.text:
+        others = [it for it in await service.store.list_daemons(now_ms=service.now_ms()) if it.sysid != where["daemon"]]
+        elsewhere = "; another daemon may have them" if any(can_run(service, it, handler.lang) for it in others) else ""
+        text = f"daemon {where['daemon']} cannot get the packages of its handler: {packages.text}{elsewhere}"
+        yield "packages_unavailable", text, where
 
 
 async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

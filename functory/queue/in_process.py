@@ -49,6 +49,7 @@ class InProcessLink:
             straight=daemon.straight,
             workers=daemon.workers,
             vault=daemon.vault,
+            packages=daemon.packages,
         )
 
     @classmethod

@@ -27,6 +27,7 @@ class TenantLimits(Request):
     requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     requests_burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     network: Annotated[bool, Meta(description="its handlers may ask for the network")] | None = None
+    max_package_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="its packages, on each daemon")] | None = None
 
 
 class NewTenant(Request):

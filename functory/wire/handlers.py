@@ -12,6 +12,7 @@ class MethodQuery(Request):
 
     method: Annotated[str, Meta(max_length=32)] | None = None
     lang: Annotated[str, Meta(max_length=32)] | None = None
+    upgrade: Annotated[bool, Meta(description="resolve its packages anew")] = False
 
 
 class HandlerBody(Request):
@@ -37,14 +38,23 @@ class HandlerBody(Request):
     options: Annotated[dict[str, int], Meta(description="max_batch, max_attempts, retry_base_ms, ...")] = field(
         default_factory=dict
     )
+    lock: Annotated[dict[str, Any] | None, Meta(description="the lock of its packages, as it was shown")] = None
 
 
 class VersionQuery(Request):
     version: Version | None = None
 
 
+class HandlerPackages(Answer):
+    """How far they are on the daemon that answers: `ready`, `building`, `failed`, or `absent` until a job needs them.
+    `text` is the step that is under way, or why it failed."""
+
+    state: str
+    text: str
+
+
 class Handler(Answer):
-    """One version, with all its fields under `handler`."""
+    """One version, with all its fields under `handler`. `packages` is null if it asks for none."""
 
     type: str
     version: int
@@ -52,6 +62,7 @@ class Handler(Answer):
     author: str
     restored_from: int | None
     handler: dict[str, Any]
+    packages: HandlerPackages | None = None
 
 
 class HandlerRow(Answer):

@@ -868,9 +868,27 @@ def add_interactive_names() -> None:
     site.sethelper()
 
 
+def add_packages(folder: str, env: str, *modules: str) -> None:
+    """Have the handler's packages found, after the standard library, and import what it will import.
+
+    A module may read the environment when it is imported, so it is there by then. What fails will fail again, and be
+    told, when the handler is loaded.
+    """
+    sys.path.append(folder)
+    os.environ.update(json.loads(env))
+    for name in modules:
+        try:
+            __import__(name)
+        except BaseException:  # noqa: S112  # it will be raised again by the handler's own import
+            continue
+
+
 def prepare() -> Callable[[], None]:
     add_interactive_names()
     rehearse(Python(), {"body": "return None"})  # another engine: the tenant's has a clean namespace
+    if len(sys.argv) > 2:
+        add_packages(*sys.argv[1:])
+        del sys.argv[1:]
     return ready(Python())
 
 

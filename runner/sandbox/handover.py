@@ -24,6 +24,9 @@ ROOT: Final = "/functory"
 BASE_RUNTIME: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Where the machine's own programs are; contexts of every level see these where they lie."""
 
+PACKAGES: Final = f"{ROOT}/packages"
+"""Where a context with a root of its own has the packages of its handler."""
+
 _GIVEN: Final = f"{ROOT}/given"
 _COPIED_BYTES: Final = 1 << 20
 """Up to this size a file is copied into the root of a context, and so needs no right to be read there."""
@@ -46,19 +49,25 @@ class Handover:
         return tuple(self.places[part] if isinstance(part, Path) else part for part in argv)
 
 
-def into_own_root(paths: Iterable[Path], stage: "Stage | None" = None, hidden: Collection[str] = ()) -> Handover:
+def into_own_root(
+    paths: Iterable[Path],
+    stage: "Stage | None" = None,
+    hidden: Collection[str] = (),
+    packages: Path | None = None,
+) -> Handover:
     """For a context with a root of its own, where the folders `hidden` are empty. Reads files: not for the event loop.
 
-    With `stage` the context has a uid of its own, and a folder that only its owner can read is bound from there.
+    With `stage` the context has a uid of its own, and a folder that only its owner can read is bound from there. The
+    folder `packages`, one of the paths, gets its fixed place.
     """
     places: dict[Path, str] = {}
     copies: dict[str, bytes] = {}
     binds: dict[str, str] = {}
     for number, path in enumerate(sorted(paths)):
-        if _is_below(path, BASE_RUNTIME) and not _is_below(path, hidden):
+        if path != packages and _is_below(path, BASE_RUNTIME) and not _is_below(path, hidden):
             places[path] = str(path)
             continue
-        place = places[path] = f"{_GIVEN}/{number}/{path.name}"
+        place = places[path] = PACKAGES if path == packages else f"{_GIVEN}/{number}/{path.name}"
         if path.is_file() and path.stat().st_size <= _COPIED_BYTES:
             copies[place] = path.read_bytes()
         else:

@@ -162,7 +162,7 @@ class SandboxLauncher:
             raise LaunchError("a name in the environment is empty or has a '=' in it")
         if "\0" in "".join((*map(str, spec.argv), *spec.env, *spec.env.values())):
             raise LaunchError("there is a NUL character in the program or in the environment")
-        parts = spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.preload
+        parts = spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.preload, spec.packages
         kind = self._kinds.get(parts)
         if kind is None:
             if len(self._kinds) >= _KNOWN_KINDS:
@@ -180,7 +180,7 @@ class SandboxLauncher:
         if relative := [str(path) for path in given if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         preload = spec.preload if fork else ()
-        view = View(python, tuple(sorted(given)), spec.network, preload)
+        view = View(python, tuple(sorted(given)), spec.network, preload, spec.packages)
         return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
@@ -277,7 +277,7 @@ class SandboxLauncher:
 
     def _hand_over(self, view: View) -> Handover:
         if Layer.NAMESPACES in self.layers:
-            return handover.into_own_root(view.given, self._stage, installed.folders(view.python))
+            return handover.into_own_root(view.given, self._stage, installed.folders(view.python), view.packages)
         return handover.in_sight(view.given, self._stage)
 
     def _order(self, kind: Kind, room: Room, handed: Handover) -> Order:

@@ -67,6 +67,7 @@ class View:
     given: tuple[Path, ...]
     network: bool
     preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
+    packages: Path | None = None  # of one tenant's handlers, among `given`
 
     def readable(self, handed: Handover, programs: tuple[str, ...]) -> tuple[str, ...]:
         """For Landlock; `programs` as `programs_in_sight` has them."""

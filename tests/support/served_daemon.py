@@ -3,7 +3,7 @@
 import http.client
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from functory.wire.admin import TenantLimits
+from store.errors import Conflict
 from tests.support.pages import visitor
 from tests.support.service import running_daemon
 
@@ -93,9 +94,11 @@ async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settin
             workers=daemon.workers,
             consumers=daemon.consumers,
             vault=daemon.vault,
+            packages=daemon.packages,
             now_ms=daemon.clock.now_ms,
         )
-        await create_tenant(service, "test", "acme", 1, TenantLimits())
+        with suppress(Conflict):  # it was there before
+            await create_tenant(service, "test", "acme", 1, TenantLimits())
         _, key = await create_key(service, "test", "acme")
         listener = Listener(make_app(service, web or WebSettings(port=0, shutdown_s=1.0)))
         await listener.start()

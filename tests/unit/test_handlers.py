@@ -13,6 +13,7 @@ from functory.execution.handler_document import decode_handler, encode_handler
 from handlers.errors import HandlerSyntaxError, InvalidHandlerError
 from handlers.languages import BOOTSTRAPS, LANGUAGES
 from handlers.model import JSON_NAMES, Handler
+from handlers.packages import Lock, LockedPackage
 from handlers.validation import parse_handler
 
 WASM = base64.b64encode(b"\0asm\1\0\0\0").decode()
@@ -20,6 +21,9 @@ WASM = base64.b64encode(b"\0asm\1\0\0\0").decode()
 
 def test_the_least_that_is_needed() -> None:
     assert parse_handler({"lang": "python", "body": "pass"}) == Handler("python", "pass")
+
+
+LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", ("sha256:" + "0" * 64,)),))
 
 
 def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
@@ -40,6 +44,7 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "on_failure": "alarm",
         "keep": "failed",
         "options": {"max_batch": 10},
+        "lock": LOCK.to_json(),
     }
     assert parse_handler(sent).to_json() == sent
     assert list(sent) == list(JSON_NAMES.values())
@@ -180,6 +185,7 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, on_failure="x"),
         replace(base, keep="none"),
         replace(base, options={"max_batch": 1}),
+        replace(base, lock=LOCK),
     ]
     assert len(changed) == len(JSON_NAMES)
     assert len({handler.version for handler in (base, *changed)}) == len(changed) + 1

@@ -5,6 +5,7 @@ import msgspec
 from functory.errors import BadRequest, InvalidInput
 from functory.execution.handler_document import decode_handler
 from functory.operations import handlers as operations
+from functory.operations.packages import packages_of
 from functory.web.api.large_job import in_memory, json_in_pieces
 from functory.web.api.submission import payload_of
 from functory.web.http.answers import JSON_HEADERS
@@ -16,6 +17,7 @@ from functory.wire.base import Done, to_wire
 from functory.wire.handlers import (
     Handler,
     HandlerList,
+    HandlerPackages,
     HandlerRow,
     InvokeBody,
     Invoked,
@@ -57,13 +59,14 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
             fields = {"lang": lang, "body": body.decode()}
         except UnicodeDecodeError as error:
             raise BadRequest(f"the handler's text is not UTF-8: {error}") from None
-    return _show(await operations.put_handler(call.service, call.principal, type_name, fields))
+    stored = await operations.put_handler(call.service, call.principal, type_name, fields, upgrade=query.upgrade)
+    return await _show(call, stored)
 
 
 @routes.add("GET", "/{tenant}/handler/get/{type}", scope="read", summary="The handler of a type")
 @routes.add("GET", "/{tenant}/handler/{type}", scope="read", summary="The handler of a type, or one of its versions")
 async def get_handler(call: Call, query: VersionQuery) -> Handler:
-    return _show(await operations.get_handler(call.service, call.tenant, call.type_name, query.version))
+    return await _show(call, await operations.get_handler(call.service, call.tenant, call.type_name, query.version))
 
 
 @routes.add("POST", "/{tenant}/handler/del/{type}/delete", scope="handlers", summary="Delete the handler of a type")
@@ -87,7 +90,7 @@ async def list_versions(call: Call) -> HandlerList:
 
 @routes.add("POST", "/{tenant}/handler/{type}/rollback", scope="handlers", summary="Activate an older version")
 async def roll_back(call: Call, body: RollbackBody) -> Handler:
-    return _show(await operations.roll_back(call.service, call.principal, call.type_name, body.version))
+    return await _show(call, await operations.roll_back(call.service, call.principal, call.type_name, body.version))
 
 
 @routes.add(
@@ -126,7 +129,8 @@ def _show_run(stopped: Stopped) -> Invoked:
     )
 
 
-def _show(stored: StoredHandler) -> Handler:
+async def _show(call: Call, stored: StoredHandler) -> Handler:
+    packages = await packages_of(call.service, call.tenant, stored)
     return Handler(
         type=type_of(stored.jobtype),
         version=stored.version,
@@ -134,6 +138,7 @@ def _show(stored: StoredHandler) -> Handler:
         author=stored.author,
         restored_from=stored.restored_from or None,
         handler=decode_handler(stored.data).to_json(),
+        packages=None if packages is None else HandlerPackages(packages.state.value, packages.text),
     )
 
 

@@ -13,7 +13,7 @@ from functory.statuses import code_of, retry_after_s_of, status_of
 from functory.wire.base import ErrorAnswer, Problem
 from handlers.errors import HandlerError, HandlerSyntaxError
 from journal.errors import LimitExceeded
-from runner.errors import ContextEndedError, ProgramError
+from runner.errors import ContextEndedError, PackagesMissingError, ProgramError
 
 log = logging.getLogger("functory.web")
 
@@ -25,8 +25,8 @@ _HIDDEN: Final = {
 }
 """What callers read for our own faults. The real text may name files and hosts; it goes to the log."""
 
-_SHOWN: Final = (FunctoryError, ContextEndedError, ProgramError)
-"""Errors whose text is for callers. The last two say how a context of the caller's handler ended or never began."""
+_SHOWN: Final = (FunctoryError, ContextEndedError, ProgramError, PackagesMissingError)
+"""Errors whose text is for callers: how a context of a handler ended or never began, or why it has no packages."""
 
 
 JSON_HEADERS: Final = CIMultiDict(

@@ -195,7 +195,9 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
     more = {
         name: value
         for name, value in fields.items()
-        if name not in _OWN_FIELDS and value and (name, value) not in _DEFAULTS
+        if name not in (*_OWN_FIELDS, "lock")
+        and value
+        and (name, value) not in _DEFAULTS  # the same text keeps its lock
     }
     return Draft(
         type_name,
@@ -276,7 +278,10 @@ def _text(stored: StoredHandler | None) -> str:
     """A version as text for comparison: the short fields first, then each text under its name."""
     if stored is None:
         return ""
-    fields = decode_handler(stored.data).to_json()
+    handler = decode_handler(stored.data)
+    fields = handler.to_json()
+    if handler.lock is not None:
+        fields["lock"] = [f"{package.name} {package.version}" for package in handler.lock.packages]
     texts = ("body", "before", "beforeEach", "afterEach")
     head = [f"{name}: {json.dumps(fields[name], ensure_ascii=False)}" for name in fields if name not in texts]
     parts = [f"\n{name}:\n{fields[name]}" for name in texts if fields[name]]

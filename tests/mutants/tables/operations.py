@@ -193,8 +193,8 @@ MUTANTS: list[Mutant] = [
     ),
     handlers(
         "handlers have no quota",
-        "    if before is None:\n        await _check_quota(service, who)\n    if before is None or before.data != document:",
-        "    if before is None or before.data != document:",
+        "        await _check_quota(service, who)\n    handler = await with_packages",
+        "        pass\n    handler = await with_packages",
     ),
     handlers(
         "an unreadable handler is stored",

@@ -17,10 +17,30 @@ batch = in_file("runner/batch.py", BATCH)
 pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
 run = in_file("runner/runner.py", "tests/service/test_leases.py")
 call = in_file("runner/run.py", "tests/unit/test_run.py")
+PACKAGES = "tests/unit/test_packages.py"
+trees = in_file("runner/packages/trees.py", PACKAGES)
+provider = in_file("runner/packages/provider.py", PACKAGES)
+asked = in_file("handlers/packages.py", PACKAGES)
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
+    trees("a file of a wheel lands outside its tree", 'part not in ("", ".", "..") and ', 'part not in ("", ".") and '),
+    trees(
+        "a tree has its name before it is whole",
+        "            remove(stage)\n            raise\n",
+        "            raise\n",
+    ),
+    trees("a tree may be as big as it likes", "        if self._size_bytes > self._max_bytes:", "        if False:"),
+    asked("an installer is sent to an address", "        if not _DEPENDENCY.fullmatch(each):", "        if not each:"),
+    asked("a lock without hashes is taken", " or not 0 < len(hashes) <= MAX_HASHES", " or len(hashes) > MAX_HASHES"),
+    provider(
+        "a tenant builds as much at once as it likes",
+        "            async with own, self._seats,",
+        "            async with self._seats,",
+    ),
+    provider("what was tried is not what is saved", " and not anew and time", " and False and time"),
+    provider("packages have no quota", "        if quota is None:", "        if quota:"),
     masking("a value that was cut is shown", "            data = _without_end_of(form, data)\n", ""),
     masking("a short form hides a part of a longer one", "key=len, reverse=True))", "key=len))"),
     masking("new jobs carry secrets on", "payload=self.hide(new.payload)", "payload=new.payload"),

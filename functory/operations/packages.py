@@ -1,0 +1,60 @@
+"""Packages of handlers: locked when a handler is registered or tried, and installed before it is in force.
+
+The same requirements keep their lock from version to version, until somebody asks for newer packages. So what was tried
+is what is saved, and a change of the code changes no package.
+"""
+
+from dataclasses import replace
+
+from functory.execution.handler_document import decode_handler
+from functory.operations.service import Service
+from handlers.errors import HandlerError
+from handlers.languages import LANGUAGES
+from handlers.model import Handler
+from handlers.packages import Lock, Requirements, requirements_in
+from runner.packages.source import Progress
+from store.base import Handler as StoredHandler
+
+
+async def with_packages(
+    service: Service, tenant: str, handler: Handler, before: StoredHandler | None, *, upgrade: bool = False
+) -> Handler:
+    """The handler with the lock of what its text asks for, installed if this daemon runs its language.
+
+    Raises InvalidHandlerError, PackagesRefusedError, PackagesMissingError, PackagesBusyError.
+    """
+    requirements = requirements_in(handler.body) if LANGUAGES[handler.lang].packages_from else None
+    if requirements is None:
+        return replace(handler, lock=None)
+    lock = None if upgrade else _known_lock(requirements, handler, before)
+    if lock is None:
+        lock = await service.packages.lock(tenant, requirements, anew=upgrade)
+    handler = replace(handler, lock=lock)
+    await require_packages(service, tenant, handler)
+    return handler
+
+
+async def require_packages(service: Service, tenant: str, handler: Handler) -> None:
+    """Have its packages installed, if this daemon runs it. Raises what `with_packages` raises."""
+    if handler.lock is not None and handler.lang in service.control.languages():
+        await service.packages.have(tenant, handler.lock)
+
+
+async def packages_of(service: Service, tenant: str, stored: StoredHandler) -> Progress | None:
+    """How far the packages of a version are on this daemon; None if it has none."""
+    try:
+        lock = decode_handler(stored.data).lock
+    except HandlerError:
+        return None
+    return None if lock is None else await service.packages.known(tenant, lock)
+
+
+def _known_lock(requirements: Requirements, handler: Handler, before: StoredHandler | None) -> Lock | None:
+    """The lock that came with the handler, or that of the version in force, if it is of these requirements."""
+    locks = [handler.lock]
+    if before is not None:
+        try:
+            locks.append(decode_handler(before.data).lock)
+        except HandlerError:  # of a newer version of this program
+            return None
+    return next((lock for lock in locks if lock is not None and lock.requirements == requirements.digest), None)

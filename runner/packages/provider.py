@@ -1,0 +1,254 @@
+"""The packages of all tenants on this daemon: locks, trees that are ready, builds under way and what became of them.
+
+Ensures: at most `builds` builds at once and one of a tenant, in turn; whoever asks for a tree that is being built waits
+for that build; a build goes on when those who asked have left. A tree that could not be built for want of an index is
+tried again by itself. What is resolved stays resolved for an hour, so that what was tried is what is saved.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
+
+from handlers.packages import Lock, Requirements
+from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError, RunnerError
+from runner.packages.sandbox import About, BuildSandbox
+from runner.packages.source import Progress, State
+from runner.packages.trees import Tree, TreeFolder
+
+log = logging.getLogger("functory.packages")
+
+_MOST_WAITING: Final = 4
+_LOCK_LIFE_S: Final = 3600.0
+_MOST_LOCKS: Final = 256
+_MOST_FAILURES: Final = 1000
+_AGAIN_S: Final = 30.0
+
+_Key = tuple[str, str]  # tenant, digest of the lock
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    builds: int = 2
+    tree_bytes: int = 256 << 20
+    memory_bytes: int = 512 << 20  # of one build
+    unavailable: str = ""  # why no packages are got here
+
+
+class Packages:
+    """Implements `runner.packages.source.PackageSource`."""
+
+    def __init__(
+        self,
+        sandbox: BuildSandbox,
+        trees: TreeFolder,
+        settings: ProviderSettings,
+        quota_of: Callable[[str], int | None] = lambda _: None,
+    ) -> None:
+        self._sandbox = sandbox
+        self._trees = trees
+        self._settings = settings
+        self._quota_of = quota_of
+        self._hold: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
+        self._changed: Callable[[str], None] = lambda _: None
+        self._about: asyncio.Task[About] | None = None
+        self._ready: dict[_Key, Tree] = {}
+        self._building: dict[_Key, asyncio.Task[Tree]] = {}
+        self._steps: dict[_Key, str] = {}
+        self._failures: OrderedDict[_Key, str] = OrderedDict()
+        self._locks: OrderedDict[tuple[str, str], tuple[Lock, float]] = OrderedDict()
+        self._seats = asyncio.Semaphore(settings.builds)
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._trees.sweep)
+
+    async def close(self) -> None:
+        """Builds under way are ended, and leave nothing."""
+        tasks = [*self._tasks, *self._building.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._sandbox.close)
+
+    def when_changed(self, listener: Callable[[str], None]) -> None:
+        """The listener is told a tenant whose trees have changed: jobs of it may be able to run now."""
+        self._changed = listener
+
+    def use_memory(self, hold: Callable[[int], AbstractAsyncContextManager[None]]) -> None:
+        """Builds take their memory from what contexts have together."""
+        self._hold = hold
+
+    @property
+    def unavailable(self) -> str:
+        """Why this daemon gets no packages; "" if it does."""
+        return self._settings.unavailable
+
+    # What a handler asks for
+
+    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock:
+        """Resolve, or what was resolved for the tenant within the hour. Raises PackagesRefusedError,
+        PackagesMissingError, PackagesBusyError."""
+        self._require_installer()
+        known = self._locks.get((tenant, requirements.digest))
+        if known is not None and not anew and time.monotonic() - known[1] < _LOCK_LIFE_S:
+            return known[0]
+        python = (await self._get_about()).python
+        if not requirements.allows(python):
+            raise PackagesRefusedError(f"requires-python is {requirements.requires_python}, and handlers have {python}")
+        async with self._turn(tenant):
+            packages = await self._sandbox.resolve(tenant, requirements, _quiet)
+        lock = Lock(requirements.digest, ".".join(python.split(".")[:2]), packages)
+        self._locks[tenant, requirements.digest] = (lock, time.monotonic())
+        while len(self._locks) > _MOST_LOCKS:
+            self._locks.popitem(last=False)
+        return lock
+
+    # Trees
+
+    def is_ready(self, tenant: str, lock: Lock) -> bool:
+        key = (tenant, lock.digest)
+        if key in self._ready:
+            return True
+        if key not in self._failures:
+            self._start(tenant, lock)
+        return False
+
+    async def have(self, tenant: str, lock: Lock) -> Tree:
+        tree = self._ready.get((tenant, lock.digest))
+        if tree is None:
+            tree = await asyncio.shield(self._start(tenant, lock))
+        await asyncio.to_thread(self._trees.used, tree)
+        return tree
+
+    def progress(self, tenant: str, lock: Lock) -> Progress:
+        key = (tenant, lock.digest)
+        if key in self._ready:
+            return Progress(State.READY)
+        if key in self._building:
+            return Progress(State.BUILDING, self._steps.get(key, "waiting for its turn"))
+        if key in self._failures:
+            return Progress(State.FAILED, self._failures[key])
+        return Progress(State.ABSENT, self.unavailable)
+
+    async def known(self, tenant: str, lock: Lock) -> Progress:
+        """As `progress`, and a tree that was built before this daemon started is found."""
+        if (tenant, lock.digest) not in self._ready:
+            await self._find(tenant, lock)
+        return self.progress(tenant, lock)
+
+    def _start(self, tenant: str, lock: Lock) -> asyncio.Task[Tree]:
+        key = (tenant, lock.digest)
+        task = self._building.get(key)
+        if task is None:
+            task = self._building[key] = asyncio.create_task(self._build(tenant, lock), name=f"packages of {tenant}")
+            task.add_done_callback(lambda done: self._built(key, done))
+        return task
+
+    def _built(self, key: _Key, task: asyncio.Task[Tree]) -> None:
+        self._building.pop(key, None)
+        self._steps.pop(key, None)
+        self._failures.pop(key, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._ready[key] = task.result()
+        else:
+            self._failures[key] = str(error) or type(error).__name__
+            while len(self._failures) > _MOST_FAILURES:
+                self._failures.popitem(last=False)
+            if not isinstance(error, RunnerError):
+                log.error("packages.build_failed", extra={"tenant": key[0], "reason": repr(error)})
+            if not isinstance(error, PackagesRefusedError):
+                asyncio.get_running_loop().call_later(_AGAIN_S, self._forget_failure, key)
+        self._changed(key[0])
+
+    def _forget_failure(self, key: _Key) -> None:
+        """What may have been the network's fault is tried again when the next job asks for it."""
+        if self._failures.pop(key, None) is not None:
+            self._changed(key[0])
+
+    async def _find(self, tenant: str, lock: Lock) -> Tree | None:
+        name = await self._name(lock)
+        tree = await asyncio.to_thread(self._trees.find, tenant, name)
+        if tree is not None:
+            self._ready[tenant, lock.digest] = tree
+        return tree
+
+    async def _build(self, tenant: str, lock: Lock) -> Tree:
+        tree = await self._find(tenant, lock)
+        if tree is not None:
+            return tree
+        self._require_installer()
+        key = (tenant, lock.digest)
+        name = await self._name(lock)
+        async with self._turn(tenant):
+            max_bytes = await self._room(tenant)
+            log.info("packages.build", extra={"tenant": tenant, "packages": len(lock.packages), "tree": name})
+
+            def tell(text: str) -> None:
+                self._steps[key] = text
+
+            return await self._sandbox.install(
+                tenant, lock.as_text(), lambda reader: self._trees.receive(reader, tenant, name, max_bytes), tell
+            )
+
+    async def _room(self, tenant: str) -> int:
+        """How many bytes a new tree of the tenant may have."""
+        quota = self._quota_of(tenant)
+        if quota is None:
+            return self._settings.tree_bytes
+        used = await asyncio.to_thread(self._trees.size_bytes, tenant)
+        if used >= quota:
+            raise PackagesRefusedError(
+                f"the tenant has {used >> 20} MB of packages, and may have {quota >> 20} MB: delete handlers that use"
+                " others, or ask the operator for more"
+            )
+        return min(self._settings.tree_bytes, quota - used)
+
+    async def _name(self, lock: Lock) -> str:
+        """Of the tree: the same lock for the same kind of python."""
+        tag = (await self._get_about()).tag
+        return hashlib.sha256(f"{tag} {lock.digest}".encode()).hexdigest()[:32]
+
+    async def _get_about(self) -> About:
+        if self._about is None or (self._about.done() and (self._about.cancelled() or self._about.exception())):
+            self._about = self._in_background(self._sandbox.about())
+        return await asyncio.shield(self._about)
+
+    @asynccontextmanager
+    async def _turn(self, tenant: str) -> AsyncIterator[None]:
+        """One build of a tenant after the other, and not too many at once in all."""
+        if self._waiting[tenant] >= _MOST_WAITING:
+            raise PackagesBusyError(f"{_MOST_WAITING} builds of packages of this tenant wait: try again later")
+        self._waiting[tenant] += 1
+        own = self._turns.setdefault(tenant, asyncio.Lock())
+        try:
+            async with own, self._seats, self._hold(self._settings.memory_bytes):
+                yield
+        finally:
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant], self._turns[tenant]
+
+    def _require_installer(self) -> None:
+        if self.unavailable:
+            raise PackagesMissingError(self.unavailable)
+
+    def _in_background(self, work: Coroutine[Any, Any, About]) -> asyncio.Task[About]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _quiet(_: str) -> None:
+    """Resolving has one step."""

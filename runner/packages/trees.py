@@ -1,0 +1,203 @@
+"""The trees of installed packages, in a folder of the data directory: `tenant/key-random/`, with the packages in
+`site` and a description in `tree.json`.
+
+Ensures: a tree is complete, synced and never changed from the moment that it has its name; one that a kill left half
+done has another name, by which the next start knows it. No name is used twice, so a tree that was removed and built
+again is another folder. Nothing in a tree is a link, and nothing is written outside it, whatever a build sends.
+Blocking: for threads.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from runner.errors import PackagesRefusedError
+from runner.packages.frames import END, FAILED, FILE, FrameReader
+from runner.sandbox import leftovers
+from runner.sandbox.handover import remove
+
+_BUILDING: Final = ".building-"
+_SITE: Final = "site"
+_ABOUT: Final = "tree.json"
+_MAX_FILES: Final = 50_000
+_MAX_DEPTH: Final = 32
+_MAX_NAME: Final = 255
+_FILE_MODE: Final = 0o444
+_FOLDER_MODE: Final = 0o755
+_TOUCH_EVERY_S: Final = 600.0
+
+
+class Tree(NamedTuple):
+    tenant: str
+    key: str
+    folder: Path
+    size_bytes: int
+    modules: frozenset[str]  # what can be imported from it
+
+    @property
+    def site(self) -> Path:
+        return self.folder / _SITE
+
+
+class TreeFolder:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def sweep(self) -> None:
+        """Remove what builds left that were killed."""
+        for folder in self._root.glob(f"*/{_BUILDING}*"):
+            if leftovers.is_left_over(folder.name.removeprefix(_BUILDING)):
+                remove(folder)
+
+    def find(self, tenant: str, key: str) -> Tree | None:
+        return next((tree for tree in self.of(tenant) if tree.key == key), None)
+
+    def of(self, tenant: str) -> Iterator[Tree]:
+        """All trees of a tenant."""
+        for folder in sorted((self._root / tenant).glob("[0-9a-f]*")):
+            with contextlib.suppress(OSError, ValueError, KeyError):  # it is being removed
+                about = json.loads((folder / _ABOUT).read_bytes())
+                yield Tree(tenant, about["key"], folder, about["bytes"], frozenset(about["modules"]))
+
+    def tenants(self) -> list[str]:
+        return sorted(path.name for path in self._root.glob("*") if path.is_dir())
+
+    def size_bytes(self, tenant: str) -> int:
+        return sum(tree.size_bytes for tree in self.of(tenant))
+
+    def receive(self, reader: FrameReader, tenant: str, key: str, max_bytes: int) -> Tree:
+        """Write the files that a build sends. Raises PackagesRefusedError for what does not belong into a tree."""
+        parent = self._root / tenant
+        for folder in (self._root, parent):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(_FOLDER_MODE)
+        stage = parent / f"{_BUILDING}{leftovers.mark()}-{secrets.token_hex(4)}"
+        stage.mkdir()
+        try:
+            size_bytes, modules = _Receiver(stage / _SITE, max_bytes).receive(reader)
+            about = {"key": key, "bytes": size_bytes, "modules": sorted(modules)}
+            (stage / _ABOUT).write_text(json.dumps(about))
+            stage.chmod(_FOLDER_MODE)
+            _sync(stage)
+            folder = parent / f"{key}-{secrets.token_hex(4)}"
+            stage.rename(folder)
+            _sync_folder(parent)
+        except BaseException:
+            remove(stage)
+            raise
+        return Tree(tenant, key, folder, size_bytes, frozenset(modules))
+
+    def used(self, tree: Tree) -> None:
+        """Note that contexts are started with it; other processes see that, too."""
+        with contextlib.suppress(OSError):
+            if time.time() - (tree.folder / _ABOUT).stat().st_mtime > _TOUCH_EVERY_S:
+                os.utime(tree.folder / _ABOUT)
+
+    def unused_s(self, tree: Tree) -> float:
+        """How long no context was started with it, as far as `used` was told."""
+        try:
+            return time.time() - (tree.folder / _ABOUT).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def remove(self, tree: Tree) -> None:
+        """A kill in the middle leaves a folder that the next start removes."""
+        doomed = tree.folder.with_name(f"{_BUILDING}{leftovers.mark()}-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):
+            tree.folder.rename(doomed)
+            remove(doomed)
+
+    def remove_tenant(self, tenant: str) -> None:
+        for tree in list(self.of(tenant)):
+            self.remove(tree)
+        with contextlib.suppress(OSError):
+            (self._root / tenant).rmdir()
+
+
+class _Receiver:
+    """Writes files below a new folder."""
+
+    def __init__(self, site: Path, max_bytes: int) -> None:
+        self._site = site
+        self._max_bytes = max_bytes
+        self._size_bytes = 0
+        self._files = 0
+        self._modules: set[str] = set()
+        self._make_folder(site)
+
+    def receive(self, reader: FrameReader) -> tuple[int, set[str]]:
+        while True:
+            frame = reader.next()
+            if frame.kind == END:
+                return self._size_bytes, self._modules
+            if frame.kind == FAILED:
+                raise PackagesRefusedError(reader.text(frame))
+            if frame.kind != FILE:
+                raise PackagesRefusedError("the build sent what is no file")
+            self._count(frame.size_bytes)
+            with os.fdopen(self._open(frame.name), "wb") as file:
+                for part in reader.parts(frame):
+                    file.write(part)
+                os.fchmod(file.fileno(), _FILE_MODE)
+
+    def _count(self, size_bytes: int) -> None:
+        self._files += 1
+        self._size_bytes += size_bytes
+        if self._size_bytes > self._max_bytes:
+            raise PackagesRefusedError(
+                f"the packages have more than {self._max_bytes >> 20} MB when they are installed, which is the limit"
+            )
+        if self._files > _MAX_FILES:
+            raise PackagesRefusedError(f"the packages have more than {_MAX_FILES} files, which is the limit")
+
+    def _open(self, name: str) -> int:
+        parts = name.split("/")
+        if len(parts) > _MAX_DEPTH or not all(map(_is_plain, parts)):
+            raise PackagesRefusedError(f"a package has a file {name[:100]!r}, whose name leads out of it")
+        path = self._site
+        for part in parts[:-1]:
+            path /= part
+            if not path.is_dir():
+                self._make_folder(path)
+        module = parts[0].partition(".")[0]
+        if module.isidentifier() and (len(parts) > 1 or name.endswith((".py", ".so"))):
+            self._modules.add(module)
+        try:
+            return os.open(path / parts[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise PackagesRefusedError(f"two packages have a file {name[:100]!r}") from error
+
+    def _make_folder(self, path: Path) -> None:
+        try:
+            path.mkdir()
+        except (FileExistsError, NotADirectoryError) as error:
+            raise PackagesRefusedError(f"two packages have a file {path.name[:100]!r}") from error
+        path.chmod(_FOLDER_MODE)
+
+
+def _is_plain(part: str) -> bool:
+    return part not in ("", ".", "..") and "\0" not in part and len(os.fsencode(part)) <= _MAX_NAME
+
+
+def _sync(folder: Path) -> None:
+    """All files below it, in one call: a sync of each of a thousand files would take seconds."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
+            raise OSError(ctypes.get_errno(), "the packages could not be synced")
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,353 @@
+"""What a handler's text asks for, the lock that it becomes, and the folder of trees: pure parts and hostile builds."""
+
+import asyncio
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from handlers.errors import InvalidHandlerError
+from handlers.model import Handler
+from handlers.packages import Lock, LockedPackage, Requirements, parse_lock, read_locked, requirements_in
+from handlers.validation import parse_handler
+from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
+from runner.packages.frames import FrameReader
+from runner.packages.provider import Packages, ProviderSettings
+from runner.packages.sandbox import About
+from runner.packages.source import State
+from runner.packages.trees import TreeFolder
+from runner.programs import packages_argv
+from runner.sandbox import leftovers
+from tests.support.wheels import asking_for
+
+HASH = "sha256:" + "0" * 64
+LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", (HASH,)),))
+
+
+def test_a_text_says_what_it_needs() -> None:
+    text = "x = 1\n" + asking_for("a>=1,<2", "b[c] == 1.* ; os_name == 'x'", requires_python=">=3.11", code="return x")
+    found = requirements_in(text)
+    assert found is not None
+    assert found.dependencies == ("a>=1,<2", "b[c] == 1.* ; os_name == 'x'")
+    assert found.allows("3.12.1")
+    assert not found.allows("3.10.9")
+    assert requirements_in("return 1") is None
+    assert requirements_in("s = '# /// script'\nreturn 1") is None
+    assert requirements_in(asking_for(code="return 1")) is None
+
+
+@pytest.mark.parametrize(
+    "dependency",
+    [
+        "a @ https://example.org/a.whl",
+        "./a",
+        "/srv/a.whl",
+        "-e .",
+        "--index-url=http://x",
+        "git+https://x/a",
+        "a\\nb",
+        "${HOME}",
+        "a # b",
+    ],
+)
+def test_only_names_and_versions_are_taken(dependency: str) -> None:
+    text = f'# /// script\n# dependencies = ["{dependency}"]\n# ///\n'
+    with pytest.raises(InvalidHandlerError, match="addresses, paths and options are not taken"):
+        requirements_in(text)
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ("# /// script\n# dependencies = [\n# ///\n", "not TOML"),
+        ("# /// script\n# dependencies = 'a'\n# ///\n", "list of strings"),
+        ("# /// script\n# dependencies = ['a']\nreturn 1\n", "does not end"),
+        ("# /// script\n# " + "x" * 20_000 + "\n# ///\n", "does not end"),
+        ("# /// script\n# dependencies = " + "[" * 8_000 + "\n# ///\n", "not TOML"),
+        ("# /// script\n# dependencies = ['a']\n# requires-python = 'new'\n# ///\n", "requires-python"),
+        (f"# /// script\n# dependencies = {['a'] * 101}\n# ///\n", "at most 100"),
+    ],
+)
+def test_what_is_wrong_with_a_block_is_said(block: str, told: str) -> None:
+    with pytest.raises(InvalidHandlerError, match=told):
+        requirements_in(block)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed"),
+    [(">=3.11", True), ("<3.11", False), ("==3.11.*", True), ("!=3.11.*", False), ("~=3.10", True), ("~=3.11.8", False),
+     ("==3.11.7", True), (">3.11.7", False), ("<=3.11.7", True), (">=3.9, <3.11.8", True), ("", True)],
+)  # fmt: skip
+def test_requires_python(wanted: str, *, allowed: bool) -> None:
+    assert Requirements(("a",), wanted).allows("3.11.7") is allowed
+
+
+def test_a_lock_is_part_of_the_version_and_comes_back() -> None:
+    bare = parse_handler({"lang": "python", "body": "return 1"})
+    locked = parse_handler({"lang": "python", "body": "return 1", "lock": LOCK.to_json()})
+    assert locked.lock == LOCK
+    assert locked.version != bare.version
+    assert locked.surroundings != bare.surroundings
+    assert parse_handler(json.loads(json.dumps(locked.to_json()))) == locked
+    assert bare.to_json()["lock"] is None
+    with pytest.raises(InvalidHandlerError, match="no meaning for sh"):
+        parse_handler({"lang": "sh", "body": "true", "lock": LOCK.to_json()})
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        {"name": "a", "version": "1\n--index-url=http://x", "hashes": [HASH]},
+        {"name": "-e /", "version": "1", "hashes": [HASH]},
+        {"name": "a", "version": "1", "hashes": []},
+        {"name": "a", "version": "1", "hashes": ["md5:0"]},
+        {"name": "a", "version": "1", "hashes": HASH},
+        {"name": "a"},
+        "a",
+    ],
+)
+def test_a_lock_that_was_not_made_here_is_refused(package: object) -> None:
+    with pytest.raises(InvalidHandlerError, match="lock"):
+        parse_lock({**LOCK.to_json(), "packages": [package]})
+
+
+def test_a_resolvers_output_becomes_a_lock() -> None:
+    text = f"b==2 ; python_version > '3' \\\n    --hash={HASH} \\\n    --hash={HASH}\na==1 \\\n    --hash={HASH}\n"
+    assert read_locked(text) == (LockedPackage("a", "1", (HASH,)), LockedPackage("b", "2", (HASH, HASH)))
+    with pytest.raises(ValueError, match="a"):
+        read_locked("a==1\n")
+
+
+# Trees
+
+
+def frame(kind: bytes, name: str = "", content: bytes = b"") -> bytes:
+    return struct.pack("<cHQ", kind, len(name.encode()), len(content)) + name.encode() + content
+
+
+def receive(folder: Path, sent: bytes, max_bytes: int = 1000) -> Path:
+    reader, writer = os.pipe()
+    os.write(writer, sent)
+    os.close(writer)
+    try:
+        return TreeFolder(folder).receive(FrameReader(reader), "acme", "ab", max_bytes).site
+    finally:
+        os.close(reader)
+
+
+def test_a_tree_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    site = receive(tmp_path, frame(b"F", "a/b.py", b"x = 1") + frame(b"F", "c.py") + frame(b"E"))
+    assert (site / "a" / "b.py").read_bytes() == b"x = 1"
+    assert (site / "a" / "b.py").stat().st_mode & 0o777 == 0o444
+    found = TreeFolder(tmp_path).find("acme", "ab")
+    assert found is not None
+    assert (found.site, found.size_bytes) == (site, 5)
+    assert found.modules == {"a", "c"}
+    assert TreeFolder(tmp_path).find("acme", "cd") is None
+    TreeFolder(tmp_path).remove(found)
+    assert list((tmp_path / "acme").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (frame(b"F", "../evil", b"x"), "leads out"),
+        (frame(b"F", "a/../../evil", b"x"), "leads out"),
+        (frame(b"F", "/etc/evil", b"x"), "leads out"),
+        (frame(b"F", "a//b", b"x"), "leads out"),
+        (frame(b"F", "/".join("a" * 40), b"x"), "leads out"),
+        (frame(b"F", "a", b"x") + frame(b"F", "a", b"y"), "two packages have"),
+        (frame(b"F", "a", b"x") + frame(b"F", "a/b", b"y"), "two packages have"),
+        (frame(b"F", "a", b"x" * 1001), "limit"),
+        (frame(b"X", "", b"Hash mismatch"), "Hash mismatch"),
+    ],
+)
+def test_nothing_of_a_hostile_build_stays(tmp_path: Path, sent: bytes, told: str) -> None:
+    with pytest.raises(PackagesRefusedError, match=told):
+        receive(tmp_path / "packages", sent + frame(b"E"))
+    assert list((tmp_path / "packages" / "acme").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
+
+
+def test_half_a_build_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EOFError):
+        receive(tmp_path, frame(b"F", "a.py", b"x") + frame(b"F", "b.py", b"xyz")[:-1])
+    assert list((tmp_path / "acme").iterdir()) == []
+
+
+def test_what_a_killed_daemon_left_is_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = receive(tmp_path, frame(b"F", "a.py") + frame(b"E"))
+    for mark in ("1-4026531836-ab", leftovers.mark() + "-cd"):
+        (tmp_path / "acme" / f".building-{mark}" / "site").mkdir(parents=True)
+    monkeypatch.setattr(leftovers, "is_left_over", lambda name: name.startswith("1-"))
+    TreeFolder(tmp_path).sweep()
+    assert sorted(path.name[:14] for path in (tmp_path / "acme").iterdir()) == sorted(
+        [f".building-{leftovers.mark()}"[:14], whole.parent.name[:14]]
+    )
+
+
+def test_contexts_import_what_the_text_imports(tmp_path: Path) -> None:
+    site = receive(tmp_path, frame(b"F", "requests/__init__.py") + frame(b"F", "idna.py") + frame(b"E"))
+    tree = TreeFolder(tmp_path).find("acme", "ab")
+    assert tree is not None
+    body = "import requests, json\nfrom os import path\ndef handler(payload, ctx):\n    import idna\n"
+    assert packages_argv(Handler("python", body, env={"A": "b"}), tree) == (site, '{"A": "b"}', "requests", "idna")
+    assert packages_argv(Handler("python", body, secrets=("KEY",)), tree) == (site, "{}")
+
+
+# The provider, with a sandbox that does as it is told
+
+
+class ToldSandbox:
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.resolved: list[str] = []
+        self.most = self.now = 0
+        self.trouble: Exception | None = None
+        self.sent = frame(b"F", "a.py", b"x" * 10) + frame(b"E")
+
+    async def about(self) -> About:
+        return About("3.11.7", "tag")
+
+    async def resolve(self, tenant: str, _wanted: Requirements, _tell: object) -> tuple[LockedPackage, ...]:
+        self.resolved.append(tenant)
+        return (LockedPackage("a", str(len(self.resolved)), (HASH,)),)
+
+    async def install(
+        self, _tenant: str, _lock: str, take: Callable[[FrameReader], object], tell: Callable[[str], None]
+    ) -> object:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        tell("installing")
+        await self.gate.wait()
+        self.now -= 1
+        if self.trouble is not None:
+            raise self.trouble
+        return await asyncio.to_thread(self._send, take)
+
+    def _send(self, take: Callable[[FrameReader], object]) -> object:
+        reader, writer = os.pipe()
+        os.write(writer, self.sent)
+        os.close(writer)
+        try:
+            return take(FrameReader(reader))
+        finally:
+            os.close(reader)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not met():  # noqa: ASYNC110 (several tasks bring it about: no one event)
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def told() -> ToldSandbox:
+    return ToldSandbox()
+
+
+def packages(told: ToldSandbox, folder: Path, quota: int | None = None, **settings: object) -> Packages:
+    return Packages(told, TreeFolder(folder), ProviderSettings(**settings), lambda _: quota)  # type: ignore[arg-type]
+
+
+def lock_of(number: int) -> Lock:
+    return Lock("1" * 32, "3.11", (LockedPackage("a", str(number), (HASH,)),))
+
+
+async def test_what_was_tried_is_what_is_saved(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path)
+    wanted = Requirements(("a",))
+    first = await shelf.lock("acme", wanted)
+    assert await shelf.lock("acme", wanted) == first
+    assert await shelf.lock("other", wanted) != first
+    assert await shelf.lock("acme", wanted, anew=True) != first
+    with pytest.raises(PackagesRefusedError, match=r"requires-python is >=3\.12, and handlers have 3\.11\.7"):
+        await shelf.lock("acme", Requirements(("a",), ">=3.12"))
+
+
+async def test_a_tree_is_built_once_and_told_of(told: ToldSandbox, tmp_path: Path) -> None:
+    heard: list[str] = []
+    shelf = packages(told, tmp_path)
+    shelf.when_changed(heard.append)
+    told.gate.clear()
+    assert not shelf.is_ready("acme", LOCK)
+    builds = [asyncio.create_task(shelf.have("acme", LOCK)) for _ in range(3)]
+    await until(lambda: shelf.progress("acme", LOCK).text == "installing")
+    assert shelf.progress("acme", LOCK).state is State.BUILDING
+    told.gate.set()
+    assert len({tree.folder for tree in await asyncio.gather(*builds)}) == 1
+    assert shelf.is_ready("acme", LOCK)
+    assert heard == ["acme"]
+    assert not shelf.is_ready("other", LOCK)  # another tenant has a tree of its own
+    later = packages(told, tmp_path)
+    assert (await later.known("acme", LOCK)).state is State.READY
+    await shelf.close()
+
+
+async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path, builds=2)
+    told.gate.clear()
+    of_one = [asyncio.create_task(shelf.have("acme", lock_of(number))) for number in range(4)]
+    others = [asyncio.create_task(shelf.have(f"t{number}", LOCK)) for number in range(3)]
+    await until(lambda: told.now >= 2)
+    with pytest.raises(PackagesBusyError, match="4 builds"):
+        await shelf.have("acme", lock_of(9))
+    told.gate.set()
+    await asyncio.gather(*of_one, *others)
+    assert told.most == 2
+
+
+async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandbox, tmp_path: Path) -> None:
+    heard: list[str] = []
+    shelf = packages(told, tmp_path)
+    shelf.when_changed(heard.append)
+    told.trouble = PackagesRefusedError("no wheel")
+    with pytest.raises(PackagesRefusedError):
+        await shelf.have("acme", LOCK)
+    assert shelf.progress("acme", LOCK) == (State.FAILED, "no wheel")
+    assert not shelf.is_ready("acme", LOCK)
+    assert shelf.progress("acme", LOCK).state is State.FAILED  # asking again does not build again
+    told.trouble = PackagesMissingError("the index does not answer")
+    with pytest.raises(PackagesMissingError):
+        await shelf.have("acme", LOCK)
+    shelf._forget_failure(("acme", LOCK.digest))
+    told.trouble = None
+    assert not shelf.is_ready("acme", LOCK)
+    await until(lambda: shelf.is_ready("acme", LOCK))
+
+
+async def test_without_an_installer_what_is_there_still_runs(told: ToldSandbox, tmp_path: Path) -> None:
+    await packages(told, tmp_path).have("acme", LOCK)
+    shelf = packages(told, tmp_path, unavailable="uv is not installed")
+    assert (await shelf.have("acme", LOCK)).key
+    with pytest.raises(PackagesMissingError, match="uv is not installed"):
+        await shelf.have("acme", lock_of(2))
+    with pytest.raises(PackagesMissingError, match="uv is not installed"):
+        await shelf.lock("acme", Requirements(("a",)))
+
+
+async def test_a_tenant_has_a_quota(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path, quota=15)
+    await shelf.have("acme", LOCK)
+    with pytest.raises(PackagesRefusedError, match="limit"):
+        await shelf.have("acme", lock_of(2))
+    await shelf.have("other", lock_of(2))
+
+
+async def test_closing_ends_builds(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path)
+    told.gate.clear()
+    build = asyncio.create_task(shelf.have("acme", LOCK))
+    await until(lambda: told.now > 0)
+    await shelf.close()
+    with pytest.raises(asyncio.CancelledError):
+        await build
