@@ -1,6 +1,7 @@
 """Adding jobs in bulk, and the numbers of indexed queues."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
@@ -44,19 +45,19 @@ async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
     """Insert jobs with distinct ids into the queue, and count them. Returns how many were new."""
     numbered = await numbered_types(db, jobs)
     if numbered:
-        jobs = await _new_ones(db, jobs)  # a number given to a duplicate would be a gap
+        jobs = await _new_ones(db, jobs, numbered)  # a number given to a duplicate would be a gap
         if not jobs:
             return 0
     await note_domains(db, jobs)
     seqs = await give_seqs(db, jobs, numbered, now_ms)
-    held = {job.id for job in jobs if is_beyond(numbered.get(job.jobtype), job, seqs.get(job.id))}
+    held = {job.id for job in jobs if is_beyond(numbered.get(job.jobtype), job, seqs.by_id.get(job.id))}
     documents = [
         job_document(
             job,
             await db.blobs.put(job.id, job.data),
             state=HELD if job.id in held else QUEUED,
             deferred=job.id not in held and job.dt_ms > now_ms,
-            seq=seqs.get(job.id),
+            seq=seqs.by_id.get(job.id),
         )
         for job in jobs
     ]
@@ -67,7 +68,7 @@ async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
         refused = await insert_new(db, documents, change.mark)
         change.applied = [effect for i, effect in enumerate(effects) if i not in refused]
     await db.blobs.remove(documents[i]["blob"] for i in refused)
-    await close_seqs(db, jobs, seqs)
+    await close_seqs(db, seqs)
     return len(jobs) - len(refused)
 
 
@@ -96,11 +97,20 @@ async def insert_new(db: Core, documents: list[Document], mark: int) -> set[int]
     return set()
 
 
-async def _new_ones(db: Core, jobs: Sequence[NewJob]) -> list[NewJob]:
-    ids = [job.id for job in jobs]
-    rows = await db.collections.jobs.find({"_id": {"$in": ids}}, {"_id": 1}).to_list(None)
-    old = {row["_id"] for row in rows}
+async def _new_ones(db: Core, jobs: Sequence[NewJob], jobtypes: Iterable[str]) -> list[NewJob]:
+    """Those that are not there. Who added the others may have died before it could say so: their ranges are closed."""
+    old = await _ids_of(db, [job.id for job in jobs])
+    for jobtype in jobtypes if old else ():
+        found = await db.collections.types.find_one({"_id": jobtype}, {"open": 1}) or {}
+        known = [Range(jobtype, part["first"], part.get("ids", ())) for part in found.get("open", ())]
+        await close_seqs(db, Seqs({}, [part for part in known if not old.isdisjoint(part.ids)]))
     return [job for job in jobs if job.id not in old]
+
+
+async def _ids_of(db: Core, ids: Sequence[str]) -> set[str]:
+    """Those that there are."""
+    rows = await db.collections.jobs.find({"_id": {"$in": ids}}, {"_id": 1}).to_list(None)
+    return {row["_id"] for row in rows}
 
 
 async def note_domains(db: Core, jobs: Sequence[NewJob]) -> None:
@@ -132,9 +142,23 @@ def is_beyond(released: int | None, job: NewJob, seq: int | None) -> bool:
     return released is not None and seq is not None and seq > released and not job.parent
 
 
-async def give_seqs(db: Core, jobs: Sequence[NewJob], numbered: dict[str, int | None], now_ms: int) -> dict[str, int]:
-    """The next numbers of their types, by id, in the order of the batch: for jobs that ask for one, and for all of a
-    type with a consumer.
+class Range(NamedTuple):
+    """Consecutive numbers that were given to jobs of a type, and are open until all of these are in."""
+
+    jobtype: str
+    first: int
+    ids: Sequence[str]
+
+
+class Seqs(NamedTuple):
+    by_id: dict[str, int]
+    ranges: list[Range]
+    """Those that the numbers are from."""
+
+
+async def give_seqs(db: Core, jobs: Sequence[NewJob], numbered: dict[str, int | None], now_ms: int) -> Seqs:
+    """The next numbers of their types, in the order of the batch: for jobs that ask for one, and for all of a type with
+    a consumer. A job that was given one by a process that died before the job was in gets the same again.
 
     A range is noted as open until `close_seqs`, so that nobody takes jobs that are not in yet for purged.
     """
@@ -142,39 +166,46 @@ async def give_seqs(db: Core, jobs: Sequence[NewJob], numbered: dict[str, int | 
     for job in jobs:
         if numbered.get(job.jobtype) is not None or (job.indexed and job.jobtype in numbered):
             queues.setdefault(job.jobtype, []).append(job.id)
-    seqs: dict[str, int] = {}
+    seqs = Seqs({}, [])
     for jobtype, ids in queues.items():
-        head = await _open_range(db, jobtype, len(ids), now_ms)
-        seqs |= {job_id: head + place for place, job_id in enumerate(ids, 1)}
+        wanted = set(ids)
+        for part in await _open_ranges(db, jobtype, ids, now_ms):
+            seqs.by_id.update({job_id: seq for seq, job_id in enumerate(part.ids, part.first) if job_id in wanted})
+            seqs.ranges.append(part)
     return seqs
 
 
-async def _open_range(db: Core, jobtype: str, count: int, now_ms: int) -> int:
-    """Moves the head of the queue by count. Returns where it was."""
+async def _open_ranges(db: Core, jobtype: str, ids: Sequence[str], now_ms: int) -> list[Range]:
+    """Those that have some of these, and a new one for the others."""
     types = db.collections.types
     made = {"$setOnInsert": {"head": 0}}
+    wanted = set(ids)
     while True:
-        found = await types.find_one({"_id": jobtype}, {"head": 1})
+        found = await types.find_one({"_id": jobtype}, {"head": 1, "open": 1})
         head: int = (found or {}).get("head", 0)
+        parts = [Range(jobtype, part["first"], part.get("ids", ())) for part in (found or {}).get("open", ())]
+        known = [part for part in parts if not wanted.isdisjoint(part.ids)]
+        numbered = {job_id for part in known for job_id in part.ids}
+        new = [job_id for job_id in ids if job_id not in numbered]
+        if not new:
+            return known
         moved: Document = {
-            "$set": {"head": head + count},
-            "$push": {"open": {"first": head + 1, "at": now_ms}},
+            "$set": {"head": head + len(new)},
+            "$push": {"open": {"first": head + 1, "at": now_ms, "ids": new}},
         }
         if found is None:
             await upserted(lambda: types.update_one({"_id": jobtype}, made, upsert=True))
         same = {"_id": jobtype, "head": head} if head else {"_id": jobtype, "head": {"$in": [0, None]}}
         if (await types.update_one(same, moved)).modified_count == 1:
-            return head
+            return [*known, Range(jobtype, head + 1, new)]
 
 
-async def close_seqs(db: Core, jobs: Sequence[NewJob], seqs: dict[str, int]) -> None:
-    """The jobs with these numbers are in, or never will be."""
-    firsts: dict[str, int] = {}
-    for job in jobs:
-        if job.id in seqs:
-            firsts.setdefault(job.jobtype, seqs[job.id])
-    for jobtype, first in firsts.items():
-        await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
+async def close_seqs(db: Core, seqs: Seqs) -> None:
+    """The jobs with these numbers are in, or never will be. A range of which others are still missing stays open."""
+    for jobtype, first, ids in seqs.ranges:
+        others = [job_id for job_id in ids if job_id not in seqs.by_id]
+        if not others or len(await _ids_of(db, others)) == len(others):
+            await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
 
 
 def add_effect(job: NewJob, now_ms: int, *, is_held: bool = False) -> Effect:

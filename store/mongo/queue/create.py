@@ -108,7 +108,7 @@ async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
     await note_domains(db, [job])
     seqs = await give_seqs(db, [job], await numbered_types(db, [job]), now_ms)
     data = await db.blobs.put(job.id, job.data)
-    document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.get(job.id))
+    document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.by_id.get(job.id))
     document["at"] = now_ms
     try:
         await db.collections.jobs.insert_one(document)
@@ -116,7 +116,7 @@ async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
         await db.blobs.remove([data])
         return False
     finally:
-        await close_seqs(db, [job], seqs)
+        await close_seqs(db, seqs)
     return True
 
 

@@ -149,9 +149,9 @@ async def _number(db: Core, document: Document, job: NewJob, now_ms: int) -> boo
     seq: int | None = document.get("seq")
     if seq is None:
         seqs = await give_seqs(db, [job], numbered, now_ms)
-        seq = seqs[job.id]
+        seq = seqs.by_id[job.id]
         await db.collections.jobs.update_one({"_id": job.id, "s": schema.HIDDEN}, {"$set": {"seq": seq}})
-        await close_seqs(db, [job], seqs)
+        await close_seqs(db, seqs)
     return is_beyond(numbered.get(job.jobtype), job, seq)
 
 

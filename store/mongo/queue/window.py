@@ -28,7 +28,8 @@ class Numbered(NamedTuple):
 
 
 async def numbered(db: Core, jobtype: str) -> Numbered:
-    found = await db.collections.types.find_one({"_id": jobtype}) or {}
+    fields = {"head": 1, "processed": 1, "released": 1, "open.first": 1}
+    found = await db.collections.types.find_one({"_id": jobtype}, fields) or {}
     # Numbers whose jobs are just being added are not there yet.
     head = min(found.get("head", 0), *(part["first"] - 1 for part in found.get("open", ())), 1 << 62)
     return Numbered(head, found.get("processed", 0), found.get("released"))
