@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from functory.errors import InvalidConfig
 from functory.logs import Style
+from handlers.hosts import HostPattern, parse_patterns
 from vocabulary.names import is_tenant
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
@@ -202,8 +203,14 @@ class Settings:
     )
     all_tenants_trusted: bool = _setting("false", switch, "allow min_isolation L0: every tenant may read everything")
     http_allowed: tuple[Network, ...] = _setting(
-        "", networks, "private addresses or networks that http handlers of all tenants may call, such as 10.0.5.0/24"
+        "", networks, "private addresses or networks that handlers of all tenants may call, such as 10.0.5.0/24"
     )
+    hosts_allowed: tuple[HostPattern, ...] = _setting(
+        "*", parse_patterns, "hosts that handlers may call by name, such as *.example.org, *:8443; empty: none"
+    )
+    egress_connections: int = _setting("256", count, "connections of handlers to hosts, at once; a tenant: a quarter")
+    egress_hourly_bytes: int = _setting("64GiB", size, "bytes between handlers and hosts in an hour")
+    egress_tenant_hourly_bytes: int = _setting("16GiB", size, "the same for one tenant")
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
 

@@ -41,6 +41,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "timeout_s": "timeout_s",
         "memory_mb": "memory_mb",
         "network": "network",
+        "hosts": "hosts",
         "returns": "returns",
         "then": "then",
         "on_failure": "on_failure",
@@ -66,6 +67,7 @@ class Handler:
     timeout_s: float = DEFAULT_TIMEOUT_S  # per job
     memory_mb: int = DEFAULT_MEMORY_MB  # per context
     network: bool = False
+    hosts: tuple[str, ...] = ()  # what its contexts may call through the daemon's proxy, as `handlers.hosts` writes it
     returns: str = VALUE  # what a returned whole number is: VALUE or STATUS
     then: str = ""  # the type that gets the result of a job that ended ok, as its payload
     on_failure: str = ""  # the type that gets that of a job that failed or was abandoned
@@ -80,7 +82,9 @@ class Handler:
             value = getattr(self, attribute)
             if isinstance(value, Lock):
                 value = value.to_json()
-            out[name] = dict(value) if isinstance(value, Mapping) else list(value) if name == "secrets" else value
+            out[name] = (
+                dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+            )
         return out
 
     @cached_property
@@ -93,7 +97,7 @@ class Handler:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
         packages = self.lock.digest if self.lock is not None else ""
         made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
-        return _digest([*made_of, packages])
+        return _digest([*made_of, packages, list(self.hosts)])
 
     @property
     def max_batch(self) -> int | None:

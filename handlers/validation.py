@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from handlers.errors import InvalidHandlerError
+from handlers.hosts import parse_pattern
 from handlers.languages import LANGUAGES, Language
 from handlers.model import (
     DEFAULT_MEMORY_MB,
@@ -36,6 +37,7 @@ MAX_MEMORY_MB: Final = 4096
 MAX_ENV_ENTRIES: Final = 64
 MAX_ENV_BYTES: Final = 32 * 1024
 MAX_SECRETS: Final = 16
+MAX_HOSTS: Final = 32
 MAX_HOOK_BYTES: Final = 256 * 1024
 
 # What a handler may set under `options`: name -> smallest and biggest value.
@@ -87,6 +89,7 @@ def parse_handler(data: object) -> Handler:
         timeout_s=_timeout_s(data.get("timeout_s", 0.0 if language.is_external else DEFAULT_TIMEOUT_S), language),
         memory_mb=_memory_mb(data.get("memory_mb", max(DEFAULT_MEMORY_MB, language.min_memory_mb)), language),
         network=_network(data.get("network", False), language),
+        hosts=_hosts(data.get("hosts", ()), language, network=data.get("network") is True),
         returns=_returns(data.get("returns", VALUE), language),
         then=_type("then", data.get("then", "")),
         on_failure=_type("on_failure", data.get("on_failure", "")),
@@ -256,6 +259,23 @@ def _network(value: object, language: Language) -> bool:
     if value and language.is_external:
         raise InvalidHandlerError("network", f"has no meaning for {language.name}; leave it out")
     return value
+
+
+def _hosts(value: object, language: Language, *, network: bool) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise InvalidHandlerError("hosts", 'must be a list of hosts, such as ["api.example.org", "*.example.org:8443"]')
+    if not value:
+        return ()
+    if not language.in_context or language.name == "wasm":
+        raise InvalidHandlerError("hosts", f"has no meaning for {language.name}; leave it out")
+    if network:
+        raise InvalidHandlerError("hosts", "is for handlers without network: leave network or hosts out")
+    if len(value) > MAX_HOSTS:
+        raise InvalidHandlerError("hosts", f"has {len(value)} entries, at most {MAX_HOSTS} are taken")
+    try:
+        return tuple(dict.fromkeys(str(parse_pattern(each)) for each in value))
+    except ValueError as error:
+        raise InvalidHandlerError("hosts", str(error)) from None
 
 
 def _returns(value: object, language: Language) -> str:

@@ -1,9 +1,9 @@
 """The http engine: the handler is a URL, a batch is one POST. The only file of the runner that knows aiohttp.
 
-Runs no tenant code, so there is no context; what has to be kept in is where the daemon connects to. Every
-name is resolved once per connection, every address it has must pass `runner.targets`, and the socket is made
-for one of those addresses; redirects are followed here, one at a time, through the same gate. No proxy, no
-cookies, no decompression.
+Runs no tenant code, so there is no context; what has to be kept in is where the daemon connects to, by the same rules
+as for the hosts that contexts call. Every name is resolved once per connection, every address it has must pass
+`runner.targets`, and the socket is made for one of those addresses; redirects are followed here, one at a time, through
+the same gate. No proxy, no cookies, no decompression.
 """
 
 import asyncio
@@ -11,12 +11,14 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from handlers.hosts import host_name, is_address
 from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
@@ -26,60 +28,65 @@ from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
 from runner.protocol import BatchJob
+from runner.resolver import Resolver
 from runner.status_lines import COMMENT, NEW_JOB, Line, parse_answer, parse_line
-from runner.targets import UNREACHABLE, Network, check_address
+from runner.targets import UNREACHABLE, check_address
 from vocabulary.names import tenant_of, type_of
 
 _MAX_REDIRECTS: Final = 5
 _REPEATING: Final = frozenset({301, 302, 307, 308})
 _TOO_MANY: Final = 429
-_NO_SUCH_HOST: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _CHUNK_BYTES: Final = 64 * 1024
+
+
+_tenant: ContextVar[str] = ContextVar("tenant", default="")
+"""For whom a name is resolved: a connection is made within the request that wants it."""
 
 
 class _CheckedResolver(AbstractResolver):
     """Names to addresses that all pass: one bad address among good ones is an attack, not bad luck."""
 
-    def __init__(self, allowed: Sequence[Network]) -> None:
-        self._allowed = allowed
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
 
     async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 (the protocol's)
     ) -> list[ResolveResult]:
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
-        except socket.gaierror as error:
-            if error.errno not in _NO_SUCH_HOST:
-                raise
-            raise TargetRefusedError(UNREACHABLE) from error  # or the answer tells which names are known inside
-        for _, _, _, _, address in found:
-            check_address(str(address[0]), self._allowed)
+        name = _spelled(host)
         return [
             ResolveResult(
                 hostname=host,
-                host=str(address[0]),
+                host=address,
                 port=port,
-                family=int(kin),
-                proto=proto,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST,
             )
-            for kin, _, proto, _, address in found
+            for address in await self._resolver.resolve(_tenant.get(), name, port)
         ]
 
     async def close(self) -> None:
         """Nothing is held."""
 
 
-class HttpEngine:
-    """`close` is idempotent. `allowed` are networks that the operator opens beyond the public ones."""
+def _spelled(host: str) -> str:
+    """Raises TargetRefusedError for what only some programs take for an address."""
+    try:
+        return host_name(host)
+    except ValueError as error:
+        raise TargetRefusedError(UNREACHABLE) from error
 
-    def __init__(
-        self, limits: ContextLimits, *, flow: Flow, allowed: Sequence[Network] = (), max_connections: int = 100
-    ) -> None:
+
+class HttpEngine:
+    """`close` is idempotent. The resolver knows what the operator allows."""
+
+    def __init__(self, limits: ContextLimits, *, flow: Flow, resolver: Resolver, max_connections: int = 100) -> None:
         self._limits = limits
         self._flow = flow
-        self._allowed = tuple(allowed)
+        self._resolver = resolver
         self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
 
@@ -154,15 +161,22 @@ class HttpEngine:
             "Functory-Type": type_of(jobtype),
             "Functory-Jobs": str(len(batch)),
         }
+        _tenant.set(tenant_of(jobtype))
         for _ in range(_MAX_REDIRECTS + 1):
             if url.scheme not in {"http", "https"} or url.host is None or url.user is not None:
                 raise TargetRefusedError(f"{str(url)[:200]} is not a plain http or https URL")
+            self._check_address(url.host, url.port or 0)
             async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as answer:
                 location = answer.headers.get("Location")
                 if answer.status not in _REPEATING or location is None:
                     return answer.status, dict(answer.headers), await self._read(answer, tenant_of(jobtype))
                 url = url.join(URL(location))
         raise aiohttp.ClientError(f"more than {_MAX_REDIRECTS} redirects")
+
+    def _check_address(self, host: str, port: int) -> None:
+        """A URL with an address instead of a name: nothing will be resolved. Raises TargetRefusedError."""
+        if is_address(host):
+            self._resolver.targets.check(host_name(host), port, [host])
 
     async def _read(self, answer: aiohttp.ClientResponse, tenant: str) -> bytes:
         body = bytearray()
@@ -181,7 +195,7 @@ class HttpEngine:
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=self._max_connections,
-                resolver=_CheckedResolver(self._allowed),
+                resolver=_CheckedResolver(self._resolver),
                 use_dns_cache=False,
                 socket_factory=self._make_socket,
             )
@@ -197,7 +211,7 @@ class HttpEngine:
     def _make_socket(self, info: Any) -> socket.socket:
         """The last gate: whatever led here, this is the address that is going to be called."""
         family, kind, proto, _, address = info
-        check_address(str(address[0]), self._allowed)
+        check_address(str(address[0]), self._resolver.targets.networks)
         made = socket.socket(family, kind, proto)
         made.setblocking(False)
         return made

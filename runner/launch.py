@@ -11,6 +11,7 @@ program or its children print is log text, and it cannot be mistaken for a reply
 can: replies are hostile input).
 """
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,6 +20,8 @@ from typing import Final, Protocol
 
 REQUEST_FD: Final = 3
 REPLY_FD: Final = 4
+PROXY_PORT: Final = 3128
+"""Where a context with `egress` finds the proxy: on the loopback interface of a network that is its own."""
 
 
 class Level(IntEnum):
@@ -62,6 +65,7 @@ class LaunchSpec:
     env: Mapping[str, str]  # the whole environment of the program; nothing is inherited
     limits: Limits
     network: bool = False
+    egress: bool = False  # no network but a loopback interface with `PROXY_PORT`, where the child's listener listens
     readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime and `argv`
     template: str | None = None
     preload: tuple[Path, ...] = ()  # packages and modules among these that the template loads before it forks
@@ -98,6 +102,10 @@ class Child(Protocol):
     @property
     def log_fd(self) -> int:
         """Plain text printed by the process tree; non-blocking read end of a pipe."""
+
+    def take_listener(self) -> socket.socket | None:
+        """With `egress`, and once: it listens in the network of the context, where nobody else can connect. From then
+        on it is the caller's."""
 
     async def terminate(self) -> None:
         """Ask the whole tree to stop (SIGTERM). It may ignore that. No effect on one that has ended."""

@@ -6,6 +6,7 @@ Requests go to the context, replies and log text come from it (`runner.launch` s
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import Coroutine
 from typing import Protocol, TypeVar
 
@@ -20,6 +21,11 @@ class PipedChild:
         self.writer = writer
         self.log_fd = log_fd
         self._pipes_open = True
+        self._listener: socket.socket | None = None
+
+    def take_listener(self) -> socket.socket | None:
+        listener, self._listener = self._listener, None
+        return listener
 
     def close(self) -> None:
         if self._pipes_open:

@@ -16,6 +16,7 @@ from asyncio.subprocess import Process
 from collections.abc import Callable
 from typing import Final
 
+from runner.egress import needs_own_network
 from runner.errors import LaunchError
 from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
 from runner.pipes import PipedChild, close_all, open_pipes, undisturbed
@@ -106,6 +107,8 @@ class PlainLauncher:
         """Nothing to get ready."""
 
     async def launch(self, spec: LaunchSpec) -> PlainChild:
+        if spec.egress:
+            raise LaunchError(needs_own_network(self.level))
         return await undisturbed(self._start(spec))
 
     async def _start(self, spec: LaunchSpec) -> PlainChild:

@@ -78,6 +78,14 @@ class RawLog:
             self._inside = True
         self._trim(2 * self._keep_bytes)
 
+    def note(self, text: str) -> None:
+        """A line of ours about the job that runs, beside what it prints itself."""
+        if not self._is_idle:
+            line = self.hide(f"[network] {text}\n".encode("utf-8", "replace"))
+            self.total_bytes += len(line)
+            self._kept += line
+            self._trim(2 * self._keep_bytes)
+
     def since(self, offset: int) -> tuple[bytes, int]:
         """(whole lines after the first `offset` bytes of this job, the offset after them). Nothing is taken. What a
         reader was too slow for is gone, and is counted in its place."""

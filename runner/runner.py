@@ -7,18 +7,20 @@ what is too big for one message. How many jobs to give it, leases, retries and t
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from handlers.errors import HandlerError
+from handlers.hosts import ANY_HOST, HostPattern
 from handlers.languages import LANGUAGES, Language
 from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
 from runner.context import ProcessContext
+from runner.egress import ENVIRONMENT, LOWEST_LEVEL, Egress, NoEgress, let_out
 from runner.errors import (
     ContextEndedError,
     LaunchError,
@@ -33,21 +35,21 @@ from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
 from runner.masking import MaskedReports
+from runner.messages import MOST_JOBS, messages
 from runner.modules import CompiledModules
 from runner.outcome import Stopped
 from runner.packages.source import NoPackageSource, PackageSource
 from runner.pool import ContextKey, Pool, PoolSettings
 from runner.programs import Programs, packages_argv
 from runner.protocol import BatchJob
+from runner.resolver import Resolver
 from runner.run import Run
 from runner.secrets import NO_SECRETS, GivenSecrets, NoSecretSource, SecretSource
-from runner.targets import Network
+from runner.targets import Network, Targets
 from vocabulary.names import tenant_of
 
 _MB: Final = 1 << 20
-_MESSAGE_JOBS: Final = 1000
-_MESSAGE_BYTES: Final = 8 << 20
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_BASE_ENVIRONMENT: Final[dict[str, str]] = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class RunnerSettings:
     flow: FlowLimits = field(default_factory=FlowLimits)
     module_cache_bytes: int = 64 << 20
     http_allowed: tuple[Network, ...] = ()  # private networks that http handlers may call
+    hosts_allowed: tuple[HostPattern, ...] = (ANY_HOST,)  # and hosts by name
 
 
 class Runner:
@@ -73,15 +76,18 @@ class Runner:
         settings: RunnerSettings | None = None,
         secrets: SecretSource | None = None,
         packages: PackageSource | None = None,
+        egress: Egress | None = None,
     ) -> None:
         self._settings = settings or RunnerSettings()
         self._limits = self._settings.limits
         self._launcher = launcher
         self._secrets = secrets or NoSecretSource()
         self._packages = packages or NoPackageSource()
+        self._egress = egress or NoEgress()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
-        self._http = HttpEngine(self._limits, flow=self.flow, allowed=self._settings.http_allowed)
+        targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
+        self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
         self._running: dict[Run, dict[str, None]] = {}
         self._jobtypes: dict[ContextKey, set[str]] = {}
@@ -117,9 +123,11 @@ class Runner:
         return ""
 
     def can_run(self, jobtype: str, handler: Handler, languages: Container[str]) -> bool:
-        """Whether it is in one of the languages, the secrets that it needs can be opened here, and its packages are
-        there. If they are not, they are got: whoever owns them tells when they are."""
+        """Whether it is in one of the languages, and has here what it needs: secrets opened, hosts to call, packages.
+        If those are not there, they are got: whoever owns them tells when they are."""
         if handler.lang not in languages or (handler.secrets and self._secrets.is_locked):
+            return False
+        if handler.hosts and self.level < LOWEST_LEVEL:
             return False
         return handler.lock is None or self._packages.is_ready(tenant_of(jobtype), handler.lock)
 
@@ -159,7 +167,7 @@ class Runner:
         run = Run(jobtype, handler, on_stopped, may_start, jobs, incarnation)
         self._running[run] = run.ids
         try:
-            for batch in _messages(jobs, min(handler.max_batch or _MESSAGE_JOBS, _MESSAGE_JOBS)):
+            for batch in messages(jobs, min(handler.max_batch or MOST_JOBS, MOST_JOBS)):
                 if not await self._run_batch(run, batch):
                     break
         finally:
@@ -232,6 +240,7 @@ class Runner:
     async def end_tenant(self, tenant: str) -> None:
         """A tenant was suspended or deleted: end its contexts, those in use too."""
         self._modules.forget(tenant)
+        self._egress.end_tenant(tenant)
         self._forget(lambda other: other.tenant == tenant)
         await self._pool.end(lambda other: other.tenant == tenant)
 
@@ -333,9 +342,10 @@ class Runner:
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
             argv=program.argv if tree is None else (*program.argv, *packages_argv(handler, tree)),
-            env={"PATH": _PATH, "LANG": "C.UTF-8", **handler.env, **given.values},
+            env={**_BASE_ENVIRONMENT, **handler.env, **given.values, **(ENVIRONMENT if handler.hosts else {})},
             limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,
+            egress=bool(handler.hosts),
             readable=program.preload,
             template=language.template,
             preload=program.preload,
@@ -350,6 +360,7 @@ class Runner:
             own_process=language.own_process,
         )
         context.log.masker = given.masker
+        let_out(context.child, context.log, self._egress, spec.tenant, handler)
         return context
 
     def _memory_mb(self, handler: Handler) -> int:
@@ -364,7 +375,7 @@ class Runner:
 
     async def _check(self, jobtype: str, handler: Handler) -> bytes:
         """In a context of its own, which takes a seat like any other."""
-        bare = replace(handler, lock=None)  # nothing is imported
+        bare = replace(handler, lock=None, hosts=())  # nothing is imported, and nothing called
         start = partial(self._start, jobtype, bare, LANGUAGES[handler.lang])
         key = ContextKey(tenant_of(jobtype), "check")
         async with self._pool.borrow(key, start, self._memory_mb(handler) * _MB, once=True) as context:
@@ -372,19 +383,3 @@ class Runner:
                 return await context.check(jobtype, handler)
             except ContextEndedError as err:
                 raise ContextEndedError(f"the text of the handler could not be checked: {err}") from err
-
-
-def _messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:
-    """Batches that fit one message: bounded in number and, unless a single job is bigger, in bytes."""
-    if len(jobs) <= max_jobs and sum([len(job.data) for job in jobs]) <= _MESSAGE_BYTES:
-        if jobs:
-            yield jobs
-        return
-    start = size_bytes = 0
-    for at, job in enumerate(jobs):
-        size_bytes += len(job.data)
-        if at > start and (at - start >= max_jobs or size_bytes > _MESSAGE_BYTES):
-            yield jobs[start:at]
-            start, size_bytes = at, len(job.data)
-    if start < len(jobs):
-        yield jobs[start:]

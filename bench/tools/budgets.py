@@ -208,6 +208,13 @@ BUDGETS: Final = (
         )
         for language, bar, stretch in (("python", 3.0, 1.0), ("node", 60.0, 30.0), ("wasm", 2.0, 0.5))
     ),
+    Budget(
+        "a connection through the proxy, more than direct, median ms",
+        1.0,
+        cell("proxy", 0, "more than direct ms", way="through the proxy"),
+        is_most=True,
+        command="python -m bench proxy",
+    ),
     *(
         Budget(
             f"quiet tenant's p95 beside a flood of {flood}, times idle",

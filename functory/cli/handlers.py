@@ -60,6 +60,9 @@ def _add_put(actions: Commands) -> None:
     put.add_argument("--timeout-s", "--timeout", type=float, metavar="SECONDS", help="per job (default: 60)")
     put.add_argument("--memory-mb", type=int, help="per context (default: 128)")
     put.add_argument("--network", action="store_true", help="the code needs the network")
+    put.add_argument(
+        "--host", action="append", metavar="HOST[:PORT]", help="a host that the code calls; * for names below"
+    )
     put.add_argument("--returns", choices=["value", "status"], help="what a returned whole number is (default: value)")
     put.add_argument("--then", metavar="TYPE", help="make a job of this type from the result of each job that ended ok")
     put.add_argument("--on-failure", metavar="TYPE", help="the same for jobs that failed or were abandoned")
@@ -92,6 +95,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         timeout_s=arguments.timeout_s,
         memory_mb=arguments.memory_mb,
         network=arguments.network,
+        hosts=arguments.host,
         returns=arguments.returns,
         then=arguments.then,
         on_failure=arguments.on_failure,

@@ -11,11 +11,14 @@ from functory.cli.commands import Commands
 from functory.cli.handler_file import read_handler
 from functory.config import Settings
 from functory.daemon.isolation import choose_isolation
+from functory.egress.proxy import EgressProxy
 from functory.execution.tenant_book import Allowance
 from functory.execution.trial_runs import TrialRuns
 from handlers.model import Handler
 from runner.outcome import Stopped
+from runner.resolver import Resolver
 from runner.runner import Runner
+from runner.targets import Targets
 from scheduler import SchedulerOptions
 from scheduler.oldest import OldestFirst
 
@@ -27,6 +30,9 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--lang", help="the language, if the extension does not tell")
     parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="default: 60")
     parser.add_argument("--network", action="store_true", help="let the handler reach the network")
+    parser.add_argument(
+        "--host", action="append", metavar="HOST[:PORT]", help="let it call this host; * for names below"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run_invoke)
 
@@ -39,7 +45,7 @@ def run_invoke(arguments: argparse.Namespace) -> int:
 
 
 async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
-    limits = {"timeout_s": arguments.timeout, "network": arguments.network}
+    limits = {"timeout_s": arguments.timeout, "network": arguments.network, "hosts": arguments.host or []}
     handler = await read_handler(arguments.file, arguments.lang, **limits)
     if arguments.payload == "-":
         return await invoke(handler, await aiofiles.stdin_bytes.read())
@@ -47,8 +53,10 @@ async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
 
 
 async def invoke(handler: Handler, payload: bytes) -> Stopped:
-    isolation = await choose_isolation(Settings())
-    runner = Runner(isolation.launcher)
+    settings = Settings()
+    isolation = await choose_isolation(settings)
+    egress = EgressProxy(Resolver(Targets(settings.hosts_allowed, settings.http_allowed)))
+    runner = Runner(isolation.launcher, egress=egress)
     await runner.start()
     try:
         trial_runs = TrialRuns(
@@ -61,3 +69,4 @@ async def invoke(handler: Handler, payload: bytes) -> Stopped:
         return await trial_runs.invoke("local-handler", handler, payload)
     finally:
         await runner.close()
+        await egress.close()

@@ -48,7 +48,7 @@ class Daemon:
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
             self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
             self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
-            self.vault, self.packages = parts.vault, parts.packages
+            self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
             self.vitals = Vitals(self.settings, parts)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.executor.refresh_tenants()
@@ -196,6 +196,9 @@ class Daemon:
 
     def gauges(self) -> dict[str, float]:
         return self.vitals.gauges()
+
+    def egress_by_tenant(self) -> dict[str, dict[str, float]]:
+        return self.egress.by_tenant()
 
     def hold(self, jobtype: str) -> str:
         return self.executor.hold(jobtype)

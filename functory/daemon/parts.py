@@ -20,6 +20,8 @@ from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.languages import Languages, find_languages
 from functory.daemon.last_owner import take_over
+from functory.egress.meters import EgressLimits
+from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.outbox import Outbox
 from functory.execution.straight import StraightWay
@@ -45,7 +47,9 @@ from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.sandbox import BuildSandbox, BuildSettings, find_uv
 from runner.packages.trees import TreeFolder
 from runner.pool import PoolSettings
+from runner.resolver import Resolver
 from runner.runner import Runner, RunnerSettings
+from runner.targets import Targets
 from scheduler import Policy, SchedulerOptions, make_policy
 from scheduler.retry import RetryPolicy
 from store.base import Store
@@ -65,6 +69,7 @@ class Parts:
     isolation: Isolation
     languages: Languages
     runner: Runner
+    egress: EgressProxy
     vault: Vault
     packages: Packages
     intake: Intake
@@ -86,6 +91,7 @@ class Engine(NamedTuple):
     isolation: Isolation
     languages: Languages
     runner: Runner
+    egress: EgressProxy
     vault: Vault
     packages: Packages
     tenants: TenantBook
@@ -107,13 +113,14 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     await vault.open()
     tenants = TenantBook(store)
     packages = await _open_packages(settings, isolation, tenants)
-    runner = await _start_runner(settings, isolation, vault, packages, stack)
+    egress = _make_egress(settings, stack)
+    runner = await _start_runner(settings, isolation, vault, packages, egress, stack)
     languages = await _find_languages(settings, isolation, runner)
-    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, vault, packages, tenants))
+    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, egress, vault, packages, tenants))
 
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
-    isolation, languages, runner, vault, packages, tenants = engine
+    isolation, languages, runner, egress, vault, packages, tenants = engine
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
@@ -128,8 +135,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
     peers = Peers(shared)
-    is_running = settings.role != "api" and not isolation.refusal
-    announcer = Announcer(peers, lambda: is_running and executor.may_start(), executor.is_clear)
+    announcer = _announcer(settings, isolation, peers, executor)
     consumers = ConsumerLeaders(
         shared,
         _leader_settings(settings),
@@ -148,6 +154,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         isolation=isolation,
         languages=languages,
         runner=runner,
+        egress=egress,
         vault=vault,
         packages=packages,
         intake=intake,
@@ -162,6 +169,11 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         peers=peers,
         announcer=announcer,
     )
+
+
+def _announcer(settings: Settings, isolation: Isolation, peers: Peers, executor: Executor) -> Announcer:
+    is_running = settings.role != "api" and not isolation.refusal
+    return Announcer(peers, lambda: is_running and executor.may_start(), executor.is_clear)
 
 
 def _worker_queue(
@@ -256,12 +268,31 @@ def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> s
     return "" if uv else "uv is not installed on this machine, which gets packages: pip install 'functory[packages]'"
 
 
+def _make_egress(settings: Settings, stack: AsyncExitStack) -> EgressProxy:
+    """Opened before the runner, and so closed after its contexts."""
+    connections = settings.egress_connections
+    limits = EgressLimits(
+        connections=connections,
+        tenant_connections=max(1, connections // 4),
+        hourly_bytes=settings.egress_hourly_bytes,
+        tenant_hourly_bytes=settings.egress_tenant_hourly_bytes,
+    )
+    egress = EgressProxy(Resolver(Targets(settings.hosts_allowed, settings.http_allowed)), limits)
+    stack.push_async_callback(egress.close)
+    return egress
+
+
 async def _start_runner(
-    settings: Settings, isolation: Isolation, vault: Vault, packages: Packages, stack: AsyncExitStack
+    settings: Settings,
+    isolation: Isolation,
+    vault: Vault,
+    packages: Packages,
+    egress: EgressProxy,
+    stack: AsyncExitStack,
 ) -> Runner:
     pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
-    chosen = RunnerSettings(pool=pool, http_allowed=settings.http_allowed)
-    runner = Runner(isolation.launcher, chosen, vault, packages)
+    chosen = RunnerSettings(pool=pool, http_allowed=settings.http_allowed, hosts_allowed=settings.hosts_allowed)
+    runner = Runner(isolation.launcher, chosen, vault, packages, egress)
     packages.use_memory(runner.hold_memory)
     await runner.start()
     stack.push_async_callback(runner.close)

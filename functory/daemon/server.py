@@ -11,7 +11,7 @@ from functory.bedrock.settings import BedrockSettings
 from functory.config import Settings
 from functory.daemon.daemon import Daemon
 from functory.operations.keys import ensure_operator_key
-from functory.operations.service import Service
+from functory.operations.service import OperationSettings, Service
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
 from functory.web.app import WEB, make_app, make_status_app
@@ -50,6 +50,7 @@ class Server:
                 trial_runs=self._daemon.trial_runs,
                 control=self._daemon,
                 now_ms=self._daemon.clock.now_ms,
+                settings=OperationSettings(hosts_allowed=self._settings.hosts_allowed),
             )
             self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
             await self._keep_operator_key(service)

@@ -96,6 +96,7 @@ class Vitals:
             "consumers_led": parts.consumers.led,
             "consumers_blocked": parts.consumers.blocks,
             "paused": int(parts.executor.is_paused),
+            **parts.egress.gauges(),
             **parts.workers.gauges(),
             **parts.peers.gauges(),
             **{f"runner_{name}": value for name, value in parts.runner.gauges().items()},

@@ -80,6 +80,15 @@ class Meter:
         self.pace = Pace(bytes_per_s, bytes_per_s / 4)
         self.starts = Pace(connections_per_s, connections_per_s)
 
+    def figures(self) -> dict[str, float]:
+        return {
+            "connections": self.open,
+            "connections_total": self.connections_total,
+            "refused_total": self.refused_total,
+            "sent_bytes_total": self.sent_bytes,
+            "received_bytes_total": self.received_bytes,
+        }
+
 
 class Meters:
     """All tenants and their sum."""

@@ -20,7 +20,7 @@ from typing import Final
 
 from functory.egress.connection import Connection, Owner, Refused
 from functory.egress.head import Wanted
-from functory.egress.meters import EgressLimits, Meter, Meters
+from functory.egress.meters import EgressLimits, Meters
 from handlers.hosts import HostPattern, matches_any
 from runner.errors import TargetRefusedError
 from runner.resolver import Resolver
@@ -73,17 +73,10 @@ class EgressProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def gauges(self) -> dict[str, float]:
-        total = self.meters.all
-        return {
-            "egress_connections": total.open,
-            "egress_connections_total": total.connections_total,
-            "egress_refused_total": total.refused_total,
-            "egress_sent_bytes_total": total.sent_bytes,
-            "egress_received_bytes_total": total.received_bytes,
-        }
+        return {f"egress_{name}": value for name, value in self.meters.all.figures().items()}
 
-    def by_tenant(self) -> dict[str, Meter]:
-        return self.meters.by_tenant()
+    def by_tenant(self) -> dict[str, dict[str, float]]:
+        return {tenant: meter.figures() for tenant, meter in self.meters.by_tenant().items()}
 
     def _sweep(self) -> None:
         now = time.monotonic()

@@ -22,6 +22,7 @@ class Metrics(NamedTuple):
     journal_stats: JournalStats
     counters: Sequence[TypeCounters]
     waiting: Sequence[WaitingType]
+    egress: dict[str, dict[str, float]]
 
 
 async def read_metrics(service: Service) -> Metrics:
@@ -37,7 +38,8 @@ async def read_metrics(service: Service) -> Metrics:
             counters = found
     except (StoreUnavailable, TimeoutError):
         pass
-    return Metrics(now_ms, service.control.gauges(), service.journal.stats(), counters, waiting)
+    control = service.control
+    return Metrics(now_ms, control.gauges(), service.journal.stats(), counters, waiting, control.egress_by_tenant())
 
 
 def journal_backlog_bytes(service: Service) -> int:

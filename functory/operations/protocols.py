@@ -258,6 +258,9 @@ class Control(Protocol):
     def gauges(self) -> dict[str, float]:
         """Numbers for `/metrics` and the page of daemons. Names are in snake case and end with their unit."""
 
+    def egress_by_tenant(self) -> dict[str, dict[str, float]]:
+        """What each tenant's handlers have used of the proxy of this daemon: counts by name."""
+
     def hold(self, jobtype: str) -> str:
         """Why this daemon starts nothing of the type now: a word of `scheduler.Hold`."""
 

@@ -23,6 +23,7 @@ from functory.operations.protocols import (
 )
 from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
+from handlers.hosts import ANY_HOST, HostPattern
 from journal import Journal
 from store.base import Store
 
@@ -37,6 +38,8 @@ class OperationSettings:
     """Different sets of options in one body. Each becomes a batch in the journal."""
     max_created: int = 1000
     """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
+    hosts_allowed: tuple[HostPattern, ...] = (ANY_HOST,)
+    """What handlers may list in `hosts`."""
     default_limits: TenantLimits = field(default_factory=TenantLimits)
 
 

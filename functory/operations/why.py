@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 from functory.execution.handler_document import decode_handler
 from functory.operations.consumers import find_consumer_of, leader_of
 from functory.operations.daemons import info_of
+from functory.operations.hosts import can_call_hosts
 from functory.operations.jobs import Queued, get_job
 from functory.operations.packages import packages_of
 from functory.operations.service import Service
 from functory.workers.values import OWNER
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
+from runner.egress import needs_own_network
+from runner.launch import Level
 from runner.packages.source import State
 from store.base import Daemon, JobRecord, JobState
 from store.base import Handler as StoredHandler
@@ -146,7 +149,7 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
         async for finding in _about_workers(service, tenant, jobtype):
             yield finding
         return
-    async for finding in _about_secrets(service, tenant, handler.data):
+    async for finding in _about_needs(service, tenant, handler.data):
         yield finding
     async for finding in _about_packages(service, tenant, handler):
         yield finding
@@ -154,12 +157,15 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
         yield finding
 
 
-async def _about_secrets(service: Service, tenant: str, document: bytes) -> AsyncIterator[_Finding]:
-    """What keeps a handler from the secrets that it names."""
+async def _about_needs(service: Service, tenant: str, document: bytes) -> AsyncIterator[_Finding]:
+    """What keeps a handler from the secrets that it names, and from the hosts that it calls."""
     try:
-        names = decode_handler(document).secrets
+        handler = decode_handler(document)
     except HandlerError:  # of a newer version of this program
         return
+    if handler.hosts and not await can_call_hosts(service):
+        yield "hosts_unavailable", needs_own_network(Level[service.control.health().isolation]), {}
+    names = handler.secrets
     if absent := await service.vault.missing(tenant, names):
         text = f"its handler needs the secret {absent[0]}, which is not set: set it, or take it out of the handler"
         yield "secret_missing", text, {"secrets": absent}

@@ -19,7 +19,7 @@ from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
-from functory.operations.service import Service
+from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.queue.link import AddOptions, Batch, Given, Wish
@@ -50,6 +50,7 @@ class InProcessLink:
             workers=daemon.workers,
             vault=daemon.vault,
             packages=daemon.packages,
+            settings=OperationSettings(hosts_allowed=daemon.settings.hosts_allowed),
         )
 
     @classmethod

@@ -31,6 +31,10 @@ class HandlerBody(Request):
     timeout_s: Annotated[float, Meta(ge=0, le=2_592_000, description="per job")] = 60.0
     memory_mb: Annotated[int, Meta(ge=16, le=4096, description="per context")] = 128
     network: bool = False
+    hosts: Annotated[
+        list[str],
+        Meta(max_length=32, description="what the code calls by name, such as api.example.org or *.x.org:8443"),
+    ] = field(default_factory=list)
     returns: Annotated[Literal["value", "status"], Meta(description="what a returned whole number is")] = "value"
     then: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that ended ok")] = ""
     on_failure: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that failed")] = ""

@@ -20,6 +20,59 @@ Module._resolveLookupPaths = (request, parent) => {
 };
 globalThis.require = Module.createRequire(ownFolder);
 
+// A context with hosts reaches them through the daemon's proxy and no other way. Node looks at HTTPS_PROXY from version 24 on
+// only; so its own clients are led there: http and https in whatever agent, and fetch.
+const OUR_PROXY = { host: '127.0.0.1', port: 3128 };
+if (process.env.HTTPS_PROXY === `http://${OUR_PROXY.host}:${OUR_PROXY.port}`) useProxy();
+
+function useProxy() {
+  const net = require('net'), tls = require('tls'), http = require('http'), https = require('https');
+  const bracketed = (host) => (net.isIPv6(host) ? `[${host}]` : host);
+  const open = (options, secure, done) => {
+    const target = `${bracketed(options.host)}:${options.port}`;
+    const asking = http.request({
+      method: 'CONNECT', path: target, headers: { Host: target }, createConnection: () => net.connect(OUR_PROXY),
+    });
+    asking.once('error', done);
+    asking.once('connect', (answer, socket) => {
+      if (answer.statusCode !== 200) {
+        socket.destroy();
+        done(new Error(answer.statusMessage));
+      } else if (!secure) {
+        done(null, socket);
+      } else {
+        const made = tls.connect({ ...options, path: undefined, socket });
+        made.once('error', done);
+        made.once('secureConnect', () => { made.off('error', done); done(null, made); });
+      }
+    });
+    asking.end();
+  };
+  http.Agent.prototype.createConnection = function createConnection(options, done) { open(options, false, done); };
+  https.Agent.prototype.createConnection = function createConnection(options, done) { open(options, true, done); };
+  const fetchDirectly = globalThis.fetch;
+  if (!fetchDirectly) return; // node before 18
+  let isLed = false;
+  globalThis.fetch = function fetch(...given) {
+    if (!isLed) {
+      isLed = true;
+      void globalThis.Headers; // what fetch is made of is loaded when it is first touched
+      const place = Symbol.for('undici.globalDispatcher.1');
+      if (globalThis[place]) {
+        globalThis[place] = new globalThis[place].constructor({
+          connect: ({ hostname, protocol, port, servername }, done) => {
+            const secure = protocol === 'https:';
+            const host = hostname.replace(/^\[|\]$/g, '');
+            const to = { host, port: port || (secure ? 443 : 80), ALPNProtocols: ['http/1.1'] };
+            open({ ...to, servername: servername || (net.isIP(host) ? undefined : host) }, secure, done);
+          },
+        });
+      }
+    }
+    return fetchDirectly.apply(globalThis, given);
+  };
+}
+
 const PROTOCOL = 1;
 const REQUEST_FD = 3;
 const REPLY_FD = 4;

@@ -162,7 +162,7 @@ class SandboxedChild(PipedChild):
 
     def _on_report(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._report, REPORT_BYTES, 1)
+            data, fds, _, _ = socket.recv_fds(self._report, REPORT_BYTES, 2)
         except BlockingIOError:
             return
         except OSError:
@@ -179,6 +179,8 @@ class SandboxedChild(PipedChild):
             self._pidfd = fds[0]
             self._pid = _pid_of(fds[0])
             self._loop.add_reader(self._pidfd, self._on_gone)
+            if len(fds) > 1:
+                self._listener = socket.socket(fileno=fds[1])
         elif "ready" in message and not self._ready.done():
             self._ready.set_result(None)
         elif "failed" in message and not self._ready.done():
@@ -206,6 +208,8 @@ class SandboxedChild(PipedChild):
     async def _end(self) -> None:
         self._loop.remove_reader(self._report)
         self._report.close()
+        if (listener := self.take_listener()) is not None:
+            listener.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from runner.egress import needs_own_network
 from runner.errors import ContextLostError, IsolationError, LaunchError
-from runner.launch import LaunchSpec, Level, Limits
+from runner.launch import PROXY_PORT, LaunchSpec, Level, Limits
 from runner.pipes import close_all, open_pipes, undisturbed
 from runner.sandbox import cgroups, handover, installed, interpreter, layers, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -162,7 +163,10 @@ class SandboxLauncher:
             raise LaunchError("a name in the environment is empty or has a '=' in it")
         if "\0" in "".join((*map(str, spec.argv), *spec.env, *spec.env.values())):
             raise LaunchError("there is a NUL character in the program or in the environment")
-        parts = spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.preload, spec.packages
+        parts = (
+            *(spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.egress),
+            *(spec.preload, spec.packages),
+        )
         kind = self._kinds.get(parts)
         if kind is None:
             if len(self._kinds) >= _KNOWN_KINDS:
@@ -171,6 +175,8 @@ class SandboxLauncher:
         return kind
 
     def _new_kind(self, spec: LaunchSpec, python: Interpreter) -> Kind:
+        if spec.egress and Layer.NAMESPACES not in self.layers:
+            raise LaunchError(needs_own_network(self.level))
         fork = spec.template == "python"
         if len(spec.argv) < (3 if fork else 1):
             raise LaunchError("the program is missing")
@@ -180,7 +186,7 @@ class SandboxLauncher:
         if relative := [str(path) for path in given if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         preload = spec.preload if fork else ()
-        view = View(python, tuple(sorted(given)), spec.network, preload, spec.packages)
+        view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages)
         return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view)
 
     async def close(self) -> None:
@@ -292,6 +298,7 @@ class SandboxLauncher:
             scratch_bytes=limits.scratch_bytes,
             scratch_files=max(_MIN_FILES, limits.scratch_bytes // _BYTES_PER_FILE),
             network=view.network,
+            proxy_port=PROXY_PORT if view.egress else 0,
             namespaces=namespaces,
             own_uid=room.uid,
             close_descriptors=Layer.DESCRIPTORS in use,
@@ -299,8 +306,12 @@ class SandboxLauncher:
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(handed, self._programs),
             writable=view.writable(room.scratch),
-            seccomp=seccomp.build(network=view.network, namespaces=namespaces).hex() if Layer.SECCOMP in use else "",
+            seccomp=self._filter(view) if Layer.SECCOMP in use else "",
         )
+
+    def _filter(self, view: View) -> str:
+        namespaces = Layer.NAMESPACES in self.layers
+        return seccomp.build(network=view.network, namespaces=namespaces, proxied=view.egress).hex()
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
         chosen = [

@@ -61,11 +61,12 @@ _SPAWNER_CAPABILITIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What contexts of one spawner can read beyond the base runtime, and whether they have the network."""
+    """What contexts of one spawner can read beyond the base runtime, and whether they have the network or a proxy."""
 
     python: Interpreter
     given: tuple[Path, ...]
     network: bool
+    egress: bool = False
     preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
     packages: Path | None = None  # of one tenant's handlers, among `given`
 
@@ -115,7 +116,7 @@ def in_bubblewrap(command: list[str], view: View, handed: Handover, bwrap: str, 
         flags.append("--unshare-net")
     if os.geteuid() != 0:
         flags.append("--unshare-user")
-    for capability in _SPAWNER_CAPABILITIES:
+    for capability in (*_SPAWNER_CAPABILITIES, *(("CAP_NET_ADMIN",) if view.egress else ())):  # their own interface
         flags += ["--cap-add", capability]
     settings = _SETTINGS + (_NETWORK_SETTINGS if view.network else ())
     binds = {**{path: path for path in settings}, **view.python.binds(), **handed.binds}

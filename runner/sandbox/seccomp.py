@@ -3,6 +3,7 @@
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
 `syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix one
 can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet), and socket pairs are unix ones;
+with a proxy a TCP socket too, and no other of that family;
 nobody is told what others do with a file. Everything else is allowed: this is a deny list, chosen so that ordinary
 runtimes work unchanged, behind the namespaces and not instead of them.
 """
@@ -20,9 +21,9 @@ _ARCHITECTURES: Final = {"x86_64": (0, 0xC000_003E), "aarch64": (1, 0xC000_00B7)
 _X32_BIT: Final = 0x4000_0000
 
 # Offsets into struct seccomp_data; of a 64-bit argument the low half comes first on both architectures.
-_NUMBER, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NUMBER, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 
-_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _REFUSE: Final = _ERRNO | errno.EPERM
 _NOT_THERE: Final = _ERRNO | errno.ENOSYS
@@ -37,12 +38,17 @@ _NETWORK_FAMILIES: Final = (
 )  # netlink: addresses, for getaddrinfo
 
 
+_SOCKET_KIND: Final = 0xF  # without SOCK_NONBLOCK and SOCK_CLOEXEC
+_TCP: Final = (0, socket.IPPROTO_TCP)
+
+
 def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
-def build(*, network: bool, namespaces: bool, machine: str | None = None) -> bytes:
-    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own."""
+def build(*, network: bool, namespaces: bool, proxied: bool = False, machine: str | None = None) -> bytes:
+    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own. `proxied`: whether
+    a proxy listens in its network, which must be one of those."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolationError(
@@ -69,6 +75,7 @@ def build(*, network: bool, namespaces: bool, machine: str | None = None) -> byt
     # Without namespaces the machine's own unix sockets are in reach, by path or by name, and nothing but this stops
     # a connection to them. Socket pairs need no name and are another call.
     families = (*((socket.AF_UNIX,) if namespaces else ()), *(_NETWORK_FAMILIES if network else ()))
+    code += _tcp(syscalls.SOCKET[column]) if proxied and namespaces else []
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
     code += _refuse_unless(syscalls.SOCKETPAIR[column], _ARG0, (socket.AF_UNIX,))
     code.append(_answer(_ALLOW))
@@ -90,6 +97,16 @@ def _refuse_unless(number: int, argument: int, values: tuple[int, ...]) -> list[
         body += [_jump(_JUMP_EQUAL, value, then=0, otherwise=1), _answer(_ALLOW)]
     body.append(_answer(_REFUSE))
     return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body)), *body]
+
+
+def _tcp(number: int) -> list[bytes]:
+    """Allow sockets for TCP over IPv4; what else is asked for is left to what follows."""
+    body = [_load(_ARG0), _jump(_JUMP_EQUAL, socket.AF_INET, then=0, otherwise=8)]
+    body += [_load(_ARG1), struct.pack("HBBI", _AND, 0, 0, _SOCKET_KIND)]
+    body += [_jump(_JUMP_EQUAL, socket.SOCK_STREAM, then=0, otherwise=5), _load(_ARG2)]
+    for protocol in _TCP:
+        body += [_jump(_JUMP_EQUAL, protocol, then=0, otherwise=1), _answer(_ALLOW)]
+    return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body) + 1), *body, _load(_NUMBER)]
 
 
 def _load(offset: int) -> bytes:

@@ -48,6 +48,9 @@ class ScriptedChild:
         for _ in range(3):  # turns of the loop: it is read before more is there
             await asyncio.sleep(0)
 
+    def take_listener(self) -> None:
+        return None
+
     async def terminate(self) -> None: ...
 
     async def kill(self) -> None:

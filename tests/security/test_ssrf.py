@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.errors import InvalidHandlerError
+from handlers.hosts import parse_patterns
 from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.errors import TargetRefusedError
@@ -122,10 +123,10 @@ async def test_a_name_with_one_bad_address_among_good_ones(
     runner: Runner, trap: Trap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resolve(*addresses: str) -> None:
-        async def getaddrinfo(*_args: Any, **_more: Any) -> list[Any]:
+        def getaddrinfo(*_args: Any, **_more: Any) -> list[Any]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, trap.port)) for one in addresses]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     for addresses in (("93.184.216.34", "127.0.0.1"), ("127.0.0.1", "93.184.216.34"), ("127.0.0.1",)):
         resolve(*addresses)
@@ -220,6 +221,34 @@ def test_an_ipv4_address_inside_ipv6_is_judged_as_what_it_is(address: ipaddress.
         assert not passes(form) or passes(str(address)), form
 
 
+@pytest.mark.parametrize(
+    ("hosts", "networks", "exitcode"),
+    [
+        ("", "", 403),
+        ("other.example", "", 403),
+        ("*:8080", "", 403),
+        ("innocent.example", "", 403),  # at ports 80 and 443
+        ("*:*", "", 403),  # by its name, but the address is this machine's
+        ("", "127.0.0.1/32", 200),  # the address was opened as it is
+    ],
+)
+async def test_the_operators_list_of_hosts_holds_for_http_handlers_too(
+    trap: Trap, monkeypatch: pytest.MonkeyPatch, hosts: str, networks: str, exitcode: int
+) -> None:
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", trap.port))]
+    )
+    allowed = tuple(map(ipaddress.ip_network, networks.split()))
+    runner = Runner(PlainLauncher(), RunnerSettings(http_allowed=allowed, hosts_allowed=parse_patterns(hosts)))
+    try:
+        for name in ("innocent.example", "127.0.0.1"):
+            seen = await run(runner, Handler("http", f"http://{name}:{trap.port}/"), jobs("a"))
+            assert seen.exitcodes == [exitcode]
+    finally:
+        await runner.close()
+    assert trap.visitors == (2 if exitcode == 200 else 0)
+
+
 async def test_the_answer_does_not_tell_what_an_internal_name_resolves_to(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,12 +256,12 @@ async def test_the_answer_does_not_tell_what_an_internal_name_resolves_to(
     answers = []
     for known in (True, False):
 
-        async def getaddrinfo(*_args: Any, known: bool = known, **_more: Any) -> list[Any]:
+        def getaddrinfo(*_args: Any, known: bool = known, **_more: Any) -> list[Any]:
             if not known:
                 raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.20.30.40", 80))]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         seen = await run(runner, Handler("http", "http://db.internal/"), jobs("a"))
         answers.append((seen.exitcodes, seen.results))
     assert answers[0] == answers[1]
@@ -243,14 +272,13 @@ async def test_the_answer_does_not_tell_what_an_internal_name_resolves_to(
 async def test_a_connection_that_fails_does_not_tell_the_address_either() -> None:
     allowed = (ipaddress.ip_network("127.0.0.3/32"),)
     runner = Runner(PlainLauncher(), RunnerSettings(http_allowed=allowed))
-    loop = asyncio.get_running_loop()
 
-    async def getaddrinfo(*_args: Any, **_more: Any) -> list[Any]:
+    def getaddrinfo(*_args: Any, **_more: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.3", 1))]
 
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "getaddrinfo", getaddrinfo)
+            patch.setattr(socket, "getaddrinfo", getaddrinfo)
             seen = await run(runner, Handler("http", "http://db.internal:1/"), jobs("a"))
     finally:
         await runner.close()

@@ -119,6 +119,7 @@ class PaperControl:
         self.runs = frozenset({"python", "sh"})
         self.unable: dict[str, str] = {}
         self.held_by = "turn"
+        self.isolation = "L2"
         self.glimpses: dict[tuple[str, str], tuple[bytes, bytes]] = {}
         """What jobs that run have printed, and their progress."""
 
@@ -132,10 +133,13 @@ class PaperControl:
         self.has_quit = True
 
     def health(self) -> Health:
-        return Health(is_live=True, is_ready=not self.problems, isolation="L2", problems=self.problems)
+        return Health(is_live=True, is_ready=not self.problems, isolation=self.isolation, problems=self.problems)
 
     def gauges(self) -> dict[str, float]:
         return {"contexts_warm": 3, "loop_lag_seconds": 0.25}
+
+    def egress_by_tenant(self) -> dict[str, dict[str, float]]:
+        return {"acme": {"connections": 2, "sent_bytes_total": 1234}}
 
     def languages(self) -> frozenset[str]:
         return self.runs

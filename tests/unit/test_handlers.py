@@ -38,7 +38,8 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "secrets": ["API_KEY"],
         "timeout_s": 2.5,
         "memory_mb": 64,
-        "network": True,
+        "network": False,
+        "hosts": ["api.example.org", "*.example.org:8443"],
         "returns": "status",
         "then": "mail",
         "on_failure": "alarm",
@@ -91,6 +92,15 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         ({"memory_mb": 64.5}, "memory_mb"),
         ({"network": 1}, "network"),
         ({"network": "no"}, "network"),
+        ({"hosts": "api.example.org"}, "hosts"),
+        ({"hosts": [1]}, "hosts"),
+        ({"hosts": ["http://api.example.org/"]}, "hosts"),
+        ({"hosts": ["a.example:*"]}, "hosts"),
+        ({"hosts": ["127.1"]}, "hosts"),
+        ({"hosts": [f"a{n}.example" for n in range(33)]}, "hosts"),
+        ({"hosts": ["a.example"], "network": True}, "hosts"),
+        ({"lang": "wasm", "body": WASM, "hosts": ["a.example"]}, "hosts"),
+        ({"lang": "http", "body": "http://x.example/", "hosts": ["x.example"]}, "hosts"),
         ({"options": {"speed": 1}}, "options.speed"),
         ({"options": {"max_batch": 0}}, "options.max_batch"),
         ({"options": {"max_batch": True}}, "options.max_batch"),
@@ -154,6 +164,7 @@ def test_a_type_that_workers_serve_needs_no_text_and_has_no_timeout_of_its_own()
         ({"timeout_s": 2_592_001}, "timeout_s"),
         ({"memory_mb": 64}, "memory_mb"),
         ({"network": True}, "network"),
+        ({"hosts": ["a.example"]}, "hosts"),
         ({"returns": "status"}, "returns"),
         ({"options": {"keep_processes": 1}}, "options.keep_processes"),
         ({"options": {"lease_s": 0}}, "options.lease_s"),
@@ -180,6 +191,7 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, timeout_s=1.0),
         replace(base, memory_mb=65),
         replace(base, network=True),
+        replace(base, hosts=("a.example",)),
         replace(base, returns="status"),
         replace(base, then="x"),
         replace(base, on_failure="x"),
@@ -190,6 +202,14 @@ def test_the_version_depends_on_every_field() -> None:
     assert len(changed) == len(JSON_NAMES)
     assert len({handler.version for handler in (base, *changed)}) == len(changed) + 1
     assert base.version == Handler("python", "pass").version
+
+
+def test_hosts_have_one_spelling_and_belong_to_the_context() -> None:
+    handler = parse_handler(
+        {"lang": "sh", "body": "true", "hosts": ["API.Example.org.", "api.example.org", "*.b.org:80"]}
+    )
+    assert handler.hosts == ("api.example.org", "*.b.org:80")
+    assert handler.surroundings != replace(handler, hosts=()).surroundings  # or sharers of an eid would share them
 
 
 def test_a_syntax_error_says_where() -> None:

@@ -28,6 +28,8 @@ def run(program: bytes, arch: int, number: int, arguments: tuple[int, ...] = ())
         at += 1
         if code == 0x20:
             accumulator = struct.unpack_from("<I", data, value)[0]
+        elif code == 0x54:
+            accumulator &= value
         elif code == 0x06:
             action = value & 0xFFFF_0000
             return {0x7FFF_0000: ALLOW, 0x8000_0000: KILL}.get(action) or errno.errorcode[value & 0xFFFF]
@@ -67,6 +69,22 @@ def test_sockets(machine: str, network: bool, namespaces: bool) -> None:
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
             expected = ALLOW if family in granted else "EPERM"
             assert run(program, ARCH[machine], number, (family, kind, 262)) == expected
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_with_a_proxy_there_is_tcp_and_nothing_else_of_the_network(machine: str) -> None:
+    number = syscalls.SOCKET[COLUMN[machine]]
+    program = seccomp.build(network=False, namespaces=True, proxied=True, machine=machine)
+    shared = seccomp.build(network=False, namespaces=False, proxied=True, machine=machine)
+    flags = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    for family in range(64):
+        for kind in range(16):
+            for protocol in (0, 1, 6, 17, 255, 262):
+                is_tcp = (family, kind) == (socket.AF_INET, socket.SOCK_STREAM) and protocol in {0, 6}
+                expected = ALLOW if is_tcp or family == socket.AF_UNIX else "EPERM"
+                assert run(program, ARCH[machine], number, (family, kind | flags, protocol)) == expected
+        assert run(shared, ARCH[machine], number, (family, socket.SOCK_STREAM, 0)) == "EPERM"
+    assert run(program, ARCH[machine], syscalls.DENIED["ptrace"][COLUMN[machine]] or 0) == "EPERM"
 
 
 @pytest.mark.parametrize("machine", MACHINES)

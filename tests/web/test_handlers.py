@@ -1,12 +1,15 @@
 """Handlers over HTTP, in both spellings."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from functory.operations.service import OperationSettings
+from handlers.hosts import parse_patterns
 from runner.errors import ContextEndedError
-from tests.support.web import T0, Site
+from tests.support.web import T0, Site, open_site
 
 BODY = b"return payload.upper()"
 
@@ -132,6 +135,42 @@ async def test_the_network_is_the_operators_to_give(site: Site) -> None:
     await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"network": True}})
     site.clock.advance(60)
     assert (await site.call("PUT", "/acme/handler/up", json=body)).status == 200
+
+
+async def test_hosts_are_the_operators_to_allow(tmp_path: Path) -> None:
+    settings = OperationSettings(hosts_allowed=parse_patterns("*.example.org, api.partner.example:8443"))
+    async with open_site(tmp_path, operations=settings) as site:
+        body = {"lang": "python", "body": "return None", "hosts": ["api.example.org", "api.partner.example:8443"]}
+        answer = await site.call("PUT", "/acme/handler/up", json=body)
+        assert (answer.status, answer.json["handler"]["hosts"]) == (200, body["hosts"])
+        for host in ("example.org", "api.example.org:25", "*", "api.partner.example", "10.0.0.1"):
+            for method, path, sent in (
+                ("PUT", "/acme/handler/up", {**body, "hosts": [host]}),
+                ("POST", "/acme/handler/up/invoke", {"handler": {**body, "hosts": [host]}}),
+            ):
+                answer = await site.call(method, path, json=sent)
+                assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
+                assert f"{host} is not among the hosts that handlers may call here" in answer.json["error"]["message"]
+
+
+async def test_hosts_need_a_daemon_whose_contexts_have_a_network_of_their_own(site: Site) -> None:
+    body = {"lang": "python", "body": "return None", "hosts": ["api.example.org"]}
+    site.control.isolation = "L1"
+    answer = await site.call("PUT", "/acme/handler/up", json=body)
+    assert answer.status == 422
+    assert answer.json["error"]["detail"]["field"] == "hosts"
+    assert "isolation L2); here the level is L1" in answer.json["error"]["message"]
+    await site.store.reserve_sysid(info='{"isolation": "L3"}', lease_ms=60_000, now_ms=T0)
+    assert (await site.call("PUT", "/acme/handler/up", json=body)).status == 200
+
+
+async def test_why_names_the_network_that_contexts_lack(site: Site) -> None:
+    body = {"lang": "python", "body": "return None", "hosts": ["api.example.org"]}
+    await site.call("PUT", "/acme/handler/up", json=body)
+    [job_id] = await site.add("x", path="/acme/job/up/add")
+    site.control.isolation = "L1"
+    why = (await site.get(f"/acme/job/{job_id}/why")).json
+    assert why["reason"] == "hosts_unavailable"
 
 
 async def test_a_language_that_does_not_start_is_refused_with_its_reason(site: Site) -> None:

@@ -17,6 +17,8 @@ async def test_metrics_are_what_prometheus_reads(site: Site) -> None:
         'functory_http_requests_total{method="POST",path="/{tenant}/job/{type}/add",status="200"} 1',
         "functory_contexts_warm 3",
         "functory_loop_lag_seconds 0.25",
+        'functory_tenant_egress_connections{tenant="acme"} 2',
+        'functory_tenant_egress_sent_bytes_total{tenant="acme"} 1234',
         "functory_journal_lines_written_total 2",
         'functory_jobs{tenant="acme",type="thumb",state="waiting"} 1',
         'functory_job_endings_total{tenant="acme",type="thumb",code="ok"} 1',

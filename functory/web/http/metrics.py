@@ -69,6 +69,16 @@ def render(
     return "\n".join(lines) + "\n"
 
 
+def render_egress(egress: Mapping[str, Mapping[str, float]]) -> str:
+    """What the handlers of each tenant have used of this daemon's proxy."""
+    names = sorted({name for figures in egress.values() for name in figures})
+    lines: list[str] = []
+    for name in names:
+        samples = [({"tenant": tenant}, figures[name]) for tenant, figures in sorted(egress.items())]
+        lines += _metric(f"tenant_egress_{name}", "counter" if name.endswith("_total") else "gauge", samples)
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _labels(jobtype: str) -> dict[str, str]:
     return {"tenant": tenant_of(jobtype), "type": type_of(jobtype)}
 

@@ -10,6 +10,8 @@ import fcntl
 import os
 import resource
 import signal
+import socket
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +21,9 @@ from runner.sandbox.inner.order import Order
 _INSIDE_ID: Final = 1000  # uid and gid as the context sees them
 _FIRST_FREE_FD: Final = 5
 _PARKED_FD: Final = 64
+_SET_INTERFACE_FLAGS: Final = 0x8914  # SIOCSIFFLAGS
+_UP_AND_RUNNING: Final = 0x41
+_LISTENING: Final = 32
 
 
 def join_cgroups(procs_fds: Sequence[int]) -> None:
@@ -47,6 +52,15 @@ def leave_namespaces(*, network: bool) -> None:
     """New namespaces for everything but processes, which was done by the fork, and the user, which comes last."""
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS | kernel.CLONE_NEWCGROUP
     kernel.unshare(flags if network else flags | kernel.CLONE_NEWNET)
+
+
+def open_gate(port: int) -> socket.socket:
+    """In a new network: its loopback interface goes up, and a socket listens there. Needs power over that network."""
+    gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    fcntl.ioctl(gate, _SET_INTERFACE_FLAGS, struct.pack("16sH22x", b"lo", _UP_AND_RUNNING))
+    gate.bind(("127.0.0.1", port))
+    gate.listen(_LISTENING)
+    return gate
 
 
 def mount_own(order: Order) -> None:
@@ -139,6 +153,8 @@ def lock(order: Order) -> None:
     """The last step: from here on nothing but what a tenant may do is possible."""
     kernel.set_no_new_privileges()
     if order.landlock:
-        landlock.restrict(readable=order.readable, writable=order.writable, network=order.network)
+        landlock.restrict(
+            readable=order.readable, writable=order.writable, network=order.network, port=order.proxy_port
+        )
     if order.seccomp:
         kernel.load_seccomp(bytes.fromhex(order.seccomp))

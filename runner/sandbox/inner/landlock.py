@@ -15,6 +15,7 @@ from runner.sandbox.inner import kernel
 
 _CREATE_RULESET_VERSION: Final = 1
 _RULE_PATH_BENEATH: Final = 1
+_RULE_NET_PORT: Final = 2
 
 _EXECUTE: Final = 1 << 0
 _WRITE_FILE: Final = 1 << 1
@@ -30,6 +31,7 @@ _FS_RIGHTS: Final = {
     5: 1 << 16,
 }  # ABI -> first bit that it lacks
 _NET_TCP: Final = 0b11  # bind, connect
+_CONNECT_TCP: Final = 0b10
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL: Final = 0b11
 
 _ON_A_FILE: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
@@ -45,6 +47,10 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
+class _NetPort(ctypes.Structure):
+    _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
+
+
 def abi() -> int:
     """The ABI that this kernel offers, 0 for none (not built in, or not in the boot parameter `lsm=`)."""
     try:
@@ -53,8 +59,11 @@ def abi() -> int:
         return 0
 
 
-def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool) -> None:
-    """Confine this process for ever. Paths that do not exist are left out: nothing is granted by them."""
+def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool, port: int = 0) -> None:
+    """Confine this process for ever. Paths that do not exist are left out: nothing is granted by them.
+
+    Without `network`, TCP connects to nothing but `port`.
+    """
     version = abi()
     if version == 0:
         raise OSError("Landlock is not available: the kernel was built or booted without it")
@@ -73,6 +82,9 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool)
             _allow(ruleset, path, _READ & rights)
         for path in writable:
             _allow(ruleset, path, rights)
+        if port and attributes.net:
+            rule = _NetPort(_CONNECT_TCP, port)
+            kernel.syscall(kernel.SYS_LANDLOCK_ADD_RULE, ruleset, _RULE_NET_PORT, ctypes.byref(rule), 0)
         kernel.syscall(kernel.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -17,7 +17,7 @@ FD_ORDER, FD_REQUEST, FD_REPLY, FD_LOG, FD_REPORT = range(5)
 FIXED_FDS: Final = 5
 MAX_FDS: Final = 16
 
-# What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd,
+# What goes over the report socket of a context. From the context, JSON: {"init": true} with a pidfd (and a listener),
 # {"ready": true}, {"failed": text} for a layer, {"unstartable": text} for the program,
 # {"exit": wait status}. To the context's init, bare words:
 TERMINATE: Final = b"terminate"
@@ -37,6 +37,7 @@ class Order:
     scratch_bytes: int
     scratch_files: int
     network: bool
+    proxy_port: int  # 0 for none; where a listener is opened in the context's own network, and handed to the daemon
     namespaces: bool
     own_uid: int | None
     close_descriptors: bool

@@ -122,6 +122,7 @@ def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.
 def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
     """Runs in the context's init, and returns in its program only. A step that fails ends the context."""
     step = "cgroup"
+    gate: list[socket.socket] = []
     try:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or, without root, its own files in /proc would be closed to it
         confine.join_cgroups(fds[FIXED_FDS:])
@@ -131,6 +132,8 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
             sysctls = confine.open_user_sysctls()
             confine.leave_namespaces(network=order.network)
             confine.mount_own(order)
+            if order.proxy_port:
+                gate.append(confine.open_gate(order.proxy_port))
             _drop(order, sysctls)
         else:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -138,8 +141,10 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         pidfd = os.pidfd_open(os.getpid())
-        socket.send_fds(report, [b'{"init": true}'], [pidfd])
+        socket.send_fds(report, [b'{"init": true}'], [pidfd, *(each.fileno() for each in gate)])
         os.close(pidfd)
+        for each in gate:
+            each.close()
         program = os.fork()
     except OSError as error:
         _fail(report, step, error)

@@ -178,7 +178,7 @@ MUTANTS: list[Mutant] = [
     ),
     http(
         "a redirect leads inside",
-        "        check_address(str(address[0]), self._allowed)\n        made",
+        "        check_address(str(address[0]), self._resolver.targets.networks)\n        made",
         "        made",
         equivalent="the resolver has checked the same address; this is the second lock on the door",
     ),

@@ -1,0 +1,25 @@
+"""How many jobs go to a context in one message."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from runner.protocol import BatchJob
+
+MOST_JOBS: Final = 1000
+_MOST_BYTES: Final = 8 << 20
+
+
+def messages(jobs: Sequence[BatchJob], max_jobs: int) -> Iterator[Sequence[BatchJob]]:
+    """Batches that fit one message: bounded in number and, unless a single job is bigger, in bytes."""
+    if len(jobs) <= max_jobs and sum([len(job.data) for job in jobs]) <= _MOST_BYTES:
+        if jobs:
+            yield jobs
+        return
+    start = size_bytes = 0
+    for at, job in enumerate(jobs):
+        size_bytes += len(job.data)
+        if at > start and (at - start >= max_jobs or size_bytes > _MOST_BYTES):
+            yield jobs[start:at]
+            start, size_bytes = at, len(job.data)
+    if start < len(jobs):
+        yield jobs[start:]
