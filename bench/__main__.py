@@ -23,7 +23,7 @@ BENCHES: Final = {
     "across": ("service", ["--jobs", "100", "--polled", "5"]),
     "growth": ("service", []),
     "consumers": ("service", ["--held", "10000", "100000"]),
-    "bedrock": ("service", ["--jobs", "2000"]),
+    "bedrock": ("service", ["--jobs", "2000", "--rounds", "2"]),
     "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),
     "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
     "journal": ("parts", ["--lines", "300000"]),

@@ -7,21 +7,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.peers.peer import BEANSTALKD, REDIS
 
 _START_TIMEOUT_S: Final = 10.0
 
 
+class Server(NamedTuple):
+    port: int
+    pid: int
+
+
 @contextmanager
 def server(kind: str, folder: Path, *, synced_redis: bool) -> Iterator[str]:
     """Its URL."""
+    with running_server(kind, folder, synced_redis=synced_redis) as running:
+        yield f"{kind.partition(' ')[0]}://127.0.0.1:{running.port}"
+
+
+@contextmanager
+def running_server(kind: str, folder: Path, *, synced_redis: bool) -> Iterator[Server]:
     port = free_port()
     with subprocess.Popen(_command(kind, port, folder, synced_redis), stdout=subprocess.DEVNULL) as process:
         try:
             _until_it_listens(process, port)
-            yield f"{kind.partition(' ')[0]}://127.0.0.1:{port}"
+            yield Server(port, process.pid)
         finally:
             process.terminate()
 

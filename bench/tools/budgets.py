@@ -58,7 +58,7 @@ def cell(bench: str, table: int, column: str, **where: object) -> Callable[[Resu
     def find(results: Results) -> float:
         rows = list(results[bench]["tables"].values())[table]
         for row in rows:
-            if all(row[name.replace("_", " ")] == value for name, value in where.items()):
+            if all(row[name.replace("_", " ")] == value for name, value in where.items()) and row[column] is not None:
                 return float(row[column])
         raise LookupError(column)
 
@@ -95,6 +95,7 @@ GROWTH: Final = "python -m bench growth"
 CONSUMERS: Final = "python -m bench consumers"
 SINGLE: Final = "python -m bench single"
 ACROSS: Final = "python -m bench across"
+BEDROCK: Final = "python -m bench bedrock"
 
 BUDGETS: Final = (
     Budget(
@@ -196,6 +197,12 @@ BUDGETS: Final = (
             command=SINGLE,
         )
         for quiet in (1, 10)
+    ),
+    Budget(
+        "GetJob + FinishJob pairs, 64 connections, times beanstalkd's reserve+delete with syncs",
+        1.0,
+        cell("bedrock", 0, "times beanstalkd", queue="functory", connections=64),
+        command=BEDROCK,
     ),
     *(
         Budget(

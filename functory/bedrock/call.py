@@ -24,17 +24,27 @@ class Peer:
         self.address = address
         self.gone = asyncio.Event()
         """It has closed its side, or the daemon stops: nobody waits for jobs any more."""
-        self._tokens: dict[str, int] = {}
+        self._held: dict[str, HeldHere] = {}
 
-    def has_taken(self, job_id: str, token: int) -> None:
-        if len(self._tokens) >= _MOST_HELD:
-            del self._tokens[next(iter(self._tokens))]
-        self._tokens[job_id] = token
+    def has_taken(self, job_id: str, token: int, *, repeats: bool) -> None:
+        if len(self._held) >= _MOST_HELD:
+            del self._held[next(iter(self._held))]
+        self._held[job_id] = HeldHere(token, repeats)
 
-    def token_of(self, job_id: str) -> int | None:
+    def held(self, job_id: str) -> "HeldHere | None":
         """Which delivery of the job was taken over this connection; None: none, or it was long ago. With it, a worker
         whose job was handed out again meanwhile does not end the work of another."""
-        return self._tokens.get(job_id)
+        return self._held.get(job_id)
+
+    def has_ended(self, job_id: str) -> None:
+        self._held.pop(job_id, None)
+
+
+class HeldHere(NamedTuple):
+    """A job that was taken over this connection."""
+
+    token: int
+    repeats: bool
 
 
 class Call(NamedTuple):
@@ -52,6 +62,13 @@ class Call(NamedTuple):
     @property
     def tenant(self) -> str:
         return self.who.tenant
+
+    async def job_id(self, name: str = "jobID") -> str:
+        """The id of the job that a parameter names, which may be gone by now. Raises Refusal."""
+        job_id = await self.numbers.find(self.tenant, self.parameters.job_number(name))
+        if job_id is None:
+            raise no_job()
+        return job_id
 
     async def job(self, name: str = "jobID") -> JobRecord:
         """The job that a parameter names, without its data. Raises Refusal."""

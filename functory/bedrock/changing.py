@@ -12,7 +12,7 @@ from functory.execution.outcomes import next_round_ms
 from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
-from functory.workers.values import OWNER, Answer, Delivery, Report
+from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from store.base import JobRecord
 from vocabulary.names import type_of
 
@@ -44,15 +44,23 @@ async def fail_job(call: Call) -> bytes:
 
 async def _end(call: Call, exitcode: int, what: str) -> bytes:
     """What a repeating job carries on is recorded together with its outcome. Of any other job the data is changed
-    first: a parent that waits for children runs again with it."""
-    record = await call.job()
-    data = call.parameters.data()
-    delivery = _delivery(call, record, what)
-    if data is not None and not record.job.repeat:
+    first: a parent that waits for children runs again with it. A job that was taken over this connection is not read
+    before: whether that delivery still counts is seen when its end is recorded."""
+    job_id, data = await call.job_id(), call.parameters.data()
+    held = call.peer.held(job_id)
+    if held is None:
+        record = await call.job()
+        delivery, repeats = _delivery(call, record, what), bool(record.job.repeat)
+    else:
+        delivery, repeats = Delivery(job_id, held.token), held.repeats
+    if data is not None and not repeats:
         await workers.update_payload(call.service, call.who, delivery, data)
-    await _report(call, Report(delivery, exitcode, data or b"", carried=data if record.job.repeat else None))
-    if record.children:
-        call.service.control.wake()  # they may run now
+    report = Report(delivery, exitcode, data or b"", carried=data if repeats else None)
+    (verdict,) = await workers.report(call.service, call.who, [report])
+    if verdict.answer is Answer.LATE and held is not None:
+        _delivery(call, await call.job(), what)  # says what the job is doing instead
+    _check(verdict)
+    call.peer.has_ended(job_id)
     return b""
 
 
@@ -70,7 +78,9 @@ async def retry_job(call: Call) -> bytes:
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
     if name is None:
-        await _report(call, Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data))
+        report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data)
+        (verdict,) = await workers.report(call.service, call.who, [report])
+        _check(verdict)
     else:
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
     return b""
@@ -110,12 +120,12 @@ def _delivery(call: Call, record: JobRecord, what: str) -> Delivery:
         raise Refusal(405, f"The job is {state_of(record)}: only a RUNNING job can be {what}")
     if record.job.lock != OWNER:
         raise Refusal(405, f"The job is run by a handler: only a job that a worker has taken can be {what}")
-    token = call.peer.token_of(record.job.id)
-    return Delivery(record.job.id, record.job.token if token is None else token)
+    held = call.peer.held(record.job.id)
+    return Delivery(record.job.id, record.job.token if held is None else held.token)
 
 
-async def _report(call: Call, report: Report) -> None:
-    (verdict,) = await workers.report(call.service, call.who, [report])
+def _check(verdict: Verdict) -> None:
+    """Raises Refusal unless the report was recorded."""
     if verdict.answer is Answer.UNKNOWN:
         raise no_job()
     if verdict.answer is Answer.REFUSED:

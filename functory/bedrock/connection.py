@@ -169,11 +169,12 @@ class Connection(asyncio.BufferedProtocol):
                 if not request.keeps_alive or self._is_stopping or self._transport.is_closing():
                     self._is_ended = True
                     break
-                await asyncio.sleep(0)  # answers that cost nothing leave others their turn
                 request = self._parser.next()
                 self._hold(self._parser.size_bytes)
                 if self._parser.size_bytes < FREE_BYTES and not self._is_ended:
                     self._transport.resume_reading()
+                if request is not None:
+                    await asyncio.sleep(0)  # answers that cost nothing leave others their turn
         except Malformed as error:
             self._refuse(error)
         except Exception:  # a defect of ours: it costs this connection only
@@ -187,10 +188,17 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _send(self, data: bytes) -> None:
         """A large answer takes room until the client has read most of it."""
-        async with self._shared.commands.room.of(self.peer.address, len(data)):
-            self._transport.write(data)
-            if self._drained is not None:
-                await self._drained
+        room = self._shared.commands.room
+        if len(data) <= room.free_bytes:
+            await self._write(data)
+            return
+        async with room.of(self.peer.address, len(data)):
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
+        self._transport.write(data)
+        if self._drained is not None:
+            await self._drained
 
     def _hold(self, size_bytes: int) -> bool:
         if not self._shared.room.change(self._held_bytes, size_bytes):

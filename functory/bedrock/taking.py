@@ -62,7 +62,7 @@ async def _get(call: Call, limit: int) -> list[bytes]:
         await _give_back(call, taken)
         raise Refusal(303, "Timeout")
     for job, _ in taken:
-        call.peer.has_taken(job.id, job.token)
+        call.peer.has_taken(job.id, job.token, repeats=bool(job.repeat))
     return shown
 
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 import random
 import secrets
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,7 @@ from functory.daemon.last_owner import take_over
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
-from functory.execution.outbox import Outbox
+from functory.execution.outbox import Ending, Outbox, is_plain_end
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.execution.trial_runs import TrialRuns
@@ -119,6 +120,13 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, egress, vault, packages, tenants))
 
 
+def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]) -> None:
+    """Workers elsewhere have ended these jobs of one tenant. Most leave nothing to look for, and there are many: the
+    executor is woken if a job may have become runnable, or a cap may have room."""
+    if tenants.of(endings[0][0].jobtype).max_running is not None or not all(map(is_plain_end, endings)):
+        executor.wake()
+
+
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants = engine
     waiters = Waiters(settings.poll_s)
@@ -145,9 +153,13 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     )
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
-    for released in (executor.released, waiters.released, consumers.released, announcer.released):
-        outbox.when_released(released)
-        reported.when_released(released)
+    outbox.when_released(executor.released)
+    reported.when_released(partial(_reported, executor, tenants))
+    for each in (outbox, reported):
+        for released in (waiters.released, consumers.released, announcer.released):
+            each.when_released(released)
+        each.when_paused(executor.wake)
+        each.when_paused(workers.wake)
     outbox.when_released(workers.released)
     return Parts(
         shared=shared,

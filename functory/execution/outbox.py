@@ -35,7 +35,7 @@ from functory.wire.admin import TenantLimits
 from journal import InvalidWrite, JournalUnavailable
 from runner.flow import Flow
 from runner.protocol import NewJob as WantedJob
-from store.base import Archive, Discard, Finish, Job, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Discard, Finish, Job, Rearm, Release, ReleaseReport, Retry, Unclaim
 from store.errors import Conflict, NotFound, StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -66,6 +66,12 @@ _REFUSED: Final = (InvalidInput, InvalidWrite, QuotaExceeded, Conflict, NotFound
 NotFound are about the parent or the name of a new job."""
 
 
+def is_plain_end(ending: Ending) -> bool:
+    """Whether it is over with that, and no other job waited for it. Of what it asked for others tell."""
+    job, release, _ = ending
+    return isinstance(release, Archive | Discard | Finish) and not job.parent and job.seq is None
+
+
 class Outbox:
     def __init__(
         self,
@@ -91,6 +97,7 @@ class Outbox:
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
         self._witnesses: list[Callable[[Sequence[Recorded], Sequence[str]], None]] = []
+        self._pausing: list[Callable[[], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
         self._deliveries: asyncio.TaskGroup | None = None
@@ -109,6 +116,10 @@ class Outbox:
         """The witness is told of endings as they were recorded, refusals in their place, with the ids of those whose
         lease was lost. Listeners of `when_released` are told after that, also of what could not be recorded."""
         self._witnesses.append(witness)
+
+    def when_paused(self, listener: Callable[[], None]) -> None:
+        """The listener is told when parents were paused: their children may run now."""
+        self._pausing.append(listener)
 
     def use(self, straight: StraightWay) -> None:
         self._straight = straight
@@ -257,7 +268,7 @@ class Outbox:
         )
         if self._straight is not None:
             self._straight.released([(job, release, ())])
-        self._note([(job, release, ())], report.stale)
+        self._note([(job, release, ())], report)
 
     async def _release(self, batch: Sequence[Admitted]) -> None:
         """All at once; if that is refused, one by one, so that it costs only the job whose value it is."""
@@ -292,7 +303,7 @@ class Outbox:
             )
             if straight is not None:
                 straight.released(known, report.stale)
-            self._note(known, report.stale)
+            self._note(known, report)
         if straight is not None and new:
             await self._record_straight(straight, new)
 
@@ -306,9 +317,12 @@ class Outbox:
         )
         straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), now_ms)
         await self._intake.arrived([job.id for job in jobs], position)
-        self._note(batch, report.stale)
+        self._note(batch, report)
 
-    def _note(self, batch: Sequence[Admitted], stale: Sequence[str]) -> None:
+    def _note(self, batch: Sequence[Admitted], report: ReleaseReport) -> None:
+        stale = report.stale
+        for listener in self._pausing if report.paused else ():
+            listener()
         if stale:
             self.stale += len(stale)
             log.warning("outbox.stale", extra={"jobs": len(stale), "first": stale[0]})

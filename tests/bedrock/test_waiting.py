@@ -120,6 +120,36 @@ async def test_idle_waiting_asks_the_store_nothing(bedrock: Bedrock) -> None:
         assert asked.count("claim_jobs") <= 2, "one job costs one claim, and perhaps one that finds nothing"
 
 
+async def test_taking_and_finishing_a_job_costs_a_claim_and_a_release(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="x")
+        await session.ask("CreateJob", name="x")
+        await session.ask("GetJob", name="x")
+        store: Any = bedrock.shop.daemon.store
+        asked: list[str] = []
+        for verb in ("get_job", "claim_jobs", "release_jobs", "number_jobs", "find_numbered", "get_waiting_jobtypes"):
+            _count(store, verb, asked)
+        assert (await session.ask("GetJob", name="x")).json["jobID"] == 2
+        assert (await session.ask("FinishJob", jobID=2)).status == 200
+        assert asked == ["claim_jobs", "release_jobs"]
+
+
+async def test_children_are_handed_out_as_soon_as_their_parent_waits_for_them(bedrock: Bedrock) -> None:
+    """Whoever reports the parent: over HTTP it is the same way."""
+    await bedrock.shop.serve("piece")
+    async with bedrock.session() as parent, bedrock.session() as child:
+        await parent.ask("CreateJob", name="x")
+        await parent.ask("GetJob", name="x")
+        await parent.ask("CreateJob", name="piece", parentJobID=1)
+        child.send("GetJob", name="piece", Connection="wait", Timeout=60_000)
+        await until(waiting(bedrock.shop, 1))
+        assert (await parent.ask("FinishJob", jobID=1)).status == 200
+        assert (await child.reply()).json["jobID"] == 2
+        parent.send("GetJob", name="x", Connection="wait", Timeout=60_000)
+        assert (await child.ask("FinishJob", jobID=2)).status == 200
+        assert (await parent.reply()).json["jobID"] == 1
+
+
 def _count(store: Any, verb: str, asked: list[str]) -> None:
     before = getattr(store, verb)
 

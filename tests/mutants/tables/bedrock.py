@@ -18,10 +18,10 @@ commands = in_file("functory/bedrock/commands.py", CALLERS)
 MUTANTS: list[Mutant] = [
     changing(
         "who lost a job ends the work of another",
-        "record.job.token if token is None else token",
-        "record.job.token",
+        "        delivery, repeats = Delivery(job_id, held.token), held.repeats",
+        "        delivery, repeats = Delivery(job_id, None), held.repeats",
     ),
-    changing("the data of a round is not carried on", "carried=data if record.job.repeat else None", "", tests=SESSION),
+    changing("the data of a round is not carried on", "carried=data if repeats else None", "", tests=SESSION),
     changing("an update lets the lease lapse", "        await workers.renew(call.service, call.who, [delivery])\n", ""),
     changing(
         "a worker changes jobs that it does not hold",
@@ -35,8 +35,11 @@ MUTANTS: list[Mutant] = [
         "",
         tests=CALLERS,
     ),
-    changing(
-        "a retry keeps its name", "    if name is None:\n        await _report", "    if True:\n        await _report"
+    changing("a retry keeps its name", "    if name is None:\n        report", "    if True:\n        report"),
+    in_file("functory/execution/outbox.py", WAITING)(
+        "children wait for the next look when their parent is paused",
+        "self._pausing if report.paused else ()",
+        "()",
     ),
     taking(
         "one who has left waits on",
