@@ -14,6 +14,7 @@ from functory.bedrock.call import Call
 from functory.bedrock.records import CANCELLED, FINISHED, data_json, object_json, state_of
 from functory.bedrock.refusals import Refusal, missing, wrong
 from functory.errors import Missing
+from functory.execution.families import before_round
 from functory.operations import workers
 from functory.operations.jobs import get_payload, list_children
 from functory.operations.numbered import get_numbered
@@ -126,8 +127,9 @@ async def _show(call: Call, taken: Sequence[Taken]) -> list[bytes]:
 
 
 async def _children(call: Call, parent: Job) -> dict[str, Any]:
-    """The children that have ended, by how they did."""
-    page = await list_children(call.service, call.tenant, parent.id, cursor=None, limit=_FAMILY)
+    """The children that have ended, by how they did; of a parent that repeats, those of its round."""
+    first = before_round(parent)
+    page = await list_children(call.service, call.tenant, parent.id, cursor=first, limit=_FAMILY)
     numbers = await call.numbers.of(call.tenant, [record.job.id for record in page.records])
     found: dict[str, list[Any]] = {}
     for record in page.records:

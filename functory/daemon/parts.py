@@ -8,7 +8,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -127,6 +127,20 @@ def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]
         executor.wake()
 
 
+def _tell_all(
+    outboxes: Sequence[Outbox],
+    listeners: Sequence[Callable[[Sequence[Ending]], None]],
+    executor: Executor,
+    workers: WorkerQueue,
+) -> None:
+    """Whichever outbox records an end, these hear of it."""
+    for outbox in outboxes:
+        for listener in listeners:
+            outbox.when_released(listener)
+        outbox.when_paused(executor.wake)
+        outbox.when_paused(workers.wake)
+
+
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants = engine
     waiters = Waiters(settings.poll_s)
@@ -154,13 +168,9 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
     outbox.when_released(executor.released)
-    reported.when_released(partial(_reported, executor, tenants))
-    for each in (outbox, reported):
-        for released in (waiters.released, consumers.released, announcer.released):
-            each.when_released(released)
-        each.when_paused(executor.wake)
-        each.when_paused(workers.wake)
     outbox.when_released(workers.released)
+    reported.when_released(partial(_reported, executor, tenants))
+    _tell_all((outbox, reported), (waiters.released, consumers.released, announcer.released), executor, workers)
     return Parts(
         shared=shared,
         isolation=isolation,

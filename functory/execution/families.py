@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from store.base import Job, JobRecord, Store
 from vocabulary.names import tenant_of, type_of
+from vocabulary.time_text import compact_time
 
 MOST_CHILDREN: Final = 1000
 RESULT_BYTES: Final = 64 * 1024
@@ -17,11 +18,17 @@ _PAGE: Final = 10
 """Children that are read and encoded in one step."""
 
 
+def before_round(job: Job) -> str | None:
+    """Where the listing of a parent's children begins. Of one that repeats, those count that were made since its round
+    was due: ids begin with their time."""
+    return compact_time(job.scheduled_ms) if job.repeat else None
+
+
 async def read_children(store: Store, job: Job, now_ms: int) -> bytes:
     """As JSON. Raises StoreUnavailable."""
     rows: list[bytes] = []
     left_bytes = RESULTS_BYTES
-    cursor: str | None = None
+    cursor = before_round(job)
     while len(rows) < MOST_CHILDREN:
         page = await store.list_children(
             tenant_of(job.jobtype),

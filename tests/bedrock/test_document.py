@@ -89,6 +89,20 @@ async def test_child_jobs_can_only_be_created_for_parents_that_are_running_or_pa
     assert (await session.ask("Query", query="select count(*) from jobs")).json == [[1]]
 
 
+async def test_a_parent_that_repeats_is_told_of_the_children_of_its_round(session: Session, clock: FakeClock) -> None:
+    await session.ask("CreateJob", name="parent", repeat="HOURLY")
+    for child in (2, 3):
+        assert "finishedChildJobs" not in (await session.ask("GetJob", name="parent")).json
+        await session.ask("CreateJob", name="child", parentJobID=1)
+        await session.ask("FinishJob", jobID=1)
+        await session.ask("GetJob", name="child")
+        await session.ask("FinishJob", jobID=child)
+        again = (await session.ask("GetJob", name="parent")).json
+        assert [each["jobID"] for each in again["finishedChildJobs"]] == [child]
+        await session.ask("FinishJob", jobID=1)
+        clock.advance(3601)
+
+
 # CreateJob and CreateJobs
 
 

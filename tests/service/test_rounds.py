@@ -85,6 +85,27 @@ async def test_children_of_a_repeating_parent_run_between_its_rounds(tmp_path: P
         assert (await job(daemon, "parent")).job.token == 3, "lost, then the round, then again after its child"
 
 
+async def test_each_round_of_a_repeating_parent_has_children_of_its_own(tmp_path: Path) -> None:
+    body = """
+if not ctx.children:
+    ctx.enqueue("child", payload, child=True)
+else:
+    ctx.carry(payload + "".join(child["result"].strip('"') for child in ctx.children))
+"""
+    async with running_daemon(tmp_path, poll="20ms") as daemon:
+        await register(daemon, "acme-child", "return str(len(payload))")
+        await register(daemon, "acme-parent", body)
+        parent = new(daemon, "parent", "acme-parent", b"", repeat="FINISHED, +1 SECOND")
+        await daemon.store.add_jobs([parent], now_ms=daemon.clock.now_ms())
+        daemon.wake()
+
+        async def has_had_two_rounds() -> bool:
+            return len((await job(daemon, "parent")).job.data) > 1
+
+        await until(has_had_two_rounds)
+        assert (await job(daemon, "parent")).job.data.startswith(b"01"), "each round had one child"
+
+
 @pytest.mark.parametrize("repeat", ["", "FINISHED, +1 HOUR"])
 async def test_the_retry_window_of_a_delayed_job_begins_when_it_is_due(tmp_path: Path, repeat: str) -> None:
     async with running_daemon(tmp_path, retry_window="60s", max_attempts="3") as daemon:
