@@ -105,6 +105,11 @@ class Handler:
         return self.options.get("max_batch")
 
     @property
+    def max_per_key(self) -> int | None:
+        """How many jobs with the same key may run at once; None: any number."""
+        return self.options.get("max_per_key")
+
+    @property
     def lease_s(self) -> int | None:
         """How long a worker has a job without renewal, if it does not say so itself."""
         return self.options.get("lease_s")

@@ -50,6 +50,7 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         "retry_max_ms": (1, 86_400_000),
         "retry_window_s": (1, 31_536_000),
         "lease_s": (1, 86_400),
+        "max_per_key": (1, 10_000),
     }
 )
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})

@@ -16,6 +16,7 @@ from store.names import (
     MAX_HANDLER_BYTES,
     MAX_LOG_BYTES,
     MAX_OPTIONS_CHARS,
+    MAX_PER_KEY,
     MAX_RESULT_BYTES,
     MAX_SECRET_BYTES,
     PRIORITIES,
@@ -125,6 +126,8 @@ def check_new_job(job: NewJob) -> None:
     check_data(job.data)
     if job.domain:
         check_label("rate domain", job.domain)
+    if job.key:
+        check_label("key", job.key)
     if job.options:
         check_text("options", job.options, MAX_OPTIONS_CHARS)
     if job.repeat:
@@ -161,9 +164,8 @@ def check_new_jobs(jobs: Sequence[NewJob]) -> None:
     check_batch("add_jobs", len(jobs))
     if not jobs:
         return
-    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, uniques, parents = (
-        zip(*jobs, strict=True)
-    )
+    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, *rest = zip(*jobs, strict=True)
+    _, repeats, uniques, parents, keys = rest
     for jobtype in set(jobtypes):
         checked_tenant_of(jobtype)
     is_plain = (
@@ -172,7 +174,7 @@ def check_new_jobs(jobs: Sequence[NewJob]) -> None:
         and are_times(due)
         and are_times(created)
         and max(map(len, payloads)) <= MAX_DATA_BYTES
-        and not any(map(any, (domains, options, repeats, uniques, parents)))
+        and not any(map(any, (domains, options, repeats, uniques, parents, keys)))
         and set(retry_afters) == {None}
     )
     if is_plain:
@@ -186,7 +188,7 @@ def check_new_jobs(jobs: Sequence[NewJob]) -> None:
 def check_plain_jobs(jobs: Sequence[NewJob]) -> None:
     """Of jobs that pass check_new_jobs: nothing that a claim would have had to look at."""
     for job in jobs:
-        if job.domain or job.retry_after_ms is not None or job.indexed or job.repeat:
+        if job.domain or job.key or job.retry_after_ms is not None or job.indexed or job.repeat:
             raise InvalidValue(f"job {job.id} is not plain: add_jobs adds such a job, and claim_jobs starts it")
 
 
@@ -197,9 +199,11 @@ def are_times(times_ms: Sequence[int]) -> bool:
     return min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
 
 
-def check_claim(limit: int, max_bytes: int) -> None:
+def check_claim(limit: int, max_bytes: int, max_per_key: int | None) -> None:
     check_range("limit", limit, 1, MAX_BATCH)
     check_range("max_bytes", max_bytes, 0, MAX_TIME_MS)
+    if max_per_key is not None:
+        check_range("max_per_key", max_per_key, 1, MAX_PER_KEY)
 
 
 _CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {

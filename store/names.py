@@ -24,6 +24,13 @@ MAX_BATCH: Final = 10_000
 PRIORITIES: Final = (1000, 500, 0)
 """The priorities there are, first to run first."""
 
+MAX_PER_KEY: Final = 10_000
+"""The highest cap on the running jobs of one key."""
+JOB_COST_US: Final = 1000
+"""What a job costs its key when it is claimed. How long it ran is added when that is known."""
+KEY_CREDIT_US: Final = 100_000
+"""The runner time that a key which used less than its share may be ahead of the others."""
+
 DONE_LOCK: Final = "__done"
 PAUSED_LOCK: Final = "__paused"
 """Lock values that no daemon can have: a sysid is letters and digits."""

@@ -16,8 +16,8 @@ from store.sqlite.file.schema import migrate
 from store.sqlite.queue.add import INSERT_PLAIN
 from store.sqlite.queue.bulk_archive import ARCHIVE
 from store.sqlite.queue.bulk_claim import find_first_deliveries
-from store.sqlite.queue.claim import LOCK
 from store.sqlite.queue.release import HELD
+from store.sqlite.queue.taking import LOCK
 
 LANE = (
     "UPDATE lanes SET waiting = waiting + ?, deferred = deferred + ?, running = running + ?,"

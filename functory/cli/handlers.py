@@ -78,7 +78,7 @@ def _add_put(actions: Commands) -> None:
         type=number_pair,
         action="append",
         metavar="NAME=NUMBER",
-        help="max_batch, max_attempts, retry_base_ms, retry_max_ms, retry_window_s",
+        help="max_batch, max_per_key, max_attempts, retry_base_ms, retry_max_ms, retry_window_s",
     )
     put.add_argument("--upgrade", action="store_true", help="resolve the packages that the code asks for anew")
     put.set_defaults(patience_s=_PACKAGES_S)

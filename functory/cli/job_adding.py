@@ -80,6 +80,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         dt=arguments.dt,
         priority=arguments.priority and int(arguments.priority),
         domain=arguments.domain,
+        key=arguments.job_key,
         retry_after_s=arguments.retry_after_s,
         repeat=arguments.repeat,
         unique=arguments.unique,

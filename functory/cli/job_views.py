@@ -69,6 +69,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "repeat": inert(job.repeat.encode()) or None,
         "unique": inert(job.unique.encode()) or None,
         "domain": inert(job.domain.encode()) or None,
+        "key": inert(job.key.encode()) or None,
     }
     for name, value in facts.items():
         if value is not None:

@@ -149,7 +149,8 @@ class Executor:
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
-        self._leases.released([job for job, _, _ in endings])
+        self._leases.released(jobs := [job for job, _, _ in endings])
+        self._outlook.freed(jobs)
         if self._straight is None or not self._straight.leaves_nothing_to_do(endings):
             self._wants_look = True
             self._woken.set()
@@ -206,7 +207,6 @@ class Executor:
         await self._runner.end_tenant(tenant)
 
     # The loop
-
     async def run(self) -> None:
         """Run until cancelled. A store that cannot be reached is asked again at the next poll."""
         while True:
@@ -309,7 +309,7 @@ class Executor:
             elif handler is not None:
                 retry = retry_policy(handler, self._retry)
                 now_ms = self._clock.now_ms()
-                jobs = await self._claim(pick, now_ms)
+                jobs = await self._claim(pick, handler.max_per_key, now_ms)
                 may_start = self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 handler = permitted(handler, self._tenants.of(jobtype))
@@ -359,13 +359,13 @@ class Executor:
                     watch.cancel()
                 self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s)
 
-    async def _claim(self, pick: Pick, now_ms: int) -> list[Job]:
+    async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         self._claiming[pick.jobtype] += pick.jobs
         looks = self._outlook.looks
         try:
             with self._progress.step("execute"):
                 return await self._store.claim_jobs(
-                    pick.jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms
+                    pick.jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms, max_per_key=cap
                 )
         finally:
             self._claiming[pick.jobtype] -= pick.jobs

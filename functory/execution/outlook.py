@@ -5,19 +5,21 @@ look began. So a job that starts without the store overtakes nothing that this d
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from store.base import Store, WaitingType
+from store.base import Job, Store, WaitingType
 from vocabulary.clock import Clock
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 REST_S: Final = 0.1
-"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token, or another
-daemon was quicker."""
+"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token, the cap of their
+key is reached, or another daemon was quicker."""
 
 
 _MOST_UNABLE: Final = 20_000
+_KEY: Final = fields(Job, "key")
 
 
 class Outlook:
@@ -89,6 +91,13 @@ class Outlook:
     def added(self, jobtype: str) -> None:
         self._resting.pop(jobtype, None)
         self._added.add(jobtype)
+
+    def freed(self, jobs: Sequence[Job]) -> None:
+        """These ended. Where one had a key, others with the same key may start."""
+        if self._resting and any(map(_KEY, jobs)):
+            for job in jobs:
+                if job.key:
+                    self._resting.pop(job.jobtype, None)
 
     def taken(self, jobtype: str, count: int) -> None:
         """A claim took these: they do not wait any more. Without this, who posts one job after the other would find the

@@ -26,7 +26,7 @@ from store.checks import check_new_job
 from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
 
-_OPTIONS: Final = ("delay_s", "priority", "domain", "unique", "child", "sibling")
+_OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling")
 _MAX_DELAY_S: Final = 3_155_760_000
 _PIECE_LINES: Final = 1000
 _PIECE_BYTES: Final = 8 << 20
@@ -119,9 +119,11 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
         _priority(said),
         said.get("domain", ""),
         options_of(wanted.links),
+        key=said.get("key", ""),
     )
     unique = said.get("unique", "")
-    check_new_job(_PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, unique=unique, parent=parent))
+    probe = _PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, key=options.key)
+    check_new_job(probe._replace(unique=unique, parent=parent))
     keeps = frozenset({"repeat"} if "priority" in said else {"repeat", "priority"})
     return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset())
 

@@ -18,8 +18,8 @@ DEFAULT_PRIORITY: Final = 500
 
 
 class JobOptions(NamedTuple):
-    """A job's options beside its payload. dt_ms None: eligible at once. The others are in the order of
-    the fields of NewJob."""
+    """A job's options beside its payload. dt_ms None: eligible at once. The others but the key are in
+    the order of the fields of NewJob."""
 
     dt_ms: int | None = None
     priority: int = DEFAULT_PRIORITY
@@ -28,6 +28,7 @@ class JobOptions(NamedTuple):
     retry_after_ms: int | None = None
     indexed: bool = False
     repeat: str = ""
+    key: str = ""
 
 
 PLAIN: Final = JobOptions()
@@ -56,6 +57,8 @@ def to_attributes(options: JobOptions) -> Mapping[str, str]:
         attributes["indexed"] = "1"
     if options.repeat:
         attributes["repeat"] = options.repeat
+    if options.key:
+        attributes["key"] = options.key
     return attributes
 
 
@@ -72,6 +75,7 @@ def from_attributes(attributes: Mapping[str, str]) -> JobOptions:
         retry_after_ms=None if retry_after is None else int(retry_after),
         indexed=attributes.get("indexed") == "1",
         repeat=attributes.get("repeat", ""),
+        key=attributes.get("key", ""),
     )
 
 
@@ -80,13 +84,13 @@ def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     jobs: list[NewJob] = []
     for attributes, lines in groupby(records, _ATTRIBUTES):
         ids, jobtypes, payloads, _ = zip(*lines, strict=True)
-        dt_ms, *others = from_attributes(attributes)
+        dt_ms, *others, key = from_attributes(attributes)
         stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
         times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
         created = [times_ms[stamp] for stamp in stamps]
         dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms) for create_ms in times_ms.values()}
         due = [dues_ms[create_ms] for create_ms in created]
-        shared = map(repeat, (*others, "", ""))  # neither unique nor parent
+        shared = map(repeat, (*others, "", "", key))  # neither unique nor parent
         jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
     return jobs
 
@@ -98,7 +102,8 @@ def to_new_job(record: Record, now_ms: int) -> NewJob:
 def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
     """A job as the store takes it. It was created at the time in its id."""
     create_ms = _time_of(job_id[:_STAMP_CHARS])
-    return NewJob(job_id, jobtype, data, _due_ms(create_ms, options.dt_ms, now_ms), create_ms, *options[1:])
+    due_ms = _due_ms(create_ms, options.dt_ms, now_ms)
+    return NewJob(job_id, jobtype, data, due_ms, create_ms, *options[1:7], "", "", options.key)
 
 
 def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int) -> int:

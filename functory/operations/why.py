@@ -130,6 +130,8 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
             if rate.domain.domain == record.job.domain and rate.tokens < 1:
                 text = f"rate domain {rate.domain.domain} has no token until {iso_time(rate.next_ms)}"
                 yield "rate_domain", text, {"domain": rate.domain.domain, "until_ms": rate.next_ms}
+    if record.job.key and (waiting_for := await _about_key(service, tenant, record)) is not None:
+        yield waiting_for
     hold = service.control.hold(jobtype)
     if hold in _HOLDS:
         yield hold, _HOLDS[hold], {"daemon": service.control.sysid}
@@ -137,6 +139,24 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     waiting = sum(row.waiting for row in counters)
     text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"
     yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+
+
+async def _about_key(service: Service, tenant: str, record: JobRecord) -> _Finding | None:
+    """Whether other jobs of its key keep a job from starting."""
+    job = record.job
+    handler = await service.store.get_handler(tenant, job.jobtype)
+    try:
+        cap = None if handler is None else decode_handler(handler.data).max_per_key
+    except HandlerError:  # of a newer version of this program
+        return None
+    if cap is None:
+        return None
+    state = await service.store.get_key_state(tenant, job.jobtype, job.key, limit=cap)
+    before = [*state.running, state.retried] if cap == 1 and state.retried not in {"", job.id} else [*state.running]
+    if len(before) < cap:
+        return None
+    text = f"it waits for another job of its key {job.key}: {before[0]}"
+    return "waits_for_key", text, {"key": job.key, "job": before[0], "max_per_key": cap}
 
 
 async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

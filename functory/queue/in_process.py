@@ -82,7 +82,7 @@ class InProcessLink:
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
         dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
         priority = DEFAULT_PRIORITY if options.priority is None else options.priority
-        said = JobOptions(dt_ms, priority, options.domain)
+        said = JobOptions(dt_ms, priority, options.domain, key=options.key)
         jobs = [
             Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent)
             for payload in payloads

@@ -44,6 +44,7 @@ class AddOptions(NamedTuple):
     domain: str = ""
     unique: str = ""
     parent: str = ""
+    key: str = ""
 
 
 class Link(Protocol):

@@ -107,9 +107,10 @@ class Queue:
         domain: str = "",
         unique: str = "",
         parent: str = "",
+        key: str = "",
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns."""
-        options = AddOptions(delay_s, priority, domain, unique, parent)
+        options = AddOptions(delay_s, priority, domain, unique, parent, key)
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 
     async def register(self, *types: str, **fields: object) -> None:

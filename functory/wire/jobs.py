@@ -25,6 +25,7 @@ class JobSettings(Request):
     dt: Annotated[str, Meta(max_length=40, description=f"when it becomes eligible: {TIME_FORMS}")] | None = None
     priority: Annotated[Priority, Meta(extra_json_schema={"default": 500})] | UnsetType = UNSET
     domain: Annotated[str, Meta(max_length=255, description="rate domain of the tenant")] = ""
+    key: Annotated[str, Meta(max_length=255, description="jobs of its type with this key share a cap, in order")] = ""
     retry_after_s: Annotated[float, Meta(ge=0.001, le=31_557_600, description="a fixed lease, not renewed")] | None = (
         None
     )
@@ -120,6 +121,7 @@ class Job(Answer):
     log: str | None = None
     log_encoding: Encoding = "text"
     domain: str = ""
+    key: str = ""
     repeat: str = ""
     retry_after_s: float | None = None
     unique: str = ""

@@ -81,7 +81,13 @@ class Claims:
         try:
             with self._progress.step("workers"):
                 jobs = await self._store.claim_jobs(
-                    jobtype, count, owner=OWNER, lease_ms=lease_ms, now_ms=now_ms, max_bytes=MOST_BYTES
+                    jobtype,
+                    count,
+                    owner=OWNER,
+                    lease_ms=lease_ms,
+                    now_ms=now_ms,
+                    max_bytes=MOST_BYTES,
+                    max_per_key=handler.max_per_key,
                 )
         finally:
             self._policy.run_outside(tenant, -count)

@@ -105,7 +105,8 @@ class Handout:
         line = self._lines.get(tenant_of(endings[0][0].jobtype))
         if line is None:
             return
-        line.mark({job.jobtype for job, release, _ in endings if not isinstance(release, Archive | Discard | Finish)})
+        over = Archive | Discard | Finish
+        line.mark({job.jobtype for job, release, _ in endings if job.key or not isinstance(release, over)})
         if any(job.parent for job, _, _ in endings):
             self.wake()
 

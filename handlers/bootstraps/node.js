@@ -276,12 +276,12 @@ class Context {
     if (!(code >= 400 && code <= 499)) throw new RangeError(`ctx.fail takes a code from 400 to 499, not ${code}`);
     throw new Outcome(code, data);
   }
-  enqueue(type, payload = '', { delayS, priority, domain, unique, child, sibling } = {}) {
+  enqueue(type, payload = '', { delayS, priority, domain, key, unique, child, sibling } = {}) {
     if (typeof type !== 'string' || !TYPE.test(type)) {
       throw new TypeError(`not a job type: ${type}; letters, digits and _ . : - without the tenant`);
     }
     const query = asQuery({
-      delay_s: delayS, priority, domain: domain || undefined, unique: unique || undefined,
+      delay_s: delayS, priority, domain: domain || undefined, key: key || undefined, unique: unique || undefined,
       child: child ? 1 : undefined, sibling: sibling ? 1 : undefined,
     });
     const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
@@ -326,7 +326,7 @@ function asQuery(options) {
     throw new RangeError(`delayS must be a number of seconds from 0 on, not ${delayS}`);
   }
   if (![0, 500, 1000].includes(priority)) throw new RangeError(`priority must be 0, 500 or 1000, not ${priority}`);
-  for (const name of ['domain', 'unique']) {
+  for (const name of ['domain', 'key', 'unique']) {
     const value = options[name] ?? '';
     if (typeof value !== 'string' || value.length > 255) throw new RangeError(`${name} must be a text of up to 255 characters`);
   }

@@ -68,6 +68,7 @@ final class FunctoryContext
         string $unique = '',
         bool $child = false,
         bool $sibling = false,
+        string $key = '',
     ): void {
         if (!preg_match(Functory::TYPE, $type)) {
             throw new ValueError("not a job type: $type; letters, digits and _ . : - without the tenant");
@@ -79,6 +80,7 @@ final class FunctoryContext
             throw new ValueError("priority must be 0, 500 or 1000, not $priority");
         }
         $options = ['delay_s' => $delay_s, 'priority' => $priority, 'domain' => $domain === '' ? null : $domain,
+            'key' => $key === '' ? null : $key,
             'unique' => $unique === '' ? null : $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null];
         $query = http_build_query(array_filter($options, fn ($value) => $value !== null), '', '&', PHP_QUERY_RFC3986);
         if (strlen($query) > 2000) {

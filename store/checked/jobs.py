@@ -13,9 +13,9 @@ from store.checks import (
     check_time,
 )
 from store.errors import InvalidValue
-from store.names import check_batch, check_job_id, check_jobtype, check_label, check_tenant
+from store.names import MAX_PER_KEY, check_batch, check_job_id, check_jobtype, check_label, check_tenant
 from store.protocol.jobs import JobVerbs
-from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
+from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.names import is_job_id
 from vocabulary.states import JobState
@@ -103,6 +103,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         check_range("cap", cap, 1, MAX_POSITION)
         return await self._back.get_position(tenant, job_id, now_ms=now_ms, cap=cap)
+
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+        check_jobtype(tenant, jobtype)
+        check_label("key", key)
+        check_range("limit", limit, 1, MAX_PER_KEY)
+        return await self._back.get_key_state(tenant, jobtype, key, limit=limit)
 
     async def update_job(
         self,

@@ -65,13 +65,20 @@ class CheckedQueue(CheckedCore, JobQueue):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
+        max_per_key: int | None = None,
     ) -> list[Job]:
         checked_tenant_of(jobtype)
         check_owner(owner)
-        check_claim(limit, max_bytes)
+        check_claim(limit, max_bytes, max_per_key)
         check_lease(lease_ms, now_ms)
         return await self._back.claim_jobs(
-            jobtype, limit, owner=owner, lease_ms=lease_ms, now_ms=now_ms, max_bytes=max_bytes
+            jobtype,
+            limit,
+            owner=owner,
+            lease_ms=lease_ms,
+            now_ms=now_ms,
+            max_bytes=max_bytes,
+            max_per_key=max_per_key,
         )
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -18,6 +18,7 @@ from store.mongo.queue.create import MongoCreate
 from store.mongo.queue.discard import MongoDiscard
 from store.mongo.queue.expire import MongoExpire
 from store.mongo.queue.job_changes import MongoJobChanges
+from store.mongo.queue.keyed_claim import MongoKeys
 from store.mongo.queue.listing import MongoListing
 from store.mongo.queue.making import MongoMaking
 from store.mongo.queue.numbers import MongoNumbers
@@ -47,6 +48,7 @@ class MongoStore(
     MongoCreate,
     MongoJobChanges,
     MongoListing,
+    MongoKeys,
     MongoNumbers,
     MongoRates,
     MongoConsumers,

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Sequence
 
-from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, NewJob
+from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState, NewJob
 from store.values.records import RateDomain, RateState
 from vocabulary.states import JobState
 
@@ -85,7 +85,12 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
-        """How many jobs of its type are claimed before this one, counted to cap; None unless it is waiting."""
+        """How many jobs of its type are claimed before this one, counted to cap; None unless it is waiting.
+        Keys are not looked at: by priority and due time."""
+
+    @abc.abstractmethod
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+        """The jobs of a key that run, by id and up to limit, and the one that is to be tried again."""
 
     @abc.abstractmethod
     async def update_job(

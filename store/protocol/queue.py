@@ -66,16 +66,26 @@ class JobQueue(abc.ABC):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
+        max_per_key: int | None = None,
     ) -> list[Job]:
         """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
 
         In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
         and the next eligible one is taken; each job taken from a limited domain takes one token of its
         bucket. Empty for a paused type, a suspended tenant, an unknown type.
+        Keys: the jobs of one key are taken in their order, a job whose rate domain has no token holds up those behind
+        it, and no more are taken than max_per_key less those that run, on all daemons; leases that lapsed count until
+        expire_locks. With max_per_key 1 they go strictly one after the other: one that is to be tried again holds up
+        those behind it until it is over. Between the keys of a type the one that has used the least runner time comes
+        first, whatever the priorities; a job costs a millisecond more than it ran, and a key that had little to do
+        is ahead by no more than KEY_CREDIT_US. Where jobs with and without a key wait, each kind has half of the places
+        and what the other does not need.
         The lease of a job with retry_after_ms lasts that long instead of lease_ms.
         Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
         Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.
-        Cost: limit, plus the number of domains of that type; not on the backlog.
+        Cost: limit, plus the number of domains of that type; not on the backlog, nor on the number of keys.
+        A key that has nothing to offer (its cap is reached, or nothing of it is due) is looked at once after each
+        change of its jobs.
         """
 
     @abc.abstractmethod

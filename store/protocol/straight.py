@@ -10,7 +10,7 @@ class StraightVerbs(abc.ABC):
     """A daemon may start a job whose line is durable in its own journal without adding and claiming it first. It is the
     only one that knows of the job, so nobody else can claim it. Its first delivery has token 1 and is attempt 1.
 
-    Only for plain jobs: InvalidValue for one with a domain, a number of an indexed queue, a lease of its own, a
+    Only for plain jobs: InvalidValue for one with a domain, a key, a number of an indexed queue, a lease of its own, a
     repeat, a unique name or a parent.
     """
 

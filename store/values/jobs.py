@@ -17,7 +17,8 @@ class NewJob(NamedTuple):
     options is the application's own text (JSON by custom) and comes back as it was given. domain names the
     rate domain, of the tenant, that the job counts against. With retry_after_ms the lease of every delivery
     is that long and is not renewed. With indexed the store gives the job the next `seq` of its jobtype.
-    unique and parent are for `create_jobs` only. repeat is kept as given: the caller does its arithmetic. A job with a
+    unique and parent are for `create_jobs` only. Jobs of a type with the same key are a queue of their own: see
+    `claim_jobs`. repeat is kept as given: the caller does its arithmetic. A job with a
     parent does not repeat.
     """
 
@@ -34,6 +35,7 @@ class NewJob(NamedTuple):
     repeat: str = ""
     unique: str = ""
     parent: str = ""
+    key: str = ""
 
 
 class Creation(NamedTuple):
@@ -74,6 +76,7 @@ class Job(NamedTuple):
     begun_ms: int | None = None
     planned_ms: int | None = None
     children: int = 0
+    key: str = ""
 
     @property
     def window_ms(self) -> int:
@@ -262,6 +265,13 @@ class Claim(NamedTuple):
     lease_ms: int
     now_ms: int
     max_bytes: int
+    max_per_key: int | None = None
+
+    @property
+    def for_keys(self) -> int:
+        """How many of the jobs are to have a key, where enough jobs wait with and without one: half. The odd one goes
+        by the clock, so that claims of one job are fair, too."""
+        return (self.limit + self.now_ms % 2) // 2
 
 
 class WaitingType(NamedTuple):
@@ -306,6 +316,13 @@ class ExpireReport(NamedTuple):
     purged: int
     abandoned: int
     more: bool
+
+
+class KeyState(NamedTuple):
+    """What may hold up jobs of a key: those that run, and the first that is between two attempts ("": none)."""
+
+    running: tuple[str, ...]
+    retried: str = ""
 
 
 class IndexState(NamedTuple):

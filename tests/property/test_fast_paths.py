@@ -23,6 +23,8 @@ JOBS: list[dict[str, Any]] = [
     {"create_ms": 1 << 60},
     {"domain": "mail"},
     {"domain": "\n"},
+    {"key": "ada"},
+    {"key": "\n"},
     {"options": "{}"},
     {"repeat": "x" * 100_000},
     {"retry_after_ms": 0},

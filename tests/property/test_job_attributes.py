@@ -28,6 +28,7 @@ OPTIONS = st.builds(
     retry_after_ms=st.none() | st.integers(1, 10**12),
     indexed=st.booleans(),
     repeat=TEXT,
+    key=TEXT,
 )
 
 

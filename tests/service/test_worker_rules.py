@@ -75,6 +75,19 @@ async def test_caps_hold_for_workers_and_handlers_together(shop: Shop) -> None:
     assert payloads(await waiter) == ["3"]
 
 
+async def test_a_cap_by_key_holds_for_workers(shop: Shop) -> None:
+    await shop.serve("resize", options={"max_per_key": 1})
+    for name, key in (("a1", "ada"), ("a2", "ada"), ("b1", "bob")):
+        await shop.daemon.intake.write("acme-resize", [name.encode()], JobOptions(key=key))
+    await shop.daemon.intake.flush()
+    jobs = await shop.take(limit=10)
+    assert payloads(jobs) == ["a1", "b1"]
+    waiter = asyncio.create_task(shop.take(wait_s=30.0))
+    await until(waiting(shop, 1))
+    assert await shop.report(jobs[0]) is Answer.OK
+    assert payloads(await waiter) == ["a2"]
+
+
 async def test_priorities_rates_pauses_and_suspension(shop: Shop) -> None:
     await shop.serve("resize")
     store, now_ms = shop.daemon.store, shop.daemon.clock.now_ms()

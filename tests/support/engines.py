@@ -108,7 +108,8 @@ BODIES: dict[str, dict[str, str]] = {
         "log": "print('hello'); print('world')",
         "new_jobs": "print('J: mail|to bob'); print('#J: mail|to eve'); print('J: nonsense')",
         "new_jobs_then_error": "print('J: mail|to bob'); raise RuntimeError",
-        "enqueue": "ctx.enqueue('mail', 'a|b', delay_s=1.5, priority=1000, domain='d&d', unique='ü|?', child=True)\n"
+        "enqueue": "ctx.enqueue('mail', 'a|b', delay_s=1.5, priority=1000, domain='d&d', key='k&k', unique='ü|?',"
+        " child=True)\n"
         "ctx.enqueue('mail', sibling=True)\nprint('J: mail?child=1|x')\nprint('J: mail?bad option|x')",
         "enqueue_wrong": "ctx.enqueue('mail', priority=int(payload))",
         "children": "return [[c['id'], c['code'], c['result']] for c in ctx.children]",
@@ -139,7 +140,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "new_jobs": "() => { console.log('J: mail|to bob\\n#J: mail|to eve\\nJ: nonsense') }",
         "new_jobs_then_error": "() => { console.log('J: mail|to bob'); throw new Error('no') }",
         "enqueue": "(payload, ctx) => { ctx.enqueue('mail', 'a|b', {delayS: 1.5, priority: 1000, domain: 'd&d',"
-        " unique: 'ü|?', child: true}); ctx.enqueue('mail', '', {sibling: true});"
+        " key: 'k&k', unique: 'ü|?', child: true}); ctx.enqueue('mail', '', {sibling: true});"
         " console.log('J: mail?child=1|x'); console.log('J: mail?bad option|x') }",
         "enqueue_wrong": "(payload, ctx) => ctx.enqueue('mail', '', {priority: Number(payload)})",
         "children": "(payload, ctx) => ctx.children.map((c) => [c.id, c.code, c.result])",
@@ -192,7 +193,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "new_jobs": 'echo "J: mail|to bob\\n#J: mail|to eve\\nJ: nonsense\\n";',
         "new_jobs_then_error": "echo \"J: mail|to bob\\n\"; throw new Exception('no');",
         "enqueue": "$ctx->enqueue('mail', 'a|b', delay_s: 1.5, priority: 1000, domain: 'd&d', unique: 'ü|?',"
-        " child: true);"
+        " child: true, key: 'k&k');"
         "$ctx->enqueue('mail', sibling: true); echo \"J: mail?child=1|x\\nJ: mail?bad option|x\\n\";",
         "enqueue_wrong": "$ctx->enqueue('mail', priority: (int) $payload);",
         "children": "return array_map(fn ($c) => [$c['id'], $c['code'], $c['result']], $ctx->children);",

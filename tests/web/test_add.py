@@ -48,12 +48,12 @@ async def test_gzip_is_unpacked_and_ids_can_be_left_out(site: Site) -> None:
 
 
 async def test_query_options_reach_the_store_through_the_journal(site: Site) -> None:
-    query = "?delay_s=90&priority=1000&domain=api&indexed=true"
+    query = "?delay_s=90&priority=1000&domain=api&key=ada%20%26%20co&indexed=true"
     (lost,) = await site.add("x", path=ADD + query + "&retry_after_s=2.5")
     (again,) = await site.add("x", path=ADD + query + "&repeat=FINISHED,%20%2B1%20HOUR")
     for job_id, seq, retry_after_ms, repeat in [(lost, 1, 2500, ""), (again, 2, None, "FINISHED, +1 HOUR")]:
         job = (await stored(site, job_id)).job
-        assert (job.due_ms, job.priority, job.domain) == (T0 + 90_000, 1000, "api")
+        assert (job.due_ms, job.priority, job.domain, job.key) == (T0 + 90_000, 1000, "api", "ada & co")
         assert (job.retry_after_ms, job.seq, job.repeat) == (retry_after_ms, seq, repeat)
 
 
@@ -103,6 +103,7 @@ async def test_one_json_object_is_one_job(site: Site) -> None:
         ("?dt=99999999999999999", b"x", 422, "invalid_input"),
         ("?priority=7", b"x", 422, "invalid_input"),
         ("?domain=a%00b", b"x", 422, "invalid_value"),
+        ("?key=a%00b", b"x", 422, "invalid_value"),
         ("?ack=never", b"x", 422, "invalid_input"),
         ("?parent=..%2f", b"x", 422, "invalid_value"),
         ("", b"x" * (1 << 20) + b"y", 413, "limit_exceeded"),

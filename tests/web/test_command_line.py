@@ -89,12 +89,26 @@ async def use_handlers(terminal: Terminal, folder: Path) -> None:
 
 async def use_jobs(site: Site, terminal: Terminal) -> None:
     run = terminal.run
-    add = ("job", "add", "thumb", "a", "b", "--priority", "1000", "--domain", "api", "--options", '{"n": 1}')
+    add = (
+        "job",
+        "add",
+        "thumb",
+        "a",
+        "b",
+        "--priority",
+        "1000",
+        "--domain",
+        "api",
+        "--key",
+        "ada",
+        "--options",
+        '{"n": 1}',
+    )
     ids = json.loads(await run(*add, "--json"))["ids"]
     await run("job", "add", "thumb", "c", "--unique", "u", "--repeat", "FINISHED, +1 HOUR", "--ack", "store")
     await run("job", "add", "thumb", "d", "--delay-s", "60", "--idempotency-key", "k", "--indexed")
     job = json.loads(await run("job", "get", ids[0], "--json"))
-    assert (job["priority"], job["domain"], job["options"]) == (1000, "api", {"n": 1})
+    assert (job["priority"], job["domain"], job["key"], job["options"]) == (1000, "api", "ada", {"n": 1})
     await run("job", "why", ids[0])
     await run("job", "children", ids[0])
     await site.run(10, Code.FAILED, result=b"oh", fingerprint="f", message="oh")

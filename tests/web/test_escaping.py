@@ -31,6 +31,7 @@ SHOWN = {
     "log",
     "message",
     "domain",
+    "key",
     "unique",
     "options",
     "body",
@@ -69,6 +70,7 @@ async def fill(site: Site) -> str:
     job = {
         "payload": canary("payload"),
         "domain": canary("domain"),
+        "key": canary("key"),
         "unique": canary("unique"),
         "options": {"words": canary("options")},
     }

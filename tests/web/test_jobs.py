@@ -178,6 +178,25 @@ async def reason(site: Site, job_id: str) -> str:
     return found
 
 
+async def test_why_says_which_job_of_its_key_a_job_waits_for(site: Site) -> None:
+    handler = {"lang": "python", "body": "return 1", "options": {"max_per_key": 1}}
+    assert (await site.call("PUT", "/acme/handler/thumb", json=handler)).status < 300
+    await site.store.reserve_sysid(info='{"languages": ["python"]}', lease_ms=60_000, now_ms=T0)
+    first, second = await site.add("x", "y", path=ADD + "?key=ada")
+    (other,) = await site.add("z", path=ADD + "?key=bob")
+    assert await reason(site, second) == "in_line"
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0, max_per_key=1)
+    assert job.id == first
+    for again in (False, True):
+        answer = (await site.get(f"/acme/job/{second}/why")).json
+        assert (answer["reason"], answer["detail"]["job"]) == ("waits_for_key", first), again
+        assert answer["text"] == f"it waits for another job of its key ada: {first}"
+        assert await reason(site, other) == "in_line"
+        if not again:
+            outcome = Outcome(Code.RETRY, 100, T0)
+            await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 5000, outcome)], now_ms=T0)
+
+
 async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     store = site.store
     assert await reason(site, (await site.add("x", path=ADD + "?delay_s=9"))[0]) == "deferred"

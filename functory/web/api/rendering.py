@@ -30,6 +30,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         payload_bytes=found.data_bytes,
         result_bytes=found.result_bytes,
         domain=job.domain,
+        key=job.key,
         repeat=job.repeat,
         retry_after_s=None if job.retry_after_ms is None else job.retry_after_ms / 1000,
         unique=job.unique,

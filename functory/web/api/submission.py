@@ -120,6 +120,7 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
         _retry_after_ms(settings, repeat, now_ms),
         settings.indexed,
         repeat,
+        settings.key,
     )
     return PLAIN if found == PLAIN else found
 

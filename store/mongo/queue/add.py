@@ -8,6 +8,7 @@ from pymongo.errors import BulkWriteError
 
 from store.errors import StoreUnavailable
 from store.mongo.queue.documents import job_document
+from store.mongo.queue.turns import note_turns
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.server.schema import HELD, QUEUED
@@ -49,6 +50,7 @@ async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
         if not jobs:
             return 0
     await note_domains(db, jobs)
+    await note_turns(db, jobs)
     seqs = await give_seqs(db, jobs, numbered, now_ms)
     held = {job.id for job in jobs if is_beyond(numbered.get(job.jobtype), job, seqs.by_id.get(job.id))}
     documents = [
@@ -217,4 +219,5 @@ def add_effect(job: NewJob, now_ms: int, *, is_held: bool = False) -> Effect:
         blocked=int(is_held),
         jobs=1,
         size_bytes=len(job.data),
+        key=job.key,
     )

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pymongo import UpdateMany
-
-from store.mongo.queue.documents import job_from, kept_data
+from store.mongo.queue.documents import domain_of, job_from, kept_data
+from store.mongo.queue.keyed_claim import take_turns
 from store.mongo.queue.rates import give_tokens_back, limits_of, take_tokens, whole_tokens
+from store.mongo.queue.taking import ORDER, Room, lock
 from store.mongo.server.core import Core, once
-from store.mongo.server.driver import Document, aggregate, retried
-from store.mongo.server.schema import CLAIM, QUEUED, RUNNING
+from store.mongo.server.driver import Document, aggregate
+from store.mongo.server.schema import CLAIM, QUEUED
 from store.names import MAX_DATA_BYTES, PRIORITIES
 from store.values.jobs import Claim, Job
 from vocabulary.names import tenant_of
@@ -24,7 +24,6 @@ from vocabulary.names import tenant_of
 ATTEMPTS: Final = 8
 """How often a claim starts anew when other daemons took all that it had read."""
 
-_ORDER: Final = {"prio": -1, "at": 1, "_id": 1}
 _SEEKS: Final = 60
 """Domains in one query: MongoDB merges up to 200 index ranges in order, and each domain has three."""
 
@@ -40,8 +39,9 @@ class MongoClaim(Core):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
+        max_per_key: int | None = None,
     ) -> list[Job]:
-        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes)
+        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key)
         taken: list[Document] = []
         for _ in range(ATTEMPTS):
             taken, tried = await _claim(self, claim)
@@ -55,11 +55,36 @@ async def _claim(db: Core, claim: Claim) -> tuple[list[Document], bool]:
     candidates, gate = await _read_head(db, claim)
     if gate.closed:
         return [], False
+    if not gate.keys:
+        return await _claim_plain(db, claim, gate, candidates)
+    return await _claim_both(db, claim, gate, candidates)
+
+
+async def _claim_plain(
+    db: Core, claim: Claim, gate: "_Gate", candidates: list[Document], *, is_first: bool = True
+) -> tuple[list[Document], bool]:
+    """Jobs without a key."""
     mark = secrets.randbits(62)
     if not gate.domains:
-        chosen = _fitting(candidates, claim)
-        return await _lock(db, chosen, claim, mark), bool(chosen)
-    return await _claim_within_rates(db, claim, mark)
+        chosen = _fitting(candidates, claim, is_first=is_first)
+        return await lock(db, chosen, claim, mark), bool(chosen)
+    return await _claim_within_rates(db, claim, mark, is_first=is_first)
+
+
+async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> tuple[list[Document], bool]:
+    """Of a type with keys: some jobs without, some with one, and what is left of jobs without."""
+    first = claim.limit - claim.for_keys
+    taken: list[Document] = []
+    if first:
+        taken, _ = await _claim_plain(db, claim._replace(limit=first), gate, candidates[:first])
+    room = Room(claim, taken)
+    taken += await take_turns(db, claim, room, has_domains=gate.domains)
+    tried = False
+    if room.jobs > 0 and len(candidates) > first - 1:
+        rest = claim._replace(limit=room.jobs, max_bytes=max(room.left_bytes, 0))
+        more, tried = await _claim_plain(db, rest, gate, candidates[first:], is_first=room.is_empty)
+        taken += more
+    return taken, tried
 
 
 async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
@@ -69,7 +94,7 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
         db.collections.jobs,
         [
             {"$match": _waiting(claim.jobtype, claim.now_ms) | {"dom": ""}},
-            {"$sort": _ORDER},
+            {"$sort": ORDER},
             {"$limit": claim.limit},
             {"$unionWith": {"coll": "types", "pipeline": [{"$match": {"_id": claim.jobtype}}]}},
             {"$unionWith": {"coll": "tenants", "pipeline": [{"$match": {"_id": tenant}}]}},
@@ -81,19 +106,19 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
     return found, gate
 
 
-async def _claim_within_rates(db: Core, claim: Claim, mark: int) -> tuple[list[Document], bool]:
+async def _claim_within_rates(db: Core, claim: Claim, mark: int, *, is_first: bool) -> tuple[list[Document], bool]:
     """As `_claim`, past the domains that have no token left."""
     tenant = tenant_of(claim.jobtype)
     domains = await _waiting_domains(db, claim)
     buckets = await limits_of(db, tenant, domains)
     tokens = {domain: whole_tokens(bucket, claim.now_ms) for domain, bucket in buckets.items()}
     candidates = await _read_domains(db, claim, domains, tokens)
-    chosen = _fitting(candidates, claim)
+    chosen = _fitting(candidates, claim, is_first=is_first)
     wanted = Counter(document["dom"] for document in chosen if document["dom"] in buckets)
     given = await take_tokens(db, buckets, wanted, mark=mark, now_ms=claim.now_ms)
-    allowed = [document for document in chosen if document["dom"] not in wanted or document["dom"] in given]
-    taken = await _lock(db, allowed, claim, mark)
-    used = Counter(document["dom"] for document in taken)
+    allowed = [document for document in chosen if (domain := domain_of(document)) not in wanted or domain in given]
+    taken = await lock(db, allowed, claim, mark)
+    used = Counter(map(domain_of, taken))
     unused = Counter({domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]})
     await give_tokens_back(db, tenant, unused)
     return taken, bool(chosen)
@@ -104,7 +129,7 @@ async def _waiting_domains(db: Core, claim: Claim) -> set[str]:
     groups = await aggregate(
         db.collections.jobs,
         [
-            {"$match": {"type": claim.jobtype, "s": QUEUED}},
+            {"$match": {"type": claim.jobtype, "s": QUEUED, "dom": {"$gte": ""}}},
             {"$sort": {"dom": 1}},
             {"$group": {"_id": "$dom"}},
         ],
@@ -127,46 +152,7 @@ async def _read_domains(db: Core, claim: Claim, domains: Iterable[str], tokens: 
 
 async def _read_queue(db: Core, claim: Claim, domains: list[str], limit: int) -> list[Document]:
     which = _waiting(claim.jobtype, claim.now_ms) | {"dom": {"$in": domains}}
-    return await db.collections.jobs.find(which).sort(list(_ORDER.items())).limit(limit).to_list(limit)
-
-
-async def _lock(db: Core, chosen: Sequence[Document], claim: Claim, mark: int) -> list[Document]:
-    """Lock what was read, each on condition that it is as it was read. Returns those that were."""
-    if not chosen:
-        return []
-    alike: dict[tuple[int, int | None, int], list[Document]] = {}
-    for document in chosen:
-        lease_end = claim.now_ms + document.get("retry_after", claim.lease_ms)
-        alike.setdefault((document["token"], document.get("rev"), lease_end), []).append(document)
-    steps = [
-        UpdateMany(
-            {"_id": {"$in": [d["_id"] for d in group]}, "s": QUEUED, "token": token, "rev": rev},
-            {
-                "$set": {
-                    "s": RUNNING,
-                    "at": lease_end,
-                    "lock": claim.owner,
-                    "claim": mark,
-                    "claimed": claim.now_ms,
-                },
-                "$inc": {"token": 1, "attempts": 1},
-            },
-        )
-        for (token, rev, lease_end), group in alike.items()
-    ]
-    # Safe to repeat: what was locked does not meet its condition again, and carries the mark.
-    done = await retried(lambda: db.collections.jobs.bulk_write(steps, ordered=False))
-    ours = {document["_id"] for document in chosen}
-    if done.modified_count != len(chosen):
-        rows = db.collections.jobs.find({"_id": {"$in": list(ours)}, "claim": mark}, {"_id": 1})
-        ours = {row["_id"] for row in await rows.to_list(None)}
-    for (token, _, lease_end), group in alike.items():
-        for document in group:
-            document |= {"s": RUNNING, "at": lease_end, "lock": claim.owner, "token": token + 1}
-            document["attempts"] += 1
-    taken = [document for document in chosen if document["_id"] in ours]
-    db.deliveries.remember(taken)
-    return taken
+    return await db.collections.jobs.find(which).sort(list(ORDER.items())).limit(limit).to_list(limit)
 
 
 class _Gate:
@@ -175,22 +161,24 @@ class _Gate:
     def __init__(self) -> None:
         self.closed = False
         self.domains = False
+        self.keys = False
 
     def read(self, document: Mapping[str, Any]) -> None:
         """The document of the type or of its tenant."""
         self.closed |= document.get("paused", False) or document.get("suspended", False)
         self.domains |= document.get("domains", False)
+        self.keys |= document.get("keys", False)
 
 
 def _waiting(jobtype: str, now_ms: int) -> Document:
     return {"type": jobtype, "s": QUEUED, "prio": {"$in": list(PRIORITIES)}, "at": {"$lte": now_ms}}
 
 
-def _fitting(documents: Sequence[Document], claim: Claim) -> list[Document]:
-    """The first ones within the limits of count and bytes; the first one always."""
+def _fitting(documents: Sequence[Document], claim: Claim, *, is_first: bool) -> list[Document]:
+    """The first ones within the limits of count and bytes; the first one of a claim always."""
     total_bytes = 0
     for count, document in enumerate(documents):
         total_bytes += document["size"]
-        if count == claim.limit or (count and total_bytes > claim.max_bytes):
+        if count == claim.limit or ((count or not is_first) and total_bytes > claim.max_bytes):
             return list(documents[:count])
     return list(documents)

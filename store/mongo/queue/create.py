@@ -24,8 +24,9 @@ from store.mongo.queue.add import (
 )
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state
-from store.mongo.queue.endings import NEEDED, Step, as_read
+from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
 from store.mongo.queue.relatives import HOLD, follow, wake_parent
+from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
@@ -106,6 +107,7 @@ async def _insert_plain(db: Core, job: NewJob, now_ms: int) -> CreateReport | No
 
 async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
     await note_domains(db, [job])
+    await note_turns(db, [job])
     seqs = await give_seqs(db, [job], await numbered_types(db, [job]), now_ms)
     data = await db.blobs.put(job.id, job.data)
     document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.by_id.get(job.id))
@@ -258,7 +260,7 @@ async def change_in_place(
             (fields if later else dropped)["d"] = True
             deferred = int(later) - int(document.get("d", False))
     update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}
-    effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes)
+    effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes, key=key_of(document))
     step = Step(as_read(document), {key: value for key, value in update.items() if value}, effect)
     applied = bool(await apply(db, [step], now_ms))
     if data is not None:

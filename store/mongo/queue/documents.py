@@ -4,7 +4,8 @@ Fields with an empty value are left out: a plain job of a 100-byte payload is ab
 the job says of itself: `d`, counted as deferred; `kin`, has a parent or children, `kids` of them, and
 `pend`, a parent waits for it; `todo`, steps that follow for relatives; `rev`, grows when data or place are
 changed; `past`, its history; `claim`, the last claim; `next`, when a paused job is due again if not at once; `ops`,
-the last changes that the ledger counted.
+the last changes that the ledger counted. A job with a `key` is in the queue of its key: its `dom` is null, which no
+claim of jobs without a key looks for, and its rate domain is `kdom`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: in
         "at": job.dt_ms,
         "due": job.dt_ms,
         "prio": job.priority,
-        "dom": job.domain,
+        "dom": None if job.key else job.domain,
         "token": 0,
         "attempts": 0,
         "create": job.create_ms,
@@ -49,6 +50,8 @@ def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: in
         "seq": seq,
         "repeat": job.repeat,
         "unique": job.unique,
+        "key": job.key,
+        "kdom": job.domain if job.key else "",
     }
     document |= {field: value for field, value in optional.items() if value not in {None, ""}}
     return document
@@ -84,7 +87,7 @@ def job_from(document: Mapping[str, Any], data: bytes) -> Job:
         priority=document["prio"],
         due_ms=document["due"],
         create_ms=document["create"],
-        domain=document["dom"],
+        domain=domain_of(document),
         options=document.get("opts", ""),
         retry_after_ms=document.get("retry_after"),
         seq=document.get("seq"),
@@ -94,7 +97,13 @@ def job_from(document: Mapping[str, Any], data: bytes) -> Job:
         begun_ms=document.get("begun"),
         planned_ms=document.get("planned"),
         children=document.get("kids", 0),
+        key=document.get("key", ""),
     )
+
+
+def domain_of(document: Mapping[str, Any]) -> str:
+    domain: str = document["dom"] or document.get("kdom", "")
+    return domain
 
 
 def lock_of(document: Mapping[str, Any]) -> str:

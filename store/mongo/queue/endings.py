@@ -26,6 +26,7 @@ NEEDED: Final = {
     "retry_after": 1,
     "rev": 1,
     "unique": 1,
+    "key": 1,
     "blob": 1,
     "begun": 1,
     "planned": 1,
@@ -51,6 +52,11 @@ class Step(NamedTuple):
     condition: Document
     update: dict[str, dict[str, Any]]
     effect: Effect
+
+
+def key_of(document: Document) -> str:
+    key: str = document.get("key", "")
+    return key
 
 
 def held_by(document: Document, owner: str) -> Document:
@@ -99,7 +105,7 @@ def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
         "$inc": {"attempts": -1},
     }
     change = int(deferred) - int(document.get("d", False))
-    return Step(condition, update, Effect(document["type"], document["_id"], deferred=change))
+    return Step(condition, update, Effect(document["type"], document["_id"], deferred=change, key=key_of(document)))
 
 
 def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:
@@ -115,6 +121,7 @@ def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, n
         blocked=-int(document["s"] in {schema.PAUSED, schema.HELD}),
         size_bytes=0 if keeps_last else _grown(document, kept),
         code=outcome.code.value,
+        key=key_of(document),
     )
     if ran:
         effect = of_run(effect, outcome, document["due"])
@@ -148,6 +155,7 @@ def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, own
         blocked=1,
         deferred=-int(document.get("d", False)),
         size_bytes=_grown(document, kept),
+        key=key_of(document),
     )
     return Step(held_by(document, owner) | {"kids": document.get("kids")}, update, effect)
 
@@ -166,7 +174,7 @@ def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -
         update["$unset"]["todo"] = ""
     if deferred:
         update["$set"]["d"] = True
-    effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred))
+    effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred), key=key_of(document))
     return Step(as_read(document), update, effect)
 
 
@@ -200,7 +208,8 @@ def queue_again_step(
         first_ms = document["due"]
         update["$set"] |= {"begun": document.get("begun", first_ms), "planned": document.get("planned", first_ms)}
     change = int(deferred) - int(document.get("d", False))
-    effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=_grown(document, kept))
+    grown_bytes = _grown(document, kept)
+    effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=grown_bytes, key=key_of(document))
     step = Step(condition, update, of_run(effect, release.outcome, document["due"]))
     return with_data(step, document, release.data, data)
 

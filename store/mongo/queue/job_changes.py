@@ -8,10 +8,11 @@ from pymongo import UpdateOne
 from store.errors import Conflict, NotFound
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_in_place, name_for_replay
-from store.mongo.queue.documents import job_state, outcome_bytes
-from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, with_data
+from store.mongo.queue.documents import domain_of, job_state, outcome_bytes
+from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_of, with_data
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.queue.turns import make_turns
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
@@ -133,12 +134,14 @@ class _Move(NamedTuple):
 async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) -> bool:
     """Two types count it, in one change of the ledger."""
     jobtype, dt_ms, data, kept, token = move
-    job = await _find(db, tenant, job_id, {**NEEDED, "seq": 1, "dom": 1})
+    job = await _find(db, tenant, job_id, {**NEEDED, "seq": 1, "dom": 1, "kdom": 1})
     is_archived = job["s"] in schema.ARCHIVED_STATES
     delivery = job["token"] if job["s"] == schema.RUNNING else None
     is_at_rest, is_bound = is_archived or job["s"] == schema.QUEUED, "unique" in job or "seq" in job
     check_move(job_id, token, delivery, is_at_rest=is_at_rest, is_bound=is_bound)
-    if job["dom"]:
+    if job.get("key"):
+        await make_turns(db, [(jobtype, job["key"])])
+    if domain_of(job):
         await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
     step = with_data(_replay_step(job, dt_ms, now_ms), job, data, kept)
     step.update["$set"]["type"] = jobtype
@@ -158,8 +161,17 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
         deferred=-int(job.get("d", False)),
         jobs=-1,
         size_bytes=-before_bytes,
+        key=key_of(job),
     )
-    new = Effect(jobtype, job_id, live=1, deferred=int(dt_ms > now_ms), jobs=1, size_bytes=after_bytes)
+    new = Effect(
+        jobtype,
+        job_id,
+        live=1,
+        deferred=int(dt_ms > now_ms),
+        jobs=1,
+        size_bytes=after_bytes,
+        key=key_of(job),
+    )
     async with db.ledger.change([old, new], now_ms) as change:
         request = UpdateOne(step.condition, {**step.update, "$push": change.stamp})
         done = await retried(lambda: db.collections.jobs.bulk_write([request], ordered=False))
@@ -210,6 +222,7 @@ def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
         live=1,
         deferred=int(deferred),
         size_bytes=-job.get("out", {}).get("size", 0),
+        key=key_of(job),
     )
     return Step(as_read(job), update, effect)
 

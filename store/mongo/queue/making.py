@@ -19,6 +19,7 @@ from store.mongo.queue.documents import job_document, job_from, kept_data
 from store.mongo.queue.endings import MAKE, NEEDED, Step, held_by, makings, queue_again_step
 from store.mongo.queue.relatives import Carried, Made, end_with_relatives, follow, rearm_with_children, with_made
 from store.mongo.queue.release import MongoRelease, drop_bytes, keep_bytes, read_held
+from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
@@ -77,6 +78,7 @@ async def _insert_hidden(db: Core, creation: Creation, maker: str, now_ms: int) 
     """None if there is a job with this id, which stays as it is."""
     job = creation.job
     await note_domains(db, [job])
+    await note_turns(db, [job])
     data = await db.blobs.put(job.id, job.data)
     document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=None)
     document |= {"at": now_ms, "by": maker, "keeps": sorted(creation.keeps)}
@@ -177,7 +179,7 @@ def _new_job(document: Document, data: bytes) -> NewJob:
     job = job_from(document, data)
     return NewJob(
         job.id, job.jobtype, data, job.due_ms, job.create_ms, job.priority, job.domain, job.options,
-        job.retry_after_ms, False, job.repeat, job.unique, job.parent,
+        job.retry_after_ms, False, job.repeat, job.unique, job.parent, job.key,
     )  # fmt: skip
 
 

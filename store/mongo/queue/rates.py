@@ -107,6 +107,11 @@ def _tokens(bucket: Document, now_ms: int) -> float:
     return refill(bucket["tokens"], bucket["updated"], rate_per_s=bucket["rate"], burst=bucket["burst"], now_ms=now_ms)
 
 
+def next_token_at(bucket: Document, taken: int, now_ms: int) -> int:
+    """When the domain has a token again, after that many were taken."""
+    return next_token_ms(_tokens(bucket, now_ms) - taken, rate_per_s=bucket["rate"], now_ms=now_ms)
+
+
 def whole_tokens(bucket: Document, now_ms: int) -> int:
     """How many jobs of the domain may start now."""
     return int(_tokens(bucket, now_ms))

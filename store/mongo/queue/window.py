@@ -6,7 +6,7 @@
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
-from store.mongo.queue.endings import NEEDED, Step, as_read, queue_step
+from store.mongo.queue.endings import NEEDED, Step, as_read, key_of, queue_step
 from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document
@@ -68,7 +68,9 @@ async def hold(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> i
 
 def _hold_step(document: Document) -> Step:
     update: dict[str, Document] = {"$set": {"s": schema.HELD}, "$unset": {"d": ""}}
-    effect = Effect(document["type"], document["_id"], blocked=1, deferred=-int(document.get("d", False)))
+    effect = Effect(
+        document["type"], document["_id"], blocked=1, deferred=-int(document.get("d", False)), key=key_of(document)
+    )
     return Step(as_read(document), update, effect)
 
 

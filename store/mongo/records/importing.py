@@ -12,6 +12,7 @@ from pymongo import UpdateOne
 from store.errors import InvalidValue
 from store.mongo.queue.add import insert_new, note_domains
 from store.mongo.queue.documents import history_documents, job_document, outcome_document
+from store.mongo.queue.turns import hold_places, note_turns
 from store.mongo.records.import_documents import REQUESTS
 from store.mongo.server import schema
 from store.mongo.server.core import Core
@@ -59,6 +60,7 @@ async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
     known = {row["_id"] for row in there}
     missing = [copy for copy in copies if copy.job.id not in known]
     await note_domains(db, [_as_new(copy) for copy in missing])
+    await note_turns(db, [_as_new(copy) for copy in missing])
     documents = [await _document(db, copy, now_ms) for copy in missing]
     effects = [_effect(document) for document in documents]
     if documents:
@@ -67,6 +69,7 @@ async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
                 document["ops"] = [change.mark]
             refused = await insert_new(db, documents, change.mark)
             change.applied = [effect for place, effect in enumerate(effects) if place not in refused]
+        await hold_places(db, [document for document in documents if document["s"] == schema.RUNNING])
     names = [request for copy in copies if (request := _name_request(copy)) is not None]
     if names:
         await _write_all(db, "names", names)
@@ -137,6 +140,7 @@ def _as_new(copy: JobCopy) -> NewJob:
         repeat=job.repeat,
         unique=job.unique,
         parent=job.parent,
+        key=job.key,
     )
 
 
@@ -150,6 +154,7 @@ def _effect(document: Document) -> Effect:
         blocked=int(state in {schema.PAUSED, schema.HELD}),
         jobs=1,
         size_bytes=document["size"] + last.get("size", 0) + last.get("log_size", 0),
+        key=document.get("key", ""),
     )
 
 

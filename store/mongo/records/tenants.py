@@ -88,6 +88,7 @@ class MongoTenants(Core):
             (everything.versions, {"type": of_types}),
             (everything.names, {"type": of_types}),
             (everything.shelf, {"_id": of_types}),
+            (everything.turns, {"type": of_types}),
             (everything.types, {"_id": of_types}),
             (everything.consumers, by_name),
             (everything.rates, by_name),

@@ -31,6 +31,7 @@ _REMEMBERED: Final = (
     "rev",
     "begun",
     "planned",
+    "key",
 )
 
 

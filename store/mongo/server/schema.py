@@ -60,6 +60,7 @@ UPKEEP: Final = "upkeep"
 DEFERRED: Final = "deferred"
 TODO: Final = "todo"
 URGENT: Final = "urgent"
+KEYED: Final = "keyed"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -73,6 +74,18 @@ JOB_INDEXES: Final = (
         ],
         name=CLAIM,
         partialFilterExpression={"s": QUEUED},
+    ),
+    # claim of jobs with a key, which have no `dom`; all others are not in it
+    IndexModel(
+        [
+            ("type", ASCENDING),
+            ("key", ASCENDING),
+            ("prio", DESCENDING),
+            ("at", ASCENDING),
+            ("_id", ASCENDING),
+        ],
+        name=KEYED,
+        partialFilterExpression={"s": QUEUED, "key": {"$exists": True}},
     ),
     # types that have queued jobs of the highest priority; most jobs are not in it
     IndexModel(
@@ -110,6 +123,14 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
     ),
     "once": (IndexModel([("expires", ASCENDING)], name="by_expiry"),),
     "consumers": (IndexModel([("type", ASCENDING)], name="by_type", unique=True),),
+    "turns": (
+        IndexModel(
+            [("type", ASCENDING), ("tag", ASCENDING), ("_id", ASCENDING)],
+            name="open",
+            partialFilterExpression={"open": True},
+        ),
+        IndexModel([("type", ASCENDING), ("at", ASCENDING)], name="later", partialFilterExpression={"open": False}),
+    ),
     "daemons": (IndexModel([("until", ASCENDING)], name="by_until"),),
 }
 
@@ -130,6 +151,7 @@ class Collections:
         self.versions: Collection = database["versions"]
         self.consumers: Collection = database["consumers"]
         self.rates: Collection = database["rates"]
+        self.turns: Collection = database["turns"]  # per jobtype and key: see queue/turns.py
         self.positions: Collection = database["positions"]
         self.daemons: Collection = database["daemons"]
         self.tenants: Collection = database["tenants"]

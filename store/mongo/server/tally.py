@@ -16,7 +16,7 @@ class Effect(NamedTuple):
 
     live: jobs that are not archived. deferred: those counted as deferred. blocked: those paused. jobs and
     size_bytes: all that is stored. code, when not "", is what ended now; run says that it ended a run, which
-    took duration_us and started wait_us after it was due.
+    took duration_us and started wait_us after it was due. key is that of the job.
     """
 
     jobtype: str
@@ -32,6 +32,7 @@ class Effect(NamedTuple):
     wait_us: int = 0
     fingerprint: str = ""
     message: str = ""
+    key: str = ""
 
 
 def of_run(effect: Effect, outcome: Outcome, due_ms: int) -> Effect:

@@ -19,6 +19,7 @@ class Lane(NamedTuple):
     lane: int
     domain: str
     priority: int
+    keyed: bool = False
 
 
 class Catalog:
@@ -26,8 +27,9 @@ class Catalog:
         self._conn = conn
         self._data_version = -1
         self._types: dict[str, int] = {}
-        self._lanes: dict[tuple[int, str, int], int] = {}
+        self._lanes: dict[tuple[int, str, int, bool], int] = {}
         self._lanes_of: dict[int, tuple[tuple[Lane, ...], ...]] = {}
+        self._keyed_lanes: dict[int, dict[int, Lane]] = {}
         self.buckets = Buckets()
 
     def clear(self) -> None:
@@ -36,6 +38,7 @@ class Catalog:
         self._types.clear()
         self._lanes.clear()
         self._lanes_of.clear()
+        self._keyed_lanes.clear()
 
     def revalidate(self) -> None:
         """To be called at the start of every write transaction."""
@@ -61,25 +64,38 @@ class Catalog:
             number = self._types[jobtype] = self._conn.last_insert_rowid()
         return number
 
-    def make_lane(self, number: int, domain: str, priority: int) -> int:
-        key = (number, domain, priority)
+    def make_lane(self, number: int, domain: str, priority: int, *, keyed: bool = False) -> int:
+        key = (number, domain, priority, keyed)
         lane = self._lanes.get(key)
         if lane is None:
-            sql = "SELECT lane FROM lanes WHERE type = ? AND domain = ? AND priority = ?"
+            sql = "SELECT lane FROM lanes WHERE type = ? AND domain = ? AND priority = ? AND keyed = ?"
             lane = self._conn.execute(sql, key).get
             if lane is None:
-                self._conn.execute("INSERT INTO lanes (type, domain, priority) VALUES (?, ?, ?)", key)
+                self._conn.execute("INSERT INTO lanes (type, domain, priority, keyed) VALUES (?, ?, ?, ?)", key)
                 lane = self._conn.last_insert_rowid()
                 self._lanes_of.pop(number, None)
+                self._keyed_lanes.pop(number, None)
             self._lanes[key] = lane
         return lane
 
     def lanes_of(self, number: int) -> tuple[tuple[Lane, ...], ...]:
-        """The lanes of a type, grouped by priority, first to be served first."""
+        """The lanes of a type, grouped by priority, first to be served first. Without those of jobs with a key."""
         groups = self._lanes_of.get(number)
         if groups is None:
-            sql = "SELECT lane, domain, priority FROM lanes WHERE type = ?"
-            found = [Lane(*row) for row in self._conn.execute(sql, (number,))]
+            found = self._read_lanes(number, keyed=False)
             groups = tuple(group for p in PRIORITIES if (group := tuple(lane for lane in found if lane.priority == p)))
             self._lanes_of[number] = groups
         return groups
+
+    def keyed_lanes(self, number: int) -> dict[int, Lane]:
+        """The lanes that count jobs with a key, by number."""
+        lanes = self._keyed_lanes.get(number)
+        if lanes is None:
+            lanes = self._keyed_lanes[number] = {lane.lane: lane for lane in self._read_lanes(number, keyed=True)}
+        return lanes
+
+    def _read_lanes(self, number: int, *, keyed: bool) -> list[Lane]:
+        sql = "SELECT lane, domain, priority FROM lanes WHERE type = ? AND keyed = ?"
+        return [
+            Lane(lane, domain, priority, keyed) for lane, domain, priority in self._conn.execute(sql, (number, keyed))
+        ]

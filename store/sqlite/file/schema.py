@@ -11,6 +11,8 @@ What a row of `jobs` means:
   be claimed when it is due without being promoted. The two differ in the counter that holds the job.
 - types and lanes are never renumbered (AUTOINCREMENT). A transaction writes its counts by number at its end, and they
   must not reach a newer type that took the number of a deleted one.
+- turn is the integer of its key in `turns`, NULL without one, and prio then repeats the priority of its lane. Jobs with
+  a key have lanes of their own (`keyed`), which only count them: they are claimed by turn (queue/turns.py).
 - history is what `rows.encode_history` makes of the runs that ended with retry or error.
 - data and result over INLINE_BYTES are in `blobs` under 2*n and 2*n+1, so that a change of state rewrites a short row
   and not the payload.
@@ -251,7 +253,65 @@ CREATE INDEX contents_size ON contents (tenant, size);
 """
 """Pieces of the files of handlers that are folders. With rowids, as their data is large."""
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS)
+_KEYS: Final = """
+CREATE TABLE lanes_with_keys (
+    lane INTEGER PRIMARY KEY AUTOINCREMENT,
+    type INTEGER NOT NULL,
+    domain TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    deferred INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    stored INTEGER NOT NULL DEFAULT 0,
+    keyed INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (type, domain, priority, keyed)
+) STRICT;
+INSERT INTO lanes_with_keys (lane, type, domain, priority, waiting, deferred, running, stored)
+SELECT lane, type, domain, priority, waiting, deferred, running, stored FROM lanes;
+INSERT INTO sqlite_sequence (name, seq) SELECT 'lanes_with_keys', 0
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'lanes_with_keys');
+UPDATE sqlite_sequence SET seq = ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'lanes'), 0)
+WHERE name = 'lanes_with_keys';
+DROP TABLE lanes;
+ALTER TABLE lanes_with_keys RENAME TO lanes;
+
+ALTER TABLE types ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE turns (
+    turn INTEGER PRIMARY KEY,
+    type INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    open INTEGER NOT NULL DEFAULT 0,
+    at INTEGER,
+    tag INTEGER NOT NULL DEFAULT 0,
+    stored INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (type, key)
+) STRICT;
+CREATE INDEX turns_open ON turns (type, tag, turn) WHERE open = 1;
+CREATE INDEX turns_later ON turns (type, at) WHERE open = 0 AND at IS NOT NULL;
+ALTER TABLE jobs ADD COLUMN turn INTEGER;
+ALTER TABLE jobs ADD COLUMN prio INTEGER;
+CREATE INDEX jobs_of_turn ON jobs (turn, prio, due, id) WHERE turn IS NOT NULL AND state <= 1;
+CREATE INDEX jobs_retried ON jobs (turn, due, id) WHERE turn IS NOT NULL AND begun IS NOT NULL AND state <= 1;
+CREATE INDEX jobs_running ON jobs (turn) WHERE turn IS NOT NULL AND state = 2;
+CREATE TRIGGER turn_changed AFTER UPDATE OF state, due, turn, prio ON jobs
+WHEN NEW.turn IS NOT NULL AND NEW.turn = OLD.turn BEGIN
+    UPDATE turns SET open = 1, tag = tag + (OLD.state = 2 AND NEW.done <> OLD.done) * ifnull(NEW.duration, 0)
+    WHERE turn = NEW.turn;
+END;
+CREATE TRIGGER turn_left AFTER UPDATE OF turn ON jobs WHEN OLD.turn IS NOT NULL AND NEW.turn <> OLD.turn BEGIN
+    UPDATE turns SET open = 1, stored = stored + 1 WHERE turn = NEW.turn;
+    UPDATE turns SET open = 1, stored = stored - 1 WHERE turn = OLD.turn;
+    DELETE FROM turns WHERE turn = OLD.turn AND stored <= 0;
+END;
+CREATE TRIGGER turn_lost AFTER DELETE ON jobs WHEN OLD.turn IS NOT NULL BEGIN
+    UPDATE turns SET stored = stored - 1, open = 1 WHERE turn = OLD.turn;
+    DELETE FROM turns WHERE turn = OLD.turn AND stored <= 0;
+END;
+"""
+"""Keys of jobs: see queue/turns.py. The triggers are there because jobs change in many places, and one that forgot the
+turn would leave its jobs waiting for ever; for jobs without a key they cost a look at one column."""
+
+MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, _KEYS)
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

@@ -10,6 +10,7 @@ from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, Stat
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
+from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
 from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
 from vocabulary.names import tenant_of
@@ -19,6 +20,8 @@ _PLAIN: Final = "id, type, lane, state, due, created, data_bytes, data"
 _SELDOM: Final = "options, retry_after, repeat"
 INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
+_INSERT_KEYED: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM}, turn, prio)", 13, "ON CONFLICT (id) DO NOTHING")
+_BY_WIDTH: Final = {bulk.width: bulk for bulk in (INSERT_PLAIN, _INSERT, _INSERT_KEYED)}
 
 
 def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosition | None) -> AddReport:
@@ -38,7 +41,7 @@ def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool =
         return ()
     columns = columns_of(tx, jobs, now_ms)
     changes = tx.conn.total_changes()
-    (INSERT_PLAIN if len(columns) == INSERT_PLAIN.width else _INSERT).run(tx.conn, columns)
+    _BY_WIDTH[len(columns)].run(tx.conn, columns)
     added = tx.conn.total_changes() - changes
     if added == 0:
         return ()
@@ -46,6 +49,8 @@ def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool =
         jobs = those_added(tx, added, jobs)
         columns = columns_of(tx, jobs, now_ms)
     _, types, lanes, states, _, _, sizes_bytes, *_ = columns
+    if len(columns) == _INSERT_KEYED.width:
+        enter(tx, [turn for turn in columns[11] if turn is not None])
     for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
         put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
         tx.tally.size(number, sum(sizes))
@@ -57,37 +62,45 @@ def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool =
 
 
 def columns_of(tx: Tx, jobs: Sequence[NewJob], now_ms: int) -> list[Sequence[Any]]:
-    """What is bound to _INSERT, or without its last columns to INSERT_PLAIN."""
-    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, _, _ = zip(
+    """What is bound to _INSERT_KEYED, or without its last columns to _INSERT or INSERT_PLAIN."""
+    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, _, repeats, _, _, keys = zip(
         *jobs, strict=True
     )
-    types, lanes = places_of(tx, jobtypes, domains, priorities)
+    keyed = any(keys)
+    types, lanes = places_of(tx, jobtypes, domains, priorities, list(map(bool, keys)) if keyed else None)
     sizes_bytes = list(map(len, payloads))
     if max(sizes_bytes) > INLINE_BYTES:
         payloads = tuple(map(inline, payloads))
     states = [WAITING if due_ms <= now_ms else DEFERRED for due_ms in due]
     columns: list[Sequence[Any]] = [ids, types, lanes, states, due, created, sizes_bytes, payloads]
-    if any(options) or any(retry_afters) or any(repeats):
+    if keyed or any(options) or any(retry_afters) or any(repeats):
         columns += [[text or None for text in options], retry_afters, [text or None for text in repeats]]
+    if keyed:
+        turns = turns_of(tx, types, keys)
+        columns += [turns, [None if turn is None else p for turn, p in zip(turns, priorities, strict=True)]]
     return columns
 
 
 def places_of(
-    tx: Tx, jobtypes: Sequence[str], domains: Sequence[str], priorities: Sequence[int]
+    tx: Tx,
+    jobtypes: Sequence[str],
+    domains: Sequence[str],
+    priorities: Sequence[int],
+    keyed: Sequence[bool] | None = None,
 ) -> tuple[Sequence[int], Sequence[int]]:
     """The columns of types and lanes, made where they are new."""
-    if alike([jobtypes, domains, priorities]):
+    if keyed is None and alike([jobtypes, domains, priorities]):
         number, lane = _place(tx, jobtypes[0], domains[0], priorities[0])
         return [number] * len(jobtypes), [lane] * len(jobtypes)
-    keys = list(zip(jobtypes, domains, priorities, strict=True))
+    keys = list(zip(jobtypes, domains, priorities, keyed or [False] * len(jobtypes), strict=True))
     places = {key: _place(tx, *key) for key in dict.fromkeys(keys)}
     chosen = [places[key] for key in keys]
     return [number for number, _ in chosen], [lane for _, lane in chosen]
 
 
-def _place(tx: Tx, jobtype: str, domain: str, priority: int) -> tuple[int, int]:
+def _place(tx: Tx, jobtype: str, domain: str, priority: int, keyed: bool = False) -> tuple[int, int]:
     number = tx.catalog.make_type(jobtype)
-    return number, tx.catalog.make_lane(number, domain, priority)
+    return number, tx.catalog.make_lane(number, domain, priority, keyed=keyed)
 
 
 def those_added(tx: Tx, added: int, jobs: Sequence[NewJob]) -> list[NewJob]:

@@ -67,5 +67,5 @@ def first_deliveries(
     return make_all(
         Job, ids, repeat(jobtype), pieces, repeat(lease), repeat(owner), token, attempts, repeat(priority),
         due, created, repeat(domain), nothing, repeat(None), repeat(None), nothing, nothing, nothing,
-        repeat(None), repeat(None), repeat(0),
+        repeat(None), repeat(None), repeat(0), nothing,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from store.sqlite.queue.row_changes import (
     queued_state,
 )
 from store.sqlite.queue.rows import disposition
+from store.sqlite.queue.turns import make_turn
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
@@ -126,8 +127,11 @@ def replay_jobs(
 
 def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     row = _must_find(tx, tenant, job_id)
-    sql = "SELECT j.uniq, j.seq, l.domain, l.priority FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
-    unique, seq, domain, priority = tx.conn.execute(sql, (row.n,)).get
+    sql = (
+        "SELECT j.uniq, j.seq, l.domain, l.priority, u.key FROM jobs j JOIN lanes l USING (lane)"
+        " LEFT JOIN turns u ON u.turn = j.turn WHERE j.n = ?"
+    )
+    unique, seq, domain, priority, key = tx.conn.execute(sql, (row.n,)).get
     is_at_rest = row.state <= State.DEFERRED or row.state == State.ARCHIVED
     delivery = row.token if row.state == State.RUNNING else None
     check_move(job_id, move.token, delivery, is_at_rest=is_at_rest, is_bound=bool(unique or seq))
@@ -136,13 +140,15 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     if move.data is not None:
         change_payload(tx, row.n, move.data)
     number = tx.catalog.make_type(move.jobtype)
-    lane, state = tx.catalog.make_lane(number, domain, priority), queued_state(move.dt_ms, now_ms)
+    lane = tx.catalog.make_lane(number, domain, priority, keyed=key is not None)
+    turn = None if key is None else make_turn(tx, number, key)
+    state = queued_state(move.dt_ms, now_ms)
     sizes = "SELECT data_bytes + result_bytes + log_bytes FROM jobs WHERE n = ?"
     size_bytes = tx.conn.execute(sizes, (row.n,)).get
     leave(tx, row.state, row.type, row.lane)
     tx.tally.lane(row.lane, stored=-1)
     tx.tally.size(row.type, -size_bytes)
-    tx.conn.execute("UPDATE jobs SET type = ?, lane = ? WHERE n = ?", (number, lane, row.n))
+    tx.conn.execute("UPDATE jobs SET type = ?, lane = ?, turn = ? WHERE n = ?", (number, lane, turn, row.n))
     tx.conn.execute(_REPLAY, (state, move.dt_ms, row.n))
     put_in_queue(tx, lane, state, stored=1)
     tx.tally.size(number, size_bytes)

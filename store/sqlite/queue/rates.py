@@ -17,12 +17,14 @@ class Rates:
         self._tenant = tenant_of(jobtype)
         self._now_ms = now_ms
         self._tokens: dict[str, float] = {}
+        self._rates: dict[str, float] = {}
         self._taken: Counter[str] = Counter()
         if domains == {""}:
             return
         sql = "SELECT domain, rate, burst, tokens, updated FROM rates WHERE tenant = ?"
         for domain, rate, burst, tokens, updated in tx.conn.execute(sql, (self._tenant,)):
             if domain in domains:
+                self._rates[domain] = rate
                 self._tokens[domain] = refill(tokens, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
 
     def limits(self, domain: str) -> bool:
@@ -31,6 +33,10 @@ class Rates:
     def allows(self, domain: str) -> bool:
         tokens = self._tokens.get(domain)
         return tokens is None or tokens >= 1.0
+
+    def next_ms(self, domain: str) -> int:
+        """When a limited domain has a token."""
+        return next_token_ms(self._tokens[domain], rate_per_s=self._rates[domain], now_ms=self._now_ms)
 
     def take(self, domain: str) -> None:
         if domain in self._tokens:

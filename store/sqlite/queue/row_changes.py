@@ -42,12 +42,14 @@ def change_payload(tx: Tx, n: int, data: bytes) -> None:
 
 
 def change_priority(tx: Tx, n: int, priority: int) -> None:
-    sql = "SELECT j.type, j.lane, j.state, l.domain FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
-    number, old_lane, state, domain = tx.conn.execute(sql, (n,)).get
-    lane = tx.catalog.make_lane(number, domain, priority)
+    sql = "SELECT j.type, j.lane, j.state, j.turn, l.domain FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
+    number, old_lane, state, turn, domain = tx.conn.execute(sql, (n,)).get
+    lane = tx.catalog.make_lane(number, domain, priority, keyed=turn is not None)
     if lane == old_lane:
         return
     tx.conn.execute("UPDATE jobs SET lane = ? WHERE n = ?", (lane, n))
+    if turn is not None:
+        tx.conn.execute("UPDATE jobs SET prio = ? WHERE n = ?", (priority, n))
     for place, change in ((old_lane, -1), (lane, 1)):
         if state <= State.DEFERRED:
             put_in_queue(tx, place, state, change, stored=change)

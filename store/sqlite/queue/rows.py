@@ -16,8 +16,9 @@ RECORD: Final = """
 SELECT j.id, t.jobtype, j.state, j.due, j.lease, j.done, j.lock, j.token, j.attempts, l.priority, j.created,
        l.domain, j.options, j.retry_after, j.seq, j.repeat, j.uniq, j.parent,
        j.code, j.exitcode, j.started, j.duration, j.version, j.isolation, j.fingerprint, j.message,
-       j.claimed, j.data_bytes, j.result_bytes, j.children, j.pending, j.begun, j.planned, j.history, j.number, j.n
-FROM jobs j JOIN lanes l USING (lane) JOIN types t ON t.type = j.type
+       j.claimed, j.data_bytes, j.result_bytes, j.children, j.pending, j.begun, j.planned, j.history,
+       j.number, u.key, j.n
+FROM jobs j JOIN lanes l USING (lane) JOIN types t ON t.type = j.type LEFT JOIN turns u ON u.turn = j.turn
 """
 """Everything but the blobs. To be followed by a WHERE clause."""
 
@@ -58,7 +59,7 @@ def record_from_row(
     (job_id, jobtype, state, due, lease, done, lock, token, attempts, priority, created) = row[:11]
     (domain, options, retry_after, seq, repeat, unique, parent) = row[11:18]
     (code, exitcode, started, duration, version, isolation, fingerprint, message) = row[18:26]
-    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, number, n) = row[26:]
+    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, number, key, n) = row[26:]
     data, result, log = _blobs(conn, n, data_bytes, result_bytes, max_bytes) if whole else (b"", None, b"")
     dt_ms, shown_lock = disposition(state, due, lease, done, lock)
     outcome = None
@@ -69,7 +70,7 @@ def record_from_row(
         )  # fmt: skip
     job = Job(
         job_id, jobtype, data, dt_ms, shown_lock, token, attempts, priority, due, created, domain,
-        options or "", retry_after, seq, repeat or "", unique or "", parent or "", begun, planned, children,
+        options or "", retry_after, seq, repeat or "", unique or "", parent or "", begun, planned, children, key or "",
     )  # fmt: skip
     return JobRecord(
         job,

@@ -12,6 +12,7 @@ from store.sqlite.file.totals import COUNTS, add_totals
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
+from store.sqlite.queue.turns import enter, make_turn
 from store.sqlite.records.consumers import put_consumer
 from store.sqlite.records.contents import put_contents
 from store.sqlite.records.daemons import raise_sysids
@@ -39,7 +40,7 @@ _JOB_COLUMNS: Final = (
     "data_bytes", "retry_after", "seq", "uniq", "parent", "settled", "children", "pending", "options", "repeat", "data",
     "history",
     "code", "exitcode", "started", "duration", "version", "isolation", "fingerprint", "message",
-    "result", "result_bytes", "log", "log_bytes", "begun", "planned", "number",
+    "result", "result_bytes", "log", "log_bytes", "begun", "planned", "number", "turn", "prio",
 )  # fmt: skip
 _JOB: Final = (
     f"INSERT INTO jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})"
@@ -60,7 +61,8 @@ def import_records(tx: Tx, records: Sequence[Record], after: ImportPlace, now_ms
 def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
     job = copy.job
     number = tx.catalog.make_type(job.jobtype)
-    lane = tx.catalog.make_lane(number, job.domain, job.priority)
+    lane = tx.catalog.make_lane(number, job.domain, job.priority, keyed=bool(job.key))
+    turn = make_turn(tx, number, job.key) if job.key else None
     state = _state(copy, now_ms)
     running = state == State.RUNNING
     values = (
@@ -70,10 +72,13 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         copy.children, copy.pending, job.options or None, job.repeat or None, inline(job.data),
         encode_history(copy.history), *_outcome(copy.outcome), job.begun_ms, job.planned_ms,
         None if copy.number is None else number_key(tenant_of(job.jobtype), copy.number),
+        turn, None if turn is None else job.priority,
     )  # fmt: skip
     n = tx.conn.execute(_JOB, values).get
     if n is None:
         return  # it is there, and was counted
+    if turn is not None:
+        enter(tx, [turn])
     size_bytes = len(job.data)
     if size_bytes > INLINE_BYTES:
         write_blob(tx.conn, data_key(n), job.data)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import add, job_changes, listing, numbers, rates
-from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord
+from store.sqlite.queue import add, job_changes, listing, numbers, rates, turns
+from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.states import JobState
 
@@ -52,6 +52,9 @@ class SqliteJobs(SqliteCore, JobVerbs):
 
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         return await self._read(lambda conn: listing.get_position(conn, tenant, job_id, now_ms, cap))
+
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+        return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit))
 
     async def update_job(
         self,

@@ -53,8 +53,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         lease_ms: int,
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
+        max_per_key: int | None = None,
     ) -> list[Job]:
-        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes)
+        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

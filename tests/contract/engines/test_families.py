@@ -37,6 +37,7 @@ async def test_new_jobs_have_options(runner: Runner, lang: str) -> None:
         "delay_s": "1.5",
         "priority": "1000",
         "domain": "d&d",
+        "key": "k&k",
         "unique": "ü|?",
         "child": "1",
     }

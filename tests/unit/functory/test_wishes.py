@@ -21,6 +21,7 @@ def wish(options: str, job: Job = JOB) -> Wish:
 def test_options_are_read_and_the_tenant_is_added() -> None:
     assert wish("") == Wish("acme-piece", b"x")
     assert wish("delay_s=1.5&priority=1000&domain=d%26d").options == JobOptions(NOW_MS + 1500, 1000, "d&d")
+    assert wish("key=a%20b").options == JobOptions(key="a b")
     assert wish("child=1").parent == "j1"
     assert wish("sibling=true").parent == "p1"
     assert wish("child=0") == Wish("acme-piece", b"x")
@@ -51,7 +52,7 @@ def test_what_cannot_be_meant_is_refused_in_words(options: str, words: str) -> N
 
 
 def test_names_are_those_of_the_store() -> None:
-    for options in ("unique=%0A", "domain=%00", f"unique={'x' * 256}"):
+    for options in ("unique=%0A", "domain=%00", "key=%0A", f"unique={'x' * 256}"):
         with pytest.raises(InvalidValue):
             wish(options)
 

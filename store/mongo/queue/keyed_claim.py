@@ -1,0 +1,213 @@
+"""Claiming jobs with a key: of open turns, the one that has used the least time first (turns.py)."""
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pymongo import UpdateOne
+
+from store.mongo.queue.documents import domain_of
+from store.mongo.queue.rates import give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
+from store.mongo.queue.taking import ORDER, Room, lock
+from store.mongo.queue.turns import IDLE_MS, Standing, fence, read_standing
+from store.mongo.server.core import Core, repeatable
+from store.mongo.server.driver import Document
+from store.mongo.server.schema import KEYED, QUEUED
+from store.mongo.server.turn_opening import turn_id
+from store.names import JOB_COST_US, PRIORITIES
+from store.values.jobs import Claim, KeyState
+from vocabulary.names import tenant_of
+
+_ROUNDS: Final = 8
+_AT_ONCE: Final = 200
+"""Turns that one round looks at."""
+_MOST_WAIT_MS: Final = 1000
+"""After this long a turn that is full, or whose rate domain has no token, is looked at again: the cap or the rate may
+have been changed, or a process died before it opened the turn."""
+
+
+class _Offer(NamedTuple):
+    """What one turn has to offer. places: how many more may run; None: no cap."""
+
+    turn: Document
+    counting: list[Document]
+    places: int | None
+    jobs: list[Document]
+    wanted: int
+    until_ms: int | None = None
+
+
+class MongoKeys(Core):
+    @repeatable
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+        turn = await self.collections.turns.find_one({"_id": turn_id(jobtype, key)})
+        if turn is None:
+            return KeyState(())
+        standing = await read_standing(self, [turn])
+        first = standing.between_attempts(turn)
+        return KeyState(tuple(standing.running(turn)[:limit]), "" if first is None else first["_id"])
+
+
+async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -> list[Document]:
+    """Jobs with a key, locked."""
+    turns = db.collections.turns
+    due = {"type": claim.jobtype, "open": False, "at": {"$lte": claim.now_ms}}
+    await turns.update_many(due, {"$set": {"open": True}})
+    taken: list[Document] = []
+    for _ in range(_ROUNDS):
+        if room.jobs <= 0:
+            break
+        count = min(room.jobs, _AT_ONCE)
+        cursor = turns.find({"type": claim.jobtype, "open": True}).sort([("tag", 1), ("_id", 1)]).limit(count)
+        found = await cursor.to_list(count)
+        if not found:
+            break
+        taken += await _one_round(db, found, claim, room, has_domains=has_domains)
+    return taken
+
+
+async def _one_round(
+    db: Core, turns: Sequence[Document], claim: Claim, room: Room, *, has_domains: bool
+) -> list[Document]:
+    standing = await read_standing(db, turns)
+    share = max(1, room.jobs // len(turns))
+    offers = await asyncio.gather(*(_offer(db, turn, standing, claim, share) for turn in turns))
+    mark = secrets.randbits(62)
+    tokens = await _Tokens.read(db, offers, claim) if has_domains else _Tokens(db, claim, {})
+    chosen: list[tuple[_Offer, list[Document], int | None]] = []
+    for offer in offers:
+        chosen.append((offer, *_choose(offer, room, tokens)))
+        if room.jobs <= 0:
+            break
+    given = await tokens.take(mark)
+    changed = []
+    for offer, jobs, until_ms in chosen:
+        mine = [job for job in jobs if tokens.is_given(job, given)]
+        if await _write(db, offer, mine, until_ms if len(mine) == len(jobs) else claim.now_ms, claim):
+            changed.append((offer, mine))
+    taken = await lock(db, [job for _, mine in changed for job in mine], claim, mark)
+    await tokens.give_back(given, taken)
+    room.give_back([job for _, jobs, _ in chosen for job in jobs], taken)
+    served = [offer.turn["tag"] for offer, mine in changed if mine]
+    if served:
+        await db.collections.types.update_one({"_id": claim.jobtype}, {"$max": {"served": min(served)}})
+    return taken
+
+
+async def _offer(db: Core, turn: Document, standing: Standing, claim: Claim, share: int) -> _Offer:
+    counting, doubtful = standing.held(turn, claim.now_ms)
+    for entry in doubtful:
+        if await fence(db, entry):
+            counting.remove(entry)
+    cap = claim.max_per_key
+    places = None if cap is None else cap - len(counting)
+    wanted = share if places is None else min(share, places)
+    if wanted <= 0:
+        return _Offer(turn, counting, places, [], 0, claim.now_ms + _MOST_WAIT_MS)
+    first = standing.between_attempts(turn) if cap == 1 else None
+    if first is not None:
+        again = {"job": first["_id"], "token": first["token"], "at": claim.now_ms}
+        if first["at"] > claim.now_ms:
+            return _Offer(turn, [*counting, again], places, [], 0, first["at"])
+        jobs = await db.collections.jobs.find({"_id": first["_id"], "s": QUEUED}).to_list(1)
+        return _Offer(turn, counting, places, jobs, 1)
+    which = _queued(turn) | {"at": {"$lte": claim.now_ms}}
+    jobs = await db.collections.jobs.find(which, hint=KEYED).sort(list(ORDER.items())).limit(wanted).to_list(wanted)
+    if len(jobs) == wanted:
+        return _Offer(turn, counting, places, jobs, wanted)
+    later = (
+        await db.collections.jobs.find(_queued(turn) | {"at": {"$gt": claim.now_ms}}, {"at": 1}, hint=KEYED)
+        .sort("at", 1)
+        .limit(1)
+        .to_list(1)
+    )
+    return _Offer(turn, counting, places, jobs, wanted, later[0]["at"] if later else None)
+
+
+def _queued(turn: Document) -> Document:
+    return {"type": turn["type"], "key": turn["key"], "s": QUEUED, "prio": {"$in": list(PRIORITIES)}}
+
+
+def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document], int | None]:
+    """The jobs for which there is room and a token; and when to look again, if a token is missing."""
+    chosen: list[Document] = []
+    for job in offer.jobs:
+        if not tokens.has_one(job):
+            return chosen, tokens.soon_ms(job)
+        if not room.take(job["size"]):
+            break
+        tokens.want(job)
+        chosen.append(job)
+    return chosen, None
+
+
+async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: int | None, claim: Claim) -> bool:
+    """Put the deliveries into the turn, before they are locked. False: it changed meanwhile, and has to be read again.
+    until_ms: when to look at it again, because not all that it offers could be taken."""
+    turn = offer.turn
+    same = {"_id": turn["_id"], "v": turn["v"]}
+    entries = [{"job": job["_id"], "token": job["token"] + 1, "at": claim.now_ms} for job in jobs]
+    held = [*offer.counting, *entries]
+    state: Document = {"open": True, "at": None}
+    if until_ms is not None:
+        state = {"open": until_ms <= claim.now_ms, "at": until_ms}
+    elif offer.places is not None and len(jobs) == offer.places:
+        state = {"open": False, "at": claim.now_ms + _MOST_WAIT_MS}
+    elif len(jobs) == len(offer.jobs) < offer.wanted or offer.wanted == 0:
+        state = {"open": False, "at": offer.until_ms}
+        if offer.until_ms is None and not held:
+            if turn.get("idle"):
+                done = await db.collections.turns.delete_one(same)
+                return done.deleted_count == 1
+            state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
+        elif offer.until_ms is None:
+            state["at"] = claim.now_ms + _MOST_WAIT_MS
+    update = {"$set": {**state, "held": held}, "$inc": {"v": 1, "tag": JOB_COST_US * len(jobs)}}
+    done_ = await db.collections.turns.bulk_write([UpdateOne(same, update)])
+    return done_.matched_count == 1
+
+
+class _Tokens:
+    """The tokens of rate domains that a round takes: all that it wants of a domain, or none."""
+
+    def __init__(self, db: Core, claim: Claim, buckets: dict[str, Document]) -> None:
+        self._db = db
+        self._claim = claim
+        self._buckets = buckets
+        self._left = {domain: whole_tokens(bucket, claim.now_ms) for domain, bucket in buckets.items()}
+        self._wanted: Counter[str] = Counter()
+
+    @classmethod
+    async def read(cls, db: Core, offers: Sequence[_Offer], claim: Claim) -> "_Tokens":
+        domains = {domain_of(job) for offer in offers for job in offer.jobs}
+        return cls(db, claim, await limits_of(db, tenant_of(claim.jobtype), domains))
+
+    def soon_ms(self, job: Document) -> int:
+        """When to look again at the turn of a job that has no token."""
+        now_ms, domain = self._claim.now_ms, domain_of(job)
+        return min(next_token_at(self._buckets[domain], self._wanted[domain], now_ms), now_ms + _MOST_WAIT_MS)
+
+    def has_one(self, job: Document) -> bool:
+        return self._left.get(domain_of(job), 1) > 0
+
+    def want(self, job: Document) -> None:
+        domain = domain_of(job)
+        if domain in self._left:
+            self._left[domain] -= 1
+            self._wanted[domain] += 1
+
+    async def take(self, mark: int) -> set[str]:
+        return await take_tokens(self._db, self._buckets, self._wanted, mark=mark, now_ms=self._claim.now_ms)
+
+    def is_given(self, job: Document, given: set[str]) -> bool:
+        domain = domain_of(job)
+        return domain not in self._wanted or domain in given
+
+    async def give_back(self, given: set[str], taken: Sequence[Document]) -> None:
+        used = Counter(map(domain_of, taken))
+        unused = {
+            domain: self._wanted[domain] - used[domain] for domain in given if self._wanted[domain] > used[domain]
+        }
+        await give_tokens_back(self._db, tenant_of(self._claim.jobtype), Counter(unused))

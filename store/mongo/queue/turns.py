@@ -1,0 +1,125 @@
+"""Turns: the queues of keys. The jobs of a type that have the same key are one turn, and one document of `turns`:
+
+    open   it may have something to offer; a claim takes open turns in order of `tag`
+    at     closed until then; at the latest then it is looked at again
+    tag    the runner time that it has used, in microseconds; `served` of the type: that of the turn last served
+    held   the deliveries that count against its cap: job, token, and when they were taken
+    v      grows with every change: a claim changes a turn only as it was read
+
+Whatever changes a job of a key opens its turn afterwards (the ledger does, also after a crash). So a claim never walks
+turns that may not run.
+
+The cap holds without a transaction: a claim writes the deliveries into `held`, on condition of `v`, before it locks
+the jobs. What is in `held` is checked against the jobs at every look: one that runs with that token counts; one
+that is not locked yet counts as well, and after PENDING_MS it is fenced (its `rev` grows), so that the lock which is
+still to come fails; any other is over. No clock decides whether a cap holds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pymongo import UpdateOne
+
+from store.mongo.server.core import Core
+from store.mongo.server.driver import Document, retried, upserted
+from store.mongo.server.schema import QUEUED, RUNNING
+from store.mongo.server.turn_opening import opening, turn_id
+from store.names import KEY_CREDIT_US
+from store.values.jobs import NewJob
+
+PENDING_MS: Final = 2000
+"""A claim that has not locked its jobs by then has probably died."""
+IDLE_MS: Final = 60_000
+"""A turn without jobs is removed when it is found so a second time after this long."""
+
+
+async def note_turns(db: Core, jobs: Sequence[NewJob]) -> None:
+    """To be called before jobs are inserted: their turns are there, and no key saved up more than its credit."""
+    keys = {(job.jobtype, job.key) for job in jobs if job.key}
+    if keys:
+        await make_turns(db, keys)
+
+
+async def make_turns(db: Core, keys: Iterable[tuple[str, str]]) -> None:
+    keys = set(keys)
+    types = db.collections.types
+    names = {jobtype for jobtype, _ in keys}
+    marks = [UpdateOne({"_id": jobtype}, {"$set": {"keys": True}}, upsert=True) for jobtype in names]
+    await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
+    rows = await types.find({"_id": {"$in": list(names)}}, {"served": 1}).to_list(None)
+    served = {row["_id"]: row.get("served", 0) for row in rows}
+    steps = []
+    for jobtype, key in keys:
+        update = opening(jobtype, key)
+        update["$max"] = {"tag": served.get(jobtype, 0) - KEY_CREDIT_US}
+        steps.append(UpdateOne({"_id": turn_id(jobtype, key)}, update, upsert=True))
+    turns = db.collections.turns
+    await retried(lambda: upserted(lambda: turns.bulk_write(steps, ordered=False)))
+
+
+async def hold_places(db: Core, running: Iterable[Document]) -> None:
+    """Count jobs that run already, as an import brings them, in their turns."""
+    steps = [
+        UpdateOne(
+            {"_id": turn_id(job["type"], job["key"])},
+            {"$push": {"held": {"job": job["_id"], "token": job["token"], "at": 0}}, "$inc": {"v": 1}},
+        )
+        for job in running
+        if "key" in job
+    ]
+    if steps:
+        await db.collections.turns.bulk_write(steps, ordered=False)
+
+
+class Standing:
+    """What the turns of one round hold, as the jobs say."""
+
+    def __init__(self, jobs: Mapping[str, Document]) -> None:
+        self._jobs = jobs
+
+    def held(self, turn: Document, now_ms: int) -> tuple[list[Document], list[Document]]:
+        """The deliveries of a turn that count, and among them those that are to be fenced."""
+        counting, doubtful = [], []
+        for entry in turn["held"]:
+            job = self._jobs.get(entry["job"])
+            if job is None:
+                continue
+            if job["s"] == RUNNING and job["token"] == entry["token"]:
+                counting.append(entry)
+            elif job["s"] == QUEUED and job["token"] == entry["token"] - 1:
+                counting.append(entry)
+                if entry["at"] + PENDING_MS <= now_ms:
+                    doubtful.append(entry)
+        return counting, doubtful
+
+    def running(self, turn: Document) -> list[str]:
+        """The ids of its jobs that run."""
+        entries = [(entry["job"], self._jobs.get(entry["job"], {})) for entry in turn["held"]]
+        return sorted(job_id for job_id, job in entries if job.get("s") == RUNNING)
+
+    def between_attempts(self, turn: Document) -> Document | None:
+        """The first of its deliveries that ended and is to be tried again."""
+        waiting = [
+            job
+            for entry in turn["held"]
+            if (job := self._jobs.get(entry["job"])) is not None
+            and job["s"] == QUEUED
+            and job["token"] == entry["token"]
+            and "begun" in job
+        ]
+        return min(waiting, key=lambda job: (job["at"], job["_id"]), default=None)
+
+
+async def read_standing(db: Core, turns: Sequence[Document]) -> Standing:
+    named = [entry["job"] for turn in turns for entry in turn["held"]]
+    if not named:
+        return Standing({})
+    rows = db.collections.jobs.find({"_id": {"$in": named}}, {"s": 1, "token": 1, "at": 1, "begun": 1})
+    return Standing({row["_id"]: row for row in await rows.to_list(None)})
+
+
+async def fence(db: Core, entry: Document) -> bool:
+    """Make the lock of a delivery that is still to come fail. False: it came before."""
+    pending = {"_id": entry["job"], "s": QUEUED, "token": entry["token"] - 1}
+    done = await db.collections.jobs.update_one(pending, {"$inc": {"rev": 1}})
+    return done.matched_count == 1

@@ -1,0 +1,121 @@
+"""Claiming jobs with a key: of open turns, the one that has used the least time first.
+
+Ensures: no more jobs of a turn are taken than its cap leaves, by any claim: the claim's transaction counts those that
+run. The cost is that of the jobs taken and of turns that something changed since they were last looked at.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from store.sqlite.file.writer import Tx
+from store.sqlite.queue.bulk_claim import IS_OPEN
+from store.sqlite.queue.rates import Rates
+from store.sqlite.queue.taking import Room, Taken, delivered, lock
+from store.sqlite.queue.turns import (
+    Rest,
+    Turn,
+    first_jobs,
+    next_due_ms,
+    open_turns,
+    places_left,
+    retried,
+    settle,
+    wake,
+)
+from store.values.jobs import Claim
+
+_LANE: Final = itemgetter(-1)
+_MOST_LOOKS: Final = 200
+"""Turns beyond the limit that one claim looks at in vain; the next one goes on from there."""
+_MOST_WAIT_MS: Final = 1000
+"""After this long a turn that is full, or whose rate domain has no token, is looked at again: the cap or the rate may
+have been changed."""
+
+
+def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
+    """Jobs with a key, locked."""
+    taken: list[Taken] = []
+    if room.jobs == 0 or not tx.conn.execute(f"SELECT {IS_OPEN}", (number,)).get:
+        return taken
+    wake(tx, number, claim.now_ms)
+    looks = claim.limit + _MOST_LOOKS
+    while room.jobs > 0 and looks > 0 and (turns := open_turns(tx, number, room.jobs)):
+        looks -= len(turns)
+        one_round = _Round(tx, rates, room, claim, max(1, room.jobs // len(turns)))
+        for turn in turns:
+            one_round.look(turn)
+            if room.jobs == 0:
+                break
+        mine = _by_lane(tx, number, one_round.rows, claim)
+        lock(tx, mine, claim)
+        emptied = [Rest(turn, jobs, open=False, at_ms=next_due_ms(tx, turn)) for turn, jobs in one_round.emptied]
+        settle(tx, number, one_round.served, one_round.rests + emptied)
+        taken += mine
+    return taken
+
+
+class _Round:
+    """One look at each of some open turns, taking up to `share` jobs of each."""
+
+    def __init__(self, tx: Tx, rates: Rates, room: Room, claim: Claim, share: int) -> None:
+        self._tx = tx
+        self._rates = rates
+        self._room = room
+        self._claim = claim
+        self._share = share
+        self._lanes = tx.catalog.keyed_lanes(tx.catalog.type_of(claim.jobtype) or 0)
+        self.rows: list[Sequence[Any]] = []
+        self.served: list[Turn] = []
+        self.rests: list[Rest] = []
+        self.emptied: list[tuple[int, int]] = []
+        """Turns of which all that was due is taken, and how much that was."""
+
+    def look(self, turn: Turn) -> None:
+        now_ms, cap = self._claim.now_ms, self._claim.max_per_key
+        places = places_left(self._tx, turn.turn, cap, self._claim.limit + 1)
+        wanted = min(places, self._share, self._room.jobs)
+        if places <= 0:
+            self.rests.append(Rest(turn.turn, 0, open=False, at_ms=now_ms + _MOST_WAIT_MS))
+            return
+        first = retried(self._tx, turn.turn) if cap == 1 else None
+        if first is None:
+            rows = first_jobs(self._tx, turn.turn, now_ms, wanted)
+        elif first[0] > now_ms:
+            self.rests.append(Rest(turn.turn, 0, open=False, at_ms=first[0]))
+            return
+        else:
+            rows = [first]
+        taken, no_token_until_ms = self._take(rows)
+        self.rows += taken
+        if taken:
+            self.served.append(turn)
+        is_full = cap is not None and len(taken) == places
+        if no_token_until_ms is not None or is_full:
+            at_ms = now_ms + _MOST_WAIT_MS if no_token_until_ms is None else no_token_until_ms
+            self.rests.append(Rest(turn.turn, len(taken), open=False, at_ms=at_ms))
+        elif len(taken) == len(rows) < wanted:
+            self.emptied.append((turn.turn, len(taken)))
+        else:
+            self.rests.append(Rest(turn.turn, len(taken), open=True, at_ms=None))
+
+    def _take(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], int | None]:
+        """Those for which there is a token and room; and when there is the next token, if that is what is missing."""
+        taken: list[Sequence[Any]] = []
+        for row in rows:
+            domain = self._lanes[row[-1]].domain
+            if not self._rates.allows(domain):
+                soonest_ms = self._rates.next_ms(domain)
+                return taken, min(soonest_ms, self._claim.now_ms + _MOST_WAIT_MS)
+            if not self._room.take([row[4]]):
+                break
+            self._rates.take(domain)
+            taken.append(row)
+        return taken, None
+
+
+def _by_lane(tx: Tx, number: int, rows: Iterable[Sequence[Any]], claim: Claim) -> list[Taken]:
+    """In the order in which they were taken: a change of lane begins a new group."""
+    lanes = tx.catalog.keyed_lanes(number)
+    return [delivered(tx, lanes[lane], list(mine), claim) for lane, mine in groupby(rows, _LANE)]

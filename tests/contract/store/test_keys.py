@@ -1,0 +1,237 @@
+"""Keys: the jobs of one key are a queue of their own, with a cap, and keys share the time of their type."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from store.base import Code, Job, RateDomain, Rearm, Store, Unclaim
+from store.errors import InvalidValue
+from tests.support.jobs import (
+    JOBTYPE,
+    LEASE_MS,
+    OWNER,
+    T0,
+    TENANT,
+    archive,
+    claim,
+    claim_one,
+    ids,
+    job_id,
+    new_job,
+    new_jobs,
+    outcome,
+    retry,
+)
+
+
+def keyed(numbers: range, key: str, **changes: Any) -> list[Any]:
+    return [new_job(number, key=key, **changes) for number in numbers]
+
+
+async def end(store: Store, *jobs: Job, now_ms: int = T0, **changes: Any) -> None:
+    releases = [archive(job, **changes) for job in jobs]
+    report = await store.release_jobs(jobs[0].lock, releases, now_ms=now_ms)
+    assert report.applied == len(jobs)
+
+
+async def test_a_key_is_kept_and_comes_back(store: Store) -> None:
+    await store.add_jobs([new_job(1, key="ada"), new_job(2)], now_ms=T0)
+    claimed = await claim(store)
+    assert {job.id: job.key for job in claimed} == {job_id(1): "ada", job_id(2): ""}
+    found = await store.get_job(TENANT, job_id(1), now_ms=T0)
+    assert found is not None
+    assert found.job.key == "ada"
+
+
+async def test_with_a_cap_of_one_jobs_of_a_key_go_one_after_the_other_in_order(store: Store) -> None:
+    await store.add_jobs(keyed(range(4), "ada") + keyed(range(10, 13), "bob"), now_ms=T0)
+    order: list[str] = []
+    for _ in range(4):
+        jobs = await claim(store, max_per_key=1)
+        assert len({job.key for job in jobs}) == len(jobs)
+        assert await claim(store, max_per_key=1, owner="b2") == []
+        order += ids(jobs)
+        await end(store, *jobs)
+    assert [each for each in order if each < job_id(10)] == ids(new_jobs(4))
+    assert [each for each in order if each >= job_id(10)] == ids(new_jobs(3, start=10))
+
+
+async def test_a_batch_takes_no_more_of_a_key_than_its_cap_leaves(store: Store) -> None:
+    await store.add_jobs(keyed(range(10), "ada") + keyed(range(10, 12), "bob"), now_ms=T0)
+    first = await claim(store, max_per_key=3)
+    assert Counter(job.key for job in first) == {"ada": 3, "bob": 2}
+    assert await claim(store, max_per_key=3) == []
+    await end(store, *[job for job in first if job.key == "ada"][:2])
+    again = await claim(store, max_per_key=3)
+    assert ids(again) == [job_id(3), job_id(4)]
+    assert await claim(store, max_per_key=3, owner="b2") == []
+    assert len(await claim(store, max_per_key=5, now_ms=T0 + 1000)) == 2
+
+
+async def test_without_a_cap_a_key_takes_what_there_is(store: Store) -> None:
+    await store.add_jobs(keyed(range(10), "ada"), now_ms=T0)
+    assert ids(await claim(store, 7)) == ids(new_jobs(7))
+    assert ids(await claim(store, 7)) == ids(new_jobs(3, start=7))
+
+
+async def test_a_job_between_two_attempts_holds_up_those_behind_it(store: Store) -> None:
+    await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
+    assert await claim(store, max_per_key=1, now_ms=T0 + 4999) == []
+    second = await claim_one(store, max_per_key=1, now_ms=T0 + 5000)
+    assert (second.id, second.attempts) == (first.id, 2)
+    await end(store, second, now_ms=T0 + 5000)
+    assert ids(await claim(store, max_per_key=1, now_ms=T0 + 5000)) == [job_id(1)]
+
+
+async def test_with_a_higher_cap_it_does_not(store: Store) -> None:
+    await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    first, _ = await claim(store, 2, max_per_key=2)
+    await store.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
+    assert ids(await claim(store, max_per_key=2)) == [job_id(2)]
+
+
+async def test_a_job_that_was_given_back_or_lapsed_is_first_again(store: Store) -> None:
+    await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.release_jobs(OWNER, [Unclaim(first.id, first.token)], now_ms=T0)
+    again = await claim_one(store, max_per_key=1)
+    assert (again.id, again.attempts) == (first.id, 1)
+    later = T0 + LEASE_MS + 1
+    assert await claim(store, max_per_key=1, now_ms=later) == [], "a lapsed lease counts until it is expired"
+    assert await store.expire_locks(now_ms=later) == 1
+    first = await claim_one(store, max_per_key=1, now_ms=later)
+    assert first.id == job_id(0)
+    await store.release_jobs(OWNER, [Rearm(first.id, first.token, later + 3_600_000, outcome())], now_ms=later)
+    assert ids(await claim(store, max_per_key=1, now_ms=later)) == [job_id(1)], "a round is over"
+
+
+async def test_cancelling_and_deferring_let_the_next_one_go(store: Store) -> None:
+    await store.add_jobs(keyed(range(4), "ada"), now_ms=T0)
+    running = await claim_one(store, max_per_key=1)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0)
+    await store.update_job(TENANT, job_id(2), now_ms=T0, dt_ms=T0 + 1000)
+    await end(store, running)
+    assert ids(await claim(store, max_per_key=1)) == [job_id(3)]
+    await store.cancel_job(TENANT, job_id(3), now_ms=T0, running=True)
+    assert await claim(store, max_per_key=1, now_ms=T0 + 999) == []
+    assert ids(await claim(store, max_per_key=1, now_ms=T0 + 1000)) == [job_id(2)]
+
+
+async def test_a_replayed_or_moved_job_waits_for_its_turn(store: Store) -> None:
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    await end(store, await claim_one(store, max_per_key=1))
+    await claim_one(store, max_per_key=1)
+    assert await store.replay_jobs(TENANT, [job_id(0)], dt_ms=T0, now_ms=T0) == (job_id(0),)
+    assert await claim(store, max_per_key=1) == []
+    await store.move_job(TENANT, job_id(0), "acme-other", dt_ms=T0, now_ms=T0)
+    moved = await claim_one(store, max_per_key=1, jobtype="acme-other")
+    assert (moved.id, moved.key) == (job_id(0), "ada")
+
+
+async def test_priority_orders_the_jobs_of_a_key_but_not_the_keys(store: Store) -> None:
+    await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    await store.add_jobs([new_job(9, key="ada", priority=1000), new_job(10, key="bob", priority=0)], now_ms=T0)
+    first = await claim(store, max_per_key=1)
+    assert ids(first) == [job_id(9), job_id(10)]
+    await store.update_job(TENANT, job_id(2), now_ms=T0, priority=1000)
+    await end(store, *first)
+    assert ids(await claim(store, max_per_key=1)) == [job_id(2)]
+
+
+async def test_a_job_whose_domain_has_no_token_holds_up_its_key_and_no_other(store: Store) -> None:
+    await store.set_rate_domain(RateDomain(TENANT, "api", rate_per_s=2.0, burst=1), now_ms=T0)
+    await store.add_jobs([new_job(0, key="ada", domain="api"), new_job(1, key="ada", domain="api")], now_ms=T0)
+    await store.add_jobs([new_job(2, key="ada"), new_job(3, key="bob")], now_ms=T0)
+    assert sorted(ids(await claim(store))) == [job_id(0), job_id(3)]
+    assert await claim(store, now_ms=T0 + 499) == []
+    assert ids(await claim(store, now_ms=T0 + 500)) == [job_id(1), job_id(2)]
+
+
+async def test_a_paused_type_gives_nothing_and_its_jobs_are_counted(store: Store) -> None:
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    await store.set_type_paused(TENANT, JOBTYPE, paused=True)
+    assert await claim(store, max_per_key=1) == []
+    await store.set_type_paused(TENANT, JOBTYPE, paused=False)
+    job = await claim_one(store, max_per_key=1)
+    await end(store, job, code=Code.FAILED)
+    (row,) = await store.get_counters(TENANT, now_ms=T0)
+    assert (row.waiting, row.running, row.failed) == (1, 0, 1)
+
+
+async def test_jobs_with_and_without_a_key_share_a_type(store: Store) -> None:
+    await store.add_jobs(new_jobs(20), now_ms=T0)
+    await store.add_jobs([job for n in range(20) for job in keyed(range(100 + n, 101 + n), f"k{n}")], now_ms=T0)
+    for now_ms in (T0, T0 + 1):
+        both = Counter(bool(job.key) for job in await claim(store, 6, now_ms=now_ms))
+        assert both == {True: 3, False: 3}
+    kinds = {(await claim_one(store, now_ms=T0 + n)).key == "" for n in range(2)}
+    assert kinds == {True, False}
+    assert len(await claim(store, 100)) == 26
+
+
+async def test_keys_share_the_time_of_their_type(store: Store) -> None:
+    """One key has long jobs, another short ones, each many: they get the same time, not the same number of jobs."""
+    await store.add_jobs(keyed(range(200), "short") + keyed(range(200, 230), "long"), now_ms=T0)
+    ran: Counter[str] = Counter()
+    for _ in range(60):
+        job = await claim_one(store)
+        ran[job.key] += 1
+        await end(store, job, duration_us=9000 if job.key == "long" else 1000)
+    assert ran == {"short": 50, "long": 10}
+
+
+async def test_a_quiet_key_is_next_beside_a_hundred_that_flood(store: Store) -> None:
+    floods = [job for n in range(100) for job in keyed(range(n * 5, n * 5 + 5), f"flood{n}")]
+    await store.add_jobs(floods, now_ms=T0)
+    await end(store, *await claim(store, 100, max_per_key=1), duration_us=200_000)
+    for round_ in range(6):
+        await end(store, *await claim(store, 40, max_per_key=1), duration_us=20_000)
+        await store.add_jobs([new_job(1000 + round_, key="quiet")], now_ms=T0)
+        batch = await claim(store, 2, max_per_key=1)
+        assert batch[0].key == "quiet", round_
+        await end(store, *batch, duration_us=20_000)
+
+
+async def test_a_key_that_slept_has_saved_up_little(store: Store) -> None:
+    await store.add_jobs(keyed(range(100), "busy"), now_ms=T0)
+    for _ in range(30):
+        await end(store, await claim_one(store), duration_us=24_000)
+    await store.add_jobs(keyed(range(200, 260), "late"), now_ms=T0)
+    ran: Counter[str] = Counter()
+    for _ in range(20):
+        job = await claim_one(store)
+        ran[job.key] += 1
+        await end(store, job, duration_us=24_000)
+    assert ran["late"] - ran["busy"] in {4, 5, 6}
+
+
+async def test_a_claim_is_bounded_in_bytes(store: Store) -> None:
+    await store.add_jobs([new_job(n, key=f"k{n % 3}", data=b"x" * 1000) for n in range(9)], now_ms=T0)
+    assert len(await claim(store, max_per_key=1, max_bytes=2500)) == 2
+    assert len(await claim(store, max_per_key=9, max_bytes=10)) == 1
+
+
+async def test_a_duplicate_changes_nothing(store: Store) -> None:
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    report = await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    assert (report.added, report.duplicates) == (1, 2)
+    jobs = await claim(store)
+    assert len(jobs) == 3
+    await end(store, *jobs)
+    assert await store.delete_jobs(TENANT, ids(jobs)) == 3
+    await store.add_jobs(keyed(range(10, 12), "ada"), now_ms=T0)
+    assert len(await claim(store, max_per_key=1)) == 1
+
+
+async def test_what_is_malformed_is_refused(store: Store) -> None:
+    for key in ("a\nb", "x" * 256, "\udc80"):
+        with pytest.raises(InvalidValue, match="key"):
+            await store.add_jobs([new_job(1, key=key)], now_ms=T0)
+    for cap in (0, -1, 10_001):
+        with pytest.raises(InvalidValue, match="max_per_key"):
+            await claim(store, max_per_key=cap)
+    with pytest.raises(InvalidValue, match="not plain"):
+        await store.add_running_jobs(OWNER, [new_job(1, key="ada")], lease_ms=LEASE_MS, now_ms=T0)
