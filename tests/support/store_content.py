@@ -104,7 +104,7 @@ async def _queue(store: Store) -> None:
     jobs += new_jobs(6, 130, jobtype="acme-runs", data=b"x" * 2100, domain="api|ü")
     jobs += new_jobs(5, 140, jobtype="acme-indexed", indexed=True)
     jobs += new_jobs(2, 150, jobtype="other-x")
-    jobs += new_jobs(3, 170, jobtype="acme-keyed", key="ada|ü", domain="api|ü")
+    jobs += new_jobs(3, 170, jobtype="acme-keyed", key="ada|ü", domain="free")
     jobs += new_jobs(2, 160, jobtype="stray-x", create_ms=T0 - 5)
     await store.add_jobs(jobs, now_ms=T0)
     _, again, rearmed, given_back, _ = await claim(store, 5, jobtype="acme-runs")

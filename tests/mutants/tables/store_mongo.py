@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 FENCES = "tests/contract/store/test_fences.py tests/contract/store/test_leases.py -k mongodb"
 RELEASE = "tests/contract/store/test_release.py tests/contract/store/test_scoreboard.py -k mongodb"
+KEYS = "tests/contract/store/test_keys.py tests/property/test_keys.py -k mongodb"
 CLAIM = "tests/contract/store/test_claim.py tests/contract/store/test_rates.py -k mongodb"
 CHANGES = "tests/contract/store/test_job_changes.py -k mongodb"
 RELATIVES = "tests/contract/store/test_relatives.py -k mongodb"
@@ -20,6 +21,9 @@ release = in_file("store/mongo/queue/release.py", FENCES)
 endings = in_file("store/mongo/queue/endings.py", f"{FENCES}")
 expire = in_file("store/mongo/queue/expire.py", between("purge", "abandon"))
 claim = in_file("store/mongo/queue/claim.py", CLAIM)
+taking = in_file("store/mongo/queue/taking.py", CLAIM)
+keyed = in_file("store/mongo/queue/keyed_claim.py", KEYS)
+turns = in_file("store/mongo/queue/turns.py", KEYS)
 create = in_file("store/mongo/queue/create.py", between("create", "replay_named"))
 add = in_file(
     "store/mongo/queue/add.py", "tests/contract/store/test_add.py tests/contract/store/test_fences.py -k mongodb"
@@ -146,25 +150,25 @@ MUTANTS: list[Mutant] = [
         "",
         tests=CUT,
     ),
-    claim(
+    taking(
         "a job is claimed that another has claimed",
         '"s": QUEUED, "token": token, "rev": rev},',
         '"token": {"$gte": 0}},',
         tests=between("claim_all"),
     ),
-    claim(
+    taking(
         "a job that was changed meanwhile is delivered as it was read",
         '"s": QUEUED, "token": token, "rev": rev},',
         '"s": QUEUED, "token": token},',
         tests=between("claim_all"),
     ),
-    claim(
+    taking(
         "a delivery has the token of the one before",
         '                "$inc": {"token": 1, "attempts": 1},',
         '                "$inc": {"attempts": 1},',
         tests=FENCES,
     ),
-    claim(
+    taking(
         "all that was read counts as claimed",
         "    if done.modified_count != len(chosen):",
         "    if False:",
@@ -187,6 +191,29 @@ MUTANTS: list[Mutant] = [
         "    await give_tokens_back(db, tenant, unused)\n",
         "",
         tests="tests/mongo/test_rate_race.py",
+    ),
+    keyed(
+        "two daemons take the same place of a key",
+        '    same = {"_id": turn["_id"], "v": turn["v"]}',
+        '    same = {"_id": turn["_id"]}',
+        tests="tests/mongo/test_key_race.py",
+    ),
+    keyed(
+        "a retry is overtaken by its key",
+        "standing.between_attempts(turn) if cap == 1 else None\n    if first is not None",
+        "None\n    if first is not None",
+    ),
+    turns(
+        "a place that is not locked yet is given to another",
+        '            elif job["s"] == QUEUED and job["token"] == entry["token"] - 1:\n                counting.append(entry)\n',
+        '            elif job["s"] == QUEUED and job["token"] == entry["token"] - 1:\n',
+        tests="tests/mongo/test_key_race.py",
+    ),
+    turns(
+        "a place is given away without a fence",
+        '{"$inc": {"rev": 1}}',
+        '{"$inc": {"other": 1}}',
+        tests="tests/mongo/test_key_race.py",
     ),
     rates(
         "two daemons take the same tokens",

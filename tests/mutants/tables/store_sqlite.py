@@ -10,12 +10,17 @@ ROUNDS = "tests/contract/store/test_rounds.py -k sqlite"
 CLAIM = (
     "tests/contract/store/test_claim.py tests/contract/store/test_rates.py tests/contract/store/test_bulk.py -k sqlite"
 )
+KEYS = "tests/contract/store/test_keys.py tests/property/test_keys.py -k sqlite"
 TENANTS = "tests/contract/store/test_tenants.py tests/contract/store/test_daemons.py -k sqlite"
 UNIT = "tests/unit/store/test_sqlite_writer.py tests/unit/store/test_sqlite.py tests/unit/store/test_checkpoints.py"
 
 release = in_file("store/sqlite/queue/release.py", FENCES)
 expire = in_file("store/sqlite/queue/expire.py", RACES)
 claim = in_file("store/sqlite/queue/claim.py", CLAIM)
+taking = in_file("store/sqlite/queue/taking.py", CLAIM)
+keyed = in_file("store/sqlite/queue/keyed_claim.py", KEYS)
+turns = in_file("store/sqlite/queue/turns.py", KEYS)
+schema = in_file("store/sqlite/file/schema.py", KEYS)
 rates = in_file("store/sqlite/queue/rates.py", CLAIM)
 add = in_file("store/sqlite/queue/add.py", CONTRACT)
 change = in_file("store/sqlite/queue/job_changes.py", f"tests/contract/store/test_job_changes.py {CONTRACT}")
@@ -152,21 +157,56 @@ MUTANTS: list[Mutant] = [
         "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))",
         "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, 1 << 60, room.jobs))",
     ),
-    claim(
+    taking(
         "a delivery has the token of the one before",
         '" token = token + 1, attempts = attempts + 1 WHERE',
         '" attempts = attempts + 1 WHERE',
         tests=FENCES,
     ),
-    claim(
+    taking(
         "an attempt is not counted", '" token = token + 1, attempts = attempts + 1 WHERE', '" token = token + 1 WHERE'
     ),
-    claim(
+    taking(
         "a claim has no limit of bytes",
-        "            if size_bytes > self._bytes_left and self.jobs < self._limit:",
+        "            if size_bytes > self._bytes_left and not self._is_empty:",
         "            if False:",
     ),
-    claim("claimed jobs are not locked", "    _lock(tx, taken, claim)\n", ""),
+    claim("claimed jobs are not locked", "    lock(tx, taken, claim)\n    return taken\n", "    return taken\n"),
+    turns(
+        "the cap of a key is that of a claim",
+        "    return min(most, max_per_key - int(tx.conn.execute(RUNNING, (turn, max_per_key)).get))",
+        "    return min(most, max_per_key)",
+    ),
+    turns(
+        "keys have their turns in no order",
+        "AND open = 1 ORDER BY tag, turn LIMIT ?",
+        "AND open = 1 ORDER BY turn LIMIT ?",
+    ),
+    turns(
+        "a key saves up what it did not use",
+        " tag = max(tag, (SELECT served - ? FROM",
+        " tag = min(tag, (SELECT served - ? FROM",
+    ),
+    turns(
+        "a key that waits for a time is forgotten",
+        "AND at IS NOT NULL AND at <= ? LIMIT ?",
+        "AND at IS NOT NULL AND at < 0 * ? LIMIT ?",
+    ),
+    keyed(
+        "a retry is overtaken by its key",
+        "first = retried(self._tx, turn.turn) if cap == 1 else None\n        if",
+        "first = None\n        if",
+    ),
+    keyed(
+        "one claim takes more of a key than its cap",
+        "wanted = min(places, self._share, self._room.jobs)",
+        "wanted = min(self._share, self._room.jobs)",
+    ),
+    schema(
+        "a key whose job ended stays closed",
+        "    UPDATE turns SET open = 1, tag = tag + (OLD",
+        "    UPDATE turns SET tag = tag + (OLD",
+    ),
     claim("rates are not written back", "    rates.write(tx)\n", ""),
     rates("a rate is never used up", "            self._tokens[domain] -= 1.0\n", ""),
     rates("a clock that is behind refills a rate twice", "updated = max(updated, ?)", "updated = ?"),
