@@ -28,6 +28,12 @@ def number_pair(text: str) -> tuple[str, float | bool]:
         raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is neither a number nor true or false") from None
 
 
+def limit_pair(text: str) -> tuple[str, float | bool | str]:
+    """As `number_pair`; the one limit that is a text, `hosts=*.example.org`, is taken as it is."""
+    name, value = pair(text)
+    return (name, value) if name == "hosts" else number_pair(text)
+
+
 def moment_ms(text: str) -> int:
     """`2h` (ago), `2026-11-14T23:59:59Z`, or milliseconds."""
     found = _AGO.fullmatch(text)

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from functory.cli.answers import counted, moment
-from functory.cli.arguments import given, number_pair
+from functory.cli.arguments import given, limit_pair
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, confirm, show, show_table
 from functory.errors import InvalidInput
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LIMITS = (
     "max_jobs, max_bytes, max_handlers, max_types, max_running, max_running_per_type,"
-    " requests_per_s, requests_burst, network"
+    " requests_per_s, requests_burst, network, hosts"
 )
 
 
@@ -62,7 +62,7 @@ def _add_tenant(actions: Commands) -> None:
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=number_pair, action="append", metavar="NAME=VALUE", help=_LIMITS)
+    parser.add_argument("--limit", type=limit_pair, action="append", metavar="NAME=VALUE", help=_LIMITS)
 
 
 def _add_key(actions: Commands) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from functory.wire.admin import TenantLimits
 from functory.wire.tenant_limits import limits_of
+from handlers.hosts import HostPattern, is_covered, parse_pattern, parse_patterns
 from handlers.model import Handler
 from scheduler import TenantTerms
 from store.base import Store, Tenant
@@ -19,6 +20,10 @@ _STRICT = TenantLimits(max_running=1)
 """For a tenant whose limits cannot be read: its jobs run, one at a time."""
 
 
+_NOWHERE = "nowhere.invalid"
+"""There is no such host. A handler whose hosts were all taken away still has the proxy, which tells it so."""
+
+
 class Allowance(NamedTuple):
     weight: int = _UNKNOWN_WEIGHT
     max_running: int | None = None
@@ -26,6 +31,8 @@ class Allowance(NamedTuple):
     max_per_type: int | None = None
     """The same, for each of its types."""
     network: bool = False
+    hosts: tuple[HostPattern, ...] | None = None
+    """What its handlers may list, of what is allowed to all; None: all of that."""
     incarnation: int = 0
     """Tells it from others that had its name: when it was created."""
     is_closed: bool = False
@@ -68,20 +75,28 @@ class TenantBook:
 
 def permitted(handler: Handler, allowance: Allowance) -> Handler:
     """The handler, without the permissions that its tenant does not have."""
-    return replace(handler, network=False) if handler.network and not allowance.network else handler
+    if handler.network and not allowance.network:
+        handler = replace(handler, network=False)
+    if handler.hosts and allowance.hosts is not None:
+        kept = tuple(each for each in handler.hosts if is_covered(parse_pattern(each), allowance.hosts))
+        if kept != handler.hosts:
+            handler = replace(handler, hosts=kept or (_NOWHERE,))
+    return handler
 
 
 def _allowance(tenant: Tenant) -> Allowance:
     try:
         limits = limits_of(tenant)
+        hosts = None if limits.hosts is None else parse_patterns(limits.hosts)
     except ValueError as error:  # of msgspec, too: written by a newer version, or by hand
         log.warning("tenant.limits_unreadable", extra={"tenant": tenant.name, "reason": str(error)})
-        limits = _STRICT
+        limits, hosts = _STRICT, ()
     return Allowance(
         weight=tenant.weight,
         max_running=limits.max_running,
         max_per_type=limits.max_running_per_type,
         network=bool(limits.network),
+        hosts=hosts,
         incarnation=tenant.created_ms,
         is_closed=tenant.suspended or tenant.deleting,
         limits=limits,

@@ -31,7 +31,7 @@ async def put_handler(
     if handler.network and not who.limits.network:
         raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
     await require_secrets(service, who.tenant, handler)
-    await require_hosts(service, handler)
+    await require_hosts(service, who.limits, handler)
     jobtype = jobtype_of(who.tenant, type_name)
     if handler.lang in service.control.languages():
         await service.trial_runs.check(jobtype, handler)
@@ -101,7 +101,7 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
     if old is not None:
         await require_secrets(service, who.tenant, _decode(old))
         await require_packages(service, who.tenant, _decode(old))
-        await require_hosts(service, _decode(old))
+        await require_hosts(service, who.limits, _decode(old))
     if old is not None and (before is None or before.data != old.data):
         await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
     stored = await service.store.roll_back_handler(
@@ -127,7 +127,7 @@ async def invoke(
 ) -> Stopped:
     """Run the handler in force, or the one in `data` without storing it, once and now."""
     handler = _decode(await get_handler(service, who.tenant, type_name)) if data is None else parse_handler(data)
-    await require_hosts(service, handler)
+    await require_hosts(service, who.limits, handler)
     if handler.lang == WORKER:
         raise InvalidInput(
             "the jobs of this type are taken by workers, so there is no code to try: add a job",

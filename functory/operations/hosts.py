@@ -3,24 +3,28 @@
 from functory.errors import Forbidden
 from functory.operations.daemons import info_of
 from functory.operations.service import Service
+from functory.wire.admin import TenantLimits
 from handlers.errors import InvalidHandlerError
-from handlers.hosts import is_covered, parse_pattern
+from handlers.hosts import is_covered, parse_pattern, parse_patterns
 from handlers.model import Handler
 from runner.egress import LOWEST_LEVEL, needs_own_network
 from runner.launch import Level
 from store.base import Daemon
 
 
-async def require_hosts(service: Service, handler: Handler) -> None:
+async def require_hosts(service: Service, limits: TenantLimits, handler: Handler) -> None:
     """Raises Forbidden for a host that the operator does not allow, InvalidHandlerError if no daemon can run it."""
-    allowed = service.settings.hosts_allowed
+    allowed = [service.settings.hosts_allowed]
+    if limits.hosts is not None:
+        allowed.append(parse_patterns(limits.hosts))
     for text in handler.hosts:
-        if not is_covered(parse_pattern(text), allowed):
-            shown = ", ".join(map(str, allowed)) or "none"
-            raise Forbidden(
-                f"{text} is not among the hosts that handlers may call here ({shown[:500]}): ask the operator",
-                detail={"field": "hosts", "host": text},
-            )
+        for patterns in allowed:
+            if not is_covered(parse_pattern(text), patterns):
+                shown = ", ".join(map(str, patterns)) or "none"
+                raise Forbidden(
+                    f"{text} is not among the hosts that handlers may call here ({shown[:500]}): ask the operator",
+                    detail={"field": "hosts", "host": text},
+                )
     if handler.hosts and not await can_call_hosts(service):
         raise InvalidHandlerError("hosts", needs_own_network(Level[service.control.health().isolation]))
 

@@ -7,6 +7,7 @@ from functory.operations.audit import audit
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
 from functory.wire.tenant_limits import encode_limits
+from handlers.hosts import parse_patterns
 from store.base import DeleteReport, Tenant
 from store.errors import NotFound
 
@@ -37,11 +38,19 @@ async def create_tenant(service: Service, actor: str, name: str, weight: int, li
     """Raises InvalidInput for a reserved name, Conflict for one that is taken."""
     if name in RESERVED:
         raise InvalidInput(f"{name!r} begins paths of the service: choose another name", detail={"field": "name"})
+    _check(limits)
     tenant = Tenant(name, service.now_ms(), weight, encode_limits(limits))
     await service.store.create_tenant(tenant)
     await audit(service, actor, "tenant.create", name, weight=weight)
     await service.control.tenants_changed()
     return tenant
+
+
+def _check(limits: TenantLimits) -> None:
+    try:
+        parse_patterns(limits.hosts or "")
+    except ValueError as error:
+        raise InvalidInput(f"limits.hosts: {error}", detail={"field": "limits.hosts"}) from None
 
 
 async def list_tenants(service: Service) -> list[Tenant]:
@@ -69,6 +78,9 @@ async def update_tenant(
     limits: TenantLimits | None = None,
     suspended: bool | None = None,
 ) -> Tenant:
+    """Raises InvalidInput, NotFound."""
+    if limits is not None:
+        _check(limits)
     text = None if limits is None else encode_limits(limits)
     tenant = await service.store.update_tenant(name, weight=weight, limits=text, suspended=suspended)
     changes = {"weight": weight, "limits": text, "suspended": suspended}

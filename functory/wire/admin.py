@@ -27,6 +27,10 @@ class TenantLimits(Request):
     requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     requests_burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     network: Annotated[bool, Meta(description="its handlers may ask for the network")] | None = None
+    hosts: (
+        Annotated[str, Meta(max_length=2000, description="hosts that its handlers may list, of those allowed to all")]
+        | None
+    ) = None
     max_package_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="its packages, on each daemon")] | None = None
 
 

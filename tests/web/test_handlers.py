@@ -153,6 +153,16 @@ async def test_hosts_are_the_operators_to_allow(tmp_path: Path) -> None:
                 assert f"{host} is not among the hosts that handlers may call here" in answer.json["error"]["message"]
 
 
+async def test_a_tenants_limit_narrows_what_its_handlers_may_list(site: Site) -> None:
+    body = {"lang": "python", "body": "return None", "hosts": ["api.example.org"]}
+    for limit, status in (("*.example.org", 200), ("", 403), ("*", 200), ("*:25", 403)):
+        await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"hosts": limit}})
+        site.clock.advance(60)
+        assert (await site.call("PUT", "/acme/handler/up", json=body)).status == status, limit
+    wrong = await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"hosts": "http://x"}})
+    assert (wrong.status, wrong.json["error"]["detail"]["field"]) == (422, "limits.hosts")
+
+
 async def test_hosts_need_a_daemon_whose_contexts_have_a_network_of_their_own(site: Site) -> None:
     body = {"lang": "python", "body": "return None", "hosts": ["api.example.org"]}
     site.control.isolation = "L1"

@@ -29,6 +29,7 @@ LIMITS: Final = {
     "max_running_per_type": "Concurrent batches per type",
     "requests_per_s": "Requests per second, per key",
     "requests_burst": "Request burst, per key",
+    "hosts": "Hosts that handlers may list",
 }
 
 
