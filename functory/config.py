@@ -7,6 +7,7 @@ place that it came from. Nothing is read again later.
 """
 
 import ipaddress
+import math
 import os
 import re
 import tomllib
@@ -36,6 +37,11 @@ _YES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False
 def duration(text: str) -> float:
     """`30s`, `5m`, `7d` as seconds."""
     return _quantity(text, _DURATIONS, "a duration such as 500ms, 30s, 5m, 12h or 7d")
+
+
+def retention(text: str) -> float:
+    """A duration, or `forever`."""
+    return math.inf if text == "forever" else duration(text)
 
 
 def size(text: str) -> int:
@@ -191,7 +197,9 @@ class Settings:
     max_attempts: int = _setting("20", count, "attempts before a job is abandoned")
     retry_window_s: float = _setting("24h", duration, "how long a failing job is retried, from when it was first due")
     keep_done_s: float = _setting("7d", duration, "how long ended jobs and their results are kept")
-    keep_failed_s: float = _setting("30d", duration, "the same for jobs that ended failed or abandoned")
+    keep_failed_s: float = _setting(
+        "forever", retention, "the same for jobs that ended failed or abandoned; forever: up to their tenant's quota"
+    )
     keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
 
     secrets_key_file: str = _setting(

@@ -9,6 +9,7 @@ last_owner.py         takes over what the last process in this folder left claim
 hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself
 upkeep.py             what has to happen again and again: leases, sysid, purges
+retention.py          how long failed jobs are kept
 own_process.py        a daemon in a process of its own, for the commands that need one
 garbage_collector.py  settings of Python's cycle collector and of memory
 """

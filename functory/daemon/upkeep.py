@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from functory.config import Settings
 from functory.daemon.parts import Parts, sysid_lease_s
+from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
 from functory.daemon.vitals import Vitals
 from functory.operations.daemons import encode_info
 from functory.peers.news import Look
@@ -118,24 +119,31 @@ class Upkeep:
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()
+        await self._expire(now_ms, failed_before_ms(self._settings, now_ms))
+        if keeps_for_ever(self._settings):
+            for tenant in await nearly_full(self._store):
+                await self._expire(now_ms, None, tenant)
+        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
+            self._progress.beat("purge")
+
+    async def _expire(self, now_ms: int, failed_ms: int | None, tenant: str | None = None) -> None:
+        """failed_ms: what failed before that is old; None: as the others."""
         keep_done_ms = round(self._settings.keep_done_s * 1000)
-        keep_failed_ms = round(self._settings.keep_failed_s * 1000)
         keep_waiting_ms = round(self._settings.keep_waiting_s * 1000)
         more = True
         while more:
             report = await self._store.expire_jobs(
                 now_ms=now_ms,
                 done_before_ms=now_ms - keep_done_ms,
-                failed_before_ms=now_ms - keep_failed_ms,
+                failed_before_ms=failed_ms,
                 waiting_before_ms=now_ms - keep_waiting_ms,
+                tenant=tenant,
                 limit=_STEP,
             )
             more = report.more
             self._progress.beat("purge")
             if report.purged or report.abandoned:
                 log.info("upkeep.purged", extra={"purged": report.purged, "abandoned": report.abandoned})
-        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
-            self._progress.beat("purge")
 
     async def watch_progress(self) -> None:
         stuck = self._executor.untried(self._settings.stuck_s)

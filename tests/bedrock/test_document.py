@@ -59,6 +59,19 @@ async def test_retry_after_a_job_that_is_reported_in_time_is_not_dequeued_again(
     assert (await session.ask("GetJob", name="x")).status == 404
 
 
+async def test_failed_jobs_wont_be_automatically_deleted_and_finished_ones_are(
+    bedrock: Bedrock, session: Session, clock: FakeClock
+) -> None:
+    for command in ("FinishJob", "FailJob"):
+        await session.ask("CreateJob", name="x")
+        number = (await session.ask("GetJob", name="x")).json["jobID"]
+        await session.ask(command, jobID=number)
+    clock.advance(5 * 365 * 86_400)
+    await bedrock.shop.daemon.upkeep.purge()
+    assert (await session.ask("QueryJob", jobID=1)).status == 404
+    assert (await session.ask("QueryJob", jobID=2)).json["state"] == "FAILED"
+
+
 # The Relationship Between Parent and Child Jobs
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functory.daemon.daemon import Daemon
-from store.base import Code, JobState, NewJob
+from store.base import Code, JobState, NewJob, Tenant
 from store.url import open_store
 from tests.support.service import ended, register, running_daemon, until
 
@@ -185,6 +185,26 @@ async def test_a_purge_takes_what_is_old_enough_and_nothing_else(
         assert await states_after(1.5) == [None, JobState.WAITING, JobState.ARCHIVED]
         assert await states_after(2.5) == [None, JobState.ARCHIVED, JobState.ARCHIVED]
         assert await states_after(3.5) == [None, JobState.ARCHIVED, None], "what failed is kept for longer"
+
+
+async def test_failed_jobs_are_kept_for_ever_until_most_of_the_quota_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, keep_done="1h") as daemon:
+        await register(daemon, "acme-x", "ctx.fail()")
+        now_ms = daemon.clock.now_ms()
+        await daemon.store.create_tenant(Tenant("acme", now_ms, limits='{"max_jobs": 10}'))
+        first = [await daemon.journal.write("acme-x", [str(n)]) for n in range(8)]
+        for (id_,) in first:
+            await ended(daemon, id_)
+        later_ms = daemon.clock.now_ms() + 1000 * 86_400_000
+        monkeypatch.setattr(daemon.clock, "now_ms", lambda: later_ms)
+        await daemon.upkeep.purge()
+        assert (await daemon.store.get_usage("acme")).jobs == 8
+        (last,) = await daemon.journal.write("acme-x", ["8"])
+        await ended(daemon, last)
+        await daemon.upkeep.purge()
+        assert (await daemon.store.get_usage("acme")).jobs == 1, "what failed just now is kept as long as others"
 
 
 async def test_a_handler_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
