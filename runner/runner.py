@@ -338,7 +338,7 @@ class Runner:
         self, jobtype: str, handler: Handler, language: Language, given: GivenSecrets = NO_SECRETS
     ) -> ProcessContext:
         program = await self._programs.get(language)
-        tree = None if handler.lock is None else await self._packages.have(tenant_of(jobtype), handler.lock)
+        tree = None if handler.lock is None else await self._packages.have(jobtype, handler.lock)
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
             argv=program.argv if tree is None else (*program.argv, *packages_argv(handler, tree)),

@@ -48,7 +48,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> None:
         began = time.perf_counter()
         lock = await packages.lock("bench", Requirements((name,)))
         locked = time.perf_counter()
-        tree = await packages.have("bench", lock)
+        tree = await packages.have("bench-python", lock)
         built = time.perf_counter()
         row = {"package": name, "lock s": locked - began, "install s": built - locked, "MB": tree.size_bytes / 1e6}
         report.table("from a name to a tree", [row])

@@ -5,6 +5,7 @@ daemon.py             runs the loops of the parts, and stops them in the right o
 parts.py              opens the parts and wires them together
 isolation.py          which isolation tenants get here
 languages.py          which languages run here
+package_collector.py  removes packages that no version needs
 last_owner.py         takes over what the last process in this folder left claimed
 hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself

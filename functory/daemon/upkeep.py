@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from functory.config import Settings
+from functory.daemon.package_collector import PackageCollector
 from functory.daemon.parts import Parts, sysid_lease_s
 from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
 from functory.daemon.vitals import Vitals
@@ -24,6 +25,7 @@ _STEP = 1000
 _PURGE_EVERY_S = 10.0
 _SWEEP_EVERY_S = 1.0
 _MEASURE_EVERY_S = 5.0
+_COLLECT_EVERY_S = 600.0
 _AUDIT_KEPT_MS = 400 * 86_400_000
 
 
@@ -38,6 +40,8 @@ class Upkeep:
         self._executor = parts.executor
         self._runner = parts.runner
         self._workers = parts.workers
+        self._collector = PackageCollector(parts.shared.store, parts.packages)
+        parts.packages.when_full(self._collector.make_room)
         self._announcer = parts.announcer
         self._vitals = vitals
         self._seen = vitals.seen
@@ -57,6 +61,7 @@ class Upkeep:
             duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
             duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
             duties.create_task(self._every(_MEASURE_EVERY_S, self._workers.write_down))
+            duties.create_task(self._every(_COLLECT_EVERY_S, self._collector.collect_packages))
 
     async def renew_leases(self) -> None:
         began_ms = self._clock.now_ms()

@@ -40,7 +40,7 @@ async def put_handler(
     before = await service.store.get_handler(who.tenant, jobtype)
     if before is None:
         await _check_quota(service, who)
-    handler = await with_packages(service, who.tenant, handler, before, upgrade=upgrade)
+    handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade)
     document = encode_handler(handler)
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
@@ -100,7 +100,7 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
     old = await service.store.get_handler(who.tenant, jobtype, version)
     if old is not None:
         await require_secrets(service, who.tenant, _decode(old))
-        await require_packages(service, who.tenant, _decode(old))
+        await require_packages(service, jobtype, _decode(old))
         await require_hosts(service, who.limits, _decode(old))
     if old is not None and (before is None or before.data != old.data):
         await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
@@ -139,9 +139,9 @@ async def invoke(
     is_new = data is not None  # what could not be saved is not tried either
     if is_new:
         before = await find_handler(service, who.tenant, type_name)
-        handler = await with_packages(service, who.tenant, handler, before)
+        handler = await with_packages(service, jobtype_of(who.tenant, type_name), handler, before)
     else:
-        await require_packages(service, who.tenant, handler)
+        await require_packages(service, jobtype_of(who.tenant, type_name), handler)
     return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
 
 

@@ -14,10 +14,11 @@ from handlers.model import Handler
 from handlers.packages import Lock, Requirements, requirements_in
 from runner.packages.source import Progress
 from store.base import Handler as StoredHandler
+from vocabulary.names import tenant_of
 
 
 async def with_packages(
-    service: Service, tenant: str, handler: Handler, before: StoredHandler | None, *, upgrade: bool = False
+    service: Service, jobtype: str, handler: Handler, before: StoredHandler | None, *, upgrade: bool = False
 ) -> Handler:
     """The handler with the lock of what its text asks for, installed if this daemon runs its language.
 
@@ -28,16 +29,16 @@ async def with_packages(
         return replace(handler, lock=None)
     lock = None if upgrade else _known_lock(requirements, handler, before)
     if lock is None:
-        lock = await service.packages.lock(tenant, requirements, anew=upgrade)
+        lock = await service.packages.lock(tenant_of(jobtype), requirements, anew=upgrade)
     handler = replace(handler, lock=lock)
-    await require_packages(service, tenant, handler)
+    await require_packages(service, jobtype, handler)
     return handler
 
 
-async def require_packages(service: Service, tenant: str, handler: Handler) -> None:
+async def require_packages(service: Service, jobtype: str, handler: Handler) -> None:
     """Have its packages installed, if this daemon runs it. Raises what `with_packages` raises."""
     if handler.lock is not None and handler.lang in service.control.languages():
-        await service.packages.have(tenant, handler.lock)
+        await service.packages.have(jobtype, handler.lock)
 
 
 async def packages_of(service: Service, tenant: str, stored: StoredHandler) -> Progress | None:

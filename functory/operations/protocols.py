@@ -190,7 +190,7 @@ class PackageShelf(Protocol):
 
     async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock: ...
 
-    async def have(self, tenant: str, lock: Lock) -> object: ...
+    async def have(self, jobtype: str, lock: Lock) -> object: ...
 
     async def known(self, tenant: str, lock: Lock) -> Progress: ...
 
@@ -205,7 +205,7 @@ class NoPackages:
     async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock:  # noqa: ARG002 (the protocol's)
         raise PackagesMissingError(self.unavailable)
 
-    async def have(self, tenant: str, lock: Lock) -> object:  # noqa: ARG002
+    async def have(self, jobtype: str, lock: Lock) -> object:  # noqa: ARG002
         raise PackagesMissingError(self.unavailable)
 
     async def known(self, tenant: str, lock: Lock) -> Progress:  # noqa: ARG002

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +20,7 @@ from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefus
 from runner.packages.sandbox import About, BuildSandbox
 from runner.packages.source import Progress, State
 from runner.packages.trees import Tree, TreeFolder
+from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.packages")
 
@@ -56,6 +57,7 @@ class Packages:
         self._quota_of = quota_of
         self._hold: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
         self._changed: Callable[[str], None] = lambda _: None
+        self._collect: Callable[[str], Awaitable[None]] | None = None
         self._about: asyncio.Task[About] | None = None
         self._ready: dict[_Key, Tree] = {}
         self._building: dict[_Key, asyncio.Task[Tree]] = {}
@@ -121,12 +123,46 @@ class Packages:
             self._start(tenant, lock)
         return False
 
-    async def have(self, tenant: str, lock: Lock) -> Tree:
+    async def have(self, jobtype: str, lock: Lock) -> Tree:
+        tenant = tenant_of(jobtype)
         tree = self._ready.get((tenant, lock.digest))
-        if tree is None:
-            tree = await asyncio.shield(self._start(tenant, lock))
-        await asyncio.to_thread(self._trees.used, tree)
+        if tree is not None and await asyncio.to_thread(self._trees.used, tree, jobtype):
+            return tree
+        self._ready.pop((tenant, lock.digest), None)  # another process has collected it
+        tree = await asyncio.shield(self._start(tenant, lock))
+        await asyncio.to_thread(self._trees.used, tree, jobtype)
         return tree
+
+    # Collection: whoever knows the versions says what is still referred to
+
+    async def tenants(self) -> list[str]:
+        """Those that have trees."""
+        return await asyncio.to_thread(self._trees.tenants)
+
+    async def unused(self, tenant: str, for_s: float) -> list[tuple[Tree, list[str]]]:
+        """Trees with which no context was started for so long, and the types that have used them."""
+
+        def look() -> list[tuple[Tree, list[str]]]:
+            old = [tree for tree in self._trees.of(tenant) if self._trees.unused_s(tree) > for_s]
+            return [(tree, self._trees.users(tree)) for tree in old]
+
+        return await asyncio.to_thread(look)
+
+    async def is_of(self, tree: Tree, lock: Lock) -> bool:
+        return tree.key == await self._name(lock)
+
+    async def drop(self, tree: Tree) -> None:
+        self._ready = {key: each for key, each in self._ready.items() if each.folder != tree.folder}
+        await asyncio.to_thread(self._trees.remove, tree)
+
+    async def drop_tenant(self, tenant: str) -> None:
+        """The tenant is gone."""
+        self._ready = {key: tree for key, tree in self._ready.items() if key[0] != tenant}
+        await asyncio.to_thread(self._trees.remove_tenant, tenant)
+
+    def when_full(self, collect: Callable[[str], Awaitable[None]]) -> None:
+        """What is called for a tenant whose quota has no room for another tree."""
+        self._collect = collect
 
     def progress(self, tenant: str, lock: Lock) -> Progress:
         key = (tenant, lock.digest)
@@ -207,6 +243,9 @@ class Packages:
         if quota is None:
             return self._settings.tree_bytes
         used = await asyncio.to_thread(self._trees.size_bytes, tenant)
+        if used + self._settings.tree_bytes > quota and self._collect is not None:
+            await self._collect(tenant)
+            used = await asyncio.to_thread(self._trees.size_bytes, tenant)
         if used >= quota:
             raise PackagesRefusedError(
                 f"the tenant has {used >> 20} MB of packages, and may have {quota >> 20} MB: delete handlers that use"

@@ -26,8 +26,9 @@ class PackageSource(Protocol):
     def is_ready(self, tenant: str, lock: Lock) -> bool:
         """Whether contexts can be started with these packages at once. If not, they are on their way."""
 
-    async def have(self, tenant: str, lock: Lock) -> Tree:
-        """The tree, built now if it must be. Raises PackagesRefusedError, PackagesMissingError, PackagesBusyError."""
+    async def have(self, jobtype: str, lock: Lock) -> Tree:
+        """The tree for a handler of the type, built now if it must be. Raises PackagesRefusedError,
+        PackagesMissingError, PackagesBusyError."""
 
 
 class NoPackageSource:
@@ -36,5 +37,5 @@ class NoPackageSource:
     def is_ready(self, tenant: str, lock: Lock) -> bool:  # noqa: ARG002 (the protocol's)
         return False
 
-    async def have(self, tenant: str, lock: Lock) -> Tree:  # noqa: ARG002
+    async def have(self, jobtype: str, lock: Lock) -> Tree:  # noqa: ARG002
         raise PackagesMissingError("this service installs no packages")

@@ -1,5 +1,5 @@
 """The trees of installed packages, in a folder of the data directory: `tenant/key-random/`, with the packages in
-`site` and a description in `tree.json`.
+`site`, a description in `tree.json`, and in `users` an empty file for each type whose handlers have used it.
 
 Ensures: a tree is complete, synced and never changed from the moment that it has its name; one that a kill left half
 done has another name, by which the next start knows it. No name is used twice, so a tree that was removed and built
@@ -8,12 +8,13 @@ Blocking: for threads.
 """
 
 import contextlib
-import ctypes
+import itertools
 import json
 import os
 import secrets
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,11 +26,13 @@ from runner.sandbox.handover import remove
 _BUILDING: Final = ".building-"
 _SITE: Final = "site"
 _ABOUT: Final = "tree.json"
+_USERS: Final = "users"
 _MAX_FILES: Final = 50_000
 _MAX_DEPTH: Final = 32
 _MAX_NAME: Final = 255
 _FILE_MODE: Final = 0o444
 _FOLDER_MODE: Final = 0o755
+_SYNCS: Final = 16
 _TOUCH_EVERY_S: Final = 600.0
 
 
@@ -83,26 +86,39 @@ class TreeFolder:
             size_bytes, modules = _Receiver(stage / _SITE, max_bytes).receive(reader)
             about = {"key": key, "bytes": size_bytes, "modules": sorted(modules)}
             (stage / _ABOUT).write_text(json.dumps(about))
+            (stage / _USERS).mkdir()
             stage.chmod(_FOLDER_MODE)
             _sync(stage)
             folder = parent / f"{key}-{secrets.token_hex(4)}"
             stage.rename(folder)
-            _sync_folder(parent)
+            _sync_one(parent, os.O_DIRECTORY)
         except BaseException:
             remove(stage)
             raise
         return Tree(tenant, key, folder, size_bytes, frozenset(modules))
 
-    def used(self, tree: Tree) -> None:
-        """Note that contexts are started with it; other processes see that, too."""
-        with contextlib.suppress(OSError):
-            if time.time() - (tree.folder / _ABOUT).stat().st_mtime > _TOUCH_EVERY_S:
-                os.utime(tree.folder / _ABOUT)
+    def used(self, tree: Tree, jobtype: str) -> bool:
+        """Note that contexts of a type are started with it; other processes see that, too. False: it is gone."""
+        mark = tree.folder / _USERS / jobtype
+        try:
+            if time.time() - mark.stat().st_mtime > _TOUCH_EVERY_S:
+                os.utime(mark)
+        except FileNotFoundError:
+            try:
+                mark.touch()
+            except OSError:
+                return False
+        return True
+
+    def users(self, tree: Tree) -> list[str]:
+        """The types that have used it."""
+        return sorted(path.name for path in (tree.folder / _USERS).glob("*"))
 
     def unused_s(self, tree: Tree) -> float:
         """How long no context was started with it, as far as `used` was told."""
+        paths = [tree.folder / _ABOUT, *(tree.folder / _USERS).glob("*")]
         try:
-            return time.time() - (tree.folder / _ABOUT).stat().st_mtime
+            return time.time() - max(path.stat().st_mtime for path in paths)
         except OSError:
             return 0.0
 
@@ -144,7 +160,9 @@ class _Receiver:
             with os.fdopen(self._open(frame.name), "wb") as file:
                 for part in reader.parts(frame):
                     file.write(part)
+                file.flush()
                 os.fchmod(file.fileno(), _FILE_MODE)
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # begins to write it out
 
     def _count(self, size_bytes: int) -> None:
         self._files += 1
@@ -186,17 +204,17 @@ def _is_plain(part: str) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """All files below it, in one call: a sync of each of a thousand files would take seconds."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
-            raise OSError(ctypes.get_errno(), "the packages could not be synced")
-    finally:
-        os.close(fd)
+    """Everything below it, many at a time, because syncs at the same time share one commit of the file system. Not
+    syncfs, which waits for whatever others write to the same disk."""
+    walked = list(os.walk(folder))
+    files = [Path(path, name) for path, _, names in walked for name in names]
+    with ThreadPoolExecutor(_SYNCS) as pool:
+        list(pool.map(_sync_one, files, itertools.repeat(0)))
+        list(pool.map(_sync_one, (Path(path) for path, _, _ in walked), itertools.repeat(os.O_DIRECTORY)))
 
 
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_one(path: Path, flags: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

@@ -10,9 +10,11 @@ import os
 import resource
 import shutil
 import socket
+from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +40,8 @@ _MIN_FILES: Final = 64
 _LOCKED_BYTES: Final = 1 << 16
 _STOCKED_KINDS: Final = 8
 _KNOWN_KINDS: Final = 256
+_PACKAGED_SPAWNERS: Final = 16
+_WATCH_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,9 @@ class SandboxLauncher:
         self._stage: Stage | None = None
         self._spawners: dict[View, asyncio.Task[Spawner]] = {}
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
+        # Of kinds with packages, which belong to tenants: they do not push out those that all tenants use.
+        self._packaged: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS, watch_s=_WATCH_S)
+        self._living: Counter[View] = Counter()  # contexts, blank ones and those in the making included
         self._children: set[SandboxedChild] = set()
         self._kinds: dict[Hashable, Kind] = {}  # by the parts of a LaunchSpec
         self._made = 0
@@ -129,12 +136,12 @@ class SandboxLauncher:
         """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
         kind = self._kind(spec)
         await self._spawner(kind.view)
-        await self._stock.fill(kind)
+        await self._stock_of(kind).fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
         try:
             kind = self._kind(spec)
-            blank = self._stock.take_ready(kind)
+            blank = self._stock_of(kind).take_ready(kind)
             if blank is not None and blank.go_at_once(_environment(blank, spec)):
                 return blank  # as a rule: nothing was waited for, so nothing can be left half done
             return await undisturbed(self._launch(kind, spec, blank))
@@ -144,9 +151,12 @@ class SandboxLauncher:
 
     async def _launch(self, kind: Kind, spec: LaunchSpec, blank: SandboxedChild | None) -> SandboxedChild:
         try:
-            return await self._set_going(blank or await self._stock.take(kind), spec)
+            return await self._set_going(blank or await self._stock_of(kind).take(kind), spec)
         except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-            return await self._set_going(await self._stock.take(kind), spec)
+            return await self._set_going(await self._stock_of(kind).take(kind), spec)
+
+    def _stock_of(self, kind: Kind) -> Stock[Kind]:
+        return self._stock if kind.view.packages is None else self._packaged
 
     async def _set_going(self, child: SandboxedChild, spec: LaunchSpec) -> SandboxedChild:
         try:
@@ -191,7 +201,7 @@ class SandboxLauncher:
 
     async def close(self) -> None:
         self._closed = True
-        await self._stock.close()
+        await asyncio.gather(self._stock.close(), self._packaged.close())
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
         for task in spawners.values():
@@ -208,6 +218,21 @@ class SandboxLauncher:
 
     async def _make(self, kind: Kind) -> SandboxedChild:
         """A blank context with every layer in place."""
+        self._living[kind.view] += 1
+        try:
+            child = await self._make_one(kind)
+        except BaseException:
+            self._gone(kind.view)
+            raise
+        child.on_end(lambda _: self._gone(kind.view))
+        return child
+
+    def _gone(self, view: View) -> None:
+        self._living[view] -= 1
+        if not self._living[view]:
+            del self._living[view]
+
+    async def _make_one(self, kind: Kind) -> SandboxedChild:
         spawner = await self._spawner(kind.view)
         self._made += 1
         room = Room(self._uids, self._uids.take() if Layer.UID in self.layers else None)
@@ -261,10 +286,25 @@ class SandboxLauncher:
                     del self._spawners[view]
                 await task.result().close()
                 task = self._spawners.get(view)  # somebody else may have been faster
+        if task is None and view.packages is not None:
+            await self._make_way()
+            task = self._spawners.get(view)
         if task is None:
             task = asyncio.create_task(self._start_spawner(view))
-            self._spawners[view] = task
+        self._spawners.pop(view, None)
+        self._spawners[view] = task  # the last is the one that was used last
         return await asyncio.shield(task)
+
+    async def _make_way(self) -> None:
+        """End spawners with packages that were used longest ago, if there are many and nothing of theirs runs."""
+        packaged = [view for view in self._spawners if view.packages is not None]
+        for view in packaged[: max(0, len(packaged) - _PACKAGED_SPAWNERS + 1)]:
+            if self._living[view] > self._packaged.blanks(partial(_is_of, view)):
+                continue
+            blanks, task = self._packaged.take_all(partial(_is_of, view)), self._spawners.pop(view)
+            await asyncio.gather(*(child.discard() for child in blanks))
+            with contextlib.suppress(LaunchError):
+                await (await task).close()
 
     async def _start_spawner(self, view: View) -> Spawner:
         try:
@@ -332,6 +372,10 @@ class SandboxLauncher:
         if limits.cpu_s:
             chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
         return chosen
+
+
+def _is_of(view: View, kind: Kind) -> bool:
+    return kind.view == view
 
 
 def _environment(child: SandboxedChild, spec: LaunchSpec) -> bytes:

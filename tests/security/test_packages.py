@@ -47,7 +47,7 @@ class Bench:
         wanted = requirements_in(text)
         assert wanted is not None
         lock = await self.packages.lock(tenant, wanted)
-        await self.packages.have(tenant, lock)
+        await self.packages.have(f"{tenant}-test", lock)
         return Handler("python", text, lock=lock)
 
     async def result(self, handler: Handler, tenant: str = "acme") -> Any:
@@ -138,6 +138,25 @@ return [len(troubles), sorted(name for name in os.listdir(tree) if name.endswith
     assert (await bench.result(replace(other, body="import beta\nreturn beta.VERSION"), "other")) == "1.0"
 
 
+async def test_spawners_of_trees_are_few_and_those_in_use_stay(
+    bench: Bench, launcher: SandboxLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.sandbox.launcher._PACKAGED_SPAWNERS", 2)
+    code = "import os\nreturn os.getpid()"
+    for number in range(3):
+        handler = await bench.handler("beta", code=code, tenant=f"many{number}")
+        assert await bench.result(handler, f"many{number}")
+    packaged = {view.packages for view in launcher._spawners if view.packages is not None}
+    warm = await bench.handler("beta", code=code, tenant="many0")
+    assert await bench.result(warm, "many0")  # its context was alive all the time, so its spawner is there
+    assert len(packaged) >= 3  # all have a warm context
+    for number in range(3):
+        await bench.runner.end_tenant(f"many{number}")
+    handler = await bench.handler("beta", code=code, tenant="another")
+    assert await bench.result(handler, "another")
+    assert len([view for view in launcher._spawners if view.packages is not None]) < len(packaged) + 1
+
+
 async def test_the_standard_library_comes_first(bench: Bench) -> None:
     handler = await bench.handler("json", code="import json\nreturn hasattr(json, 'hijacked')")
     assert await bench.result(handler) is False
@@ -146,7 +165,7 @@ async def test_the_standard_library_comes_first(bench: Bench) -> None:
 async def test_links_and_paths_in_wheels_lead_nowhere(bench: Bench) -> None:
     handler = await bench.handler("linked", "climber")
     assert handler.lock is not None
-    tree = await bench.packages.have("acme", handler.lock)
+    tree = await bench.packages.have("acme-x", handler.lock)
 
     def look() -> None:
         assert not [path for path in tree.folder.rglob("*") if path.is_symlink()]
@@ -180,7 +199,7 @@ async def test_a_package_that_is_not_what_was_locked_is_refused(bench: Bench) ->
     assert handler.lock is not None
     other = handler.lock.packages[0]._replace(hashes=("sha256:" + "0" * 64,))
     with pytest.raises(PackagesRefusedError, match=r"(?s)[Hh]ash.*beta"):
-        await bench.packages.have("acme", Lock(handler.lock.requirements, "3.11", (other,)))
+        await bench.packages.have("acme-x", Lock(handler.lock.requirements, "3.11", (other,)))
     assert await bench.left() == []
 
 

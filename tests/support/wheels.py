@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import stat
+import struct
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,11 @@ def asking_for(*dependencies: str, code: str, requires_python: str = "") -> str:
     if requires_python:
         lines.append(f'# requires-python = "{requires_python}"')
     return "\n".join([*lines, "# ///", code])
+
+
+def frame(kind: bytes, name: str = "", content: bytes = b"") -> bytes:
+    """What a build sends."""
+    return struct.pack("<cHQ", kind, len(name.encode()), len(content)) + name.encode() + content
 
 
 def _digest(text: str) -> str:

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from functory.daemon.package_collector import PackageCollector
+from functory.execution.handler_document import encode_handler
 from handlers.errors import InvalidHandlerError
 from handlers.model import Handler
 from handlers.packages import Lock, LockedPackage, Requirements, parse_lock, read_locked, requirements_in
@@ -19,9 +20,9 @@ from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.sandbox import About
 from runner.packages.source import State
 from runner.packages.trees import TreeFolder
-from runner.programs import packages_argv
-from runner.sandbox import leftovers
-from tests.support.wheels import asking_for
+from store.base import Tenant
+from store.url import open_store
+from tests.support.wheels import asking_for, frame
 
 HASH = "sha256:" + "0" * 64
 LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", (HASH,)),))
@@ -121,85 +122,6 @@ def test_a_resolvers_output_becomes_a_lock() -> None:
         read_locked("a==1\n")
 
 
-# Trees
-
-
-def frame(kind: bytes, name: str = "", content: bytes = b"") -> bytes:
-    return struct.pack("<cHQ", kind, len(name.encode()), len(content)) + name.encode() + content
-
-
-def receive(folder: Path, sent: bytes, max_bytes: int = 1000) -> Path:
-    reader, writer = os.pipe()
-    os.write(writer, sent)
-    os.close(writer)
-    try:
-        return TreeFolder(folder).receive(FrameReader(reader), "acme", "ab", max_bytes).site
-    finally:
-        os.close(reader)
-
-
-def test_a_tree_is_there_when_it_is_whole(tmp_path: Path) -> None:
-    site = receive(tmp_path, frame(b"F", "a/b.py", b"x = 1") + frame(b"F", "c.py") + frame(b"E"))
-    assert (site / "a" / "b.py").read_bytes() == b"x = 1"
-    assert (site / "a" / "b.py").stat().st_mode & 0o777 == 0o444
-    found = TreeFolder(tmp_path).find("acme", "ab")
-    assert found is not None
-    assert (found.site, found.size_bytes) == (site, 5)
-    assert found.modules == {"a", "c"}
-    assert TreeFolder(tmp_path).find("acme", "cd") is None
-    TreeFolder(tmp_path).remove(found)
-    assert list((tmp_path / "acme").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("sent", "told"),
-    [
-        (frame(b"F", "../evil", b"x"), "leads out"),
-        (frame(b"F", "a/../../evil", b"x"), "leads out"),
-        (frame(b"F", "/etc/evil", b"x"), "leads out"),
-        (frame(b"F", "a//b", b"x"), "leads out"),
-        (frame(b"F", "/".join("a" * 40), b"x"), "leads out"),
-        (frame(b"F", "a", b"x") + frame(b"F", "a", b"y"), "two packages have"),
-        (frame(b"F", "a", b"x") + frame(b"F", "a/b", b"y"), "two packages have"),
-        (frame(b"F", "a", b"x" * 1001), "limit"),
-        (frame(b"X", "", b"Hash mismatch"), "Hash mismatch"),
-    ],
-)
-def test_nothing_of_a_hostile_build_stays(tmp_path: Path, sent: bytes, told: str) -> None:
-    with pytest.raises(PackagesRefusedError, match=told):
-        receive(tmp_path / "packages", sent + frame(b"E"))
-    assert list((tmp_path / "packages" / "acme").iterdir()) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
-
-
-def test_half_a_build_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(EOFError):
-        receive(tmp_path, frame(b"F", "a.py", b"x") + frame(b"F", "b.py", b"xyz")[:-1])
-    assert list((tmp_path / "acme").iterdir()) == []
-
-
-def test_what_a_killed_daemon_left_is_removed_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = receive(tmp_path, frame(b"F", "a.py") + frame(b"E"))
-    for mark in ("1-4026531836-ab", leftovers.mark() + "-cd"):
-        (tmp_path / "acme" / f".building-{mark}" / "site").mkdir(parents=True)
-    monkeypatch.setattr(leftovers, "is_left_over", lambda name: name.startswith("1-"))
-    TreeFolder(tmp_path).sweep()
-    assert sorted(path.name[:14] for path in (tmp_path / "acme").iterdir()) == sorted(
-        [f".building-{leftovers.mark()}"[:14], whole.parent.name[:14]]
-    )
-
-
-def test_contexts_import_what_the_text_imports(tmp_path: Path) -> None:
-    site = receive(tmp_path, frame(b"F", "requests/__init__.py") + frame(b"F", "idna.py") + frame(b"E"))
-    tree = TreeFolder(tmp_path).find("acme", "ab")
-    assert tree is not None
-    body = "import requests, json\nfrom os import path\ndef handler(payload, ctx):\n    import idna\n"
-    assert packages_argv(Handler("python", body, env={"A": "b"}), tree) == (site, '{"A": "b"}', "requests", "idna")
-    assert packages_argv(Handler("python", body, secrets=("KEY",)), tree) == (site, "{}")
-
-
 # The provider, with a sandbox that does as it is told
 
 
@@ -280,7 +202,7 @@ async def test_a_tree_is_built_once_and_told_of(told: ToldSandbox, tmp_path: Pat
     shelf.when_changed(heard.append)
     told.gate.clear()
     assert not shelf.is_ready("acme", LOCK)
-    builds = [asyncio.create_task(shelf.have("acme", LOCK)) for _ in range(3)]
+    builds = [asyncio.create_task(shelf.have("acme-x", LOCK)) for _ in range(3)]
     await until(lambda: shelf.progress("acme", LOCK).text == "installing")
     assert shelf.progress("acme", LOCK).state is State.BUILDING
     told.gate.set()
@@ -296,11 +218,11 @@ async def test_a_tree_is_built_once_and_told_of(told: ToldSandbox, tmp_path: Pat
 async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp_path: Path) -> None:
     shelf = packages(told, tmp_path, builds=2)
     told.gate.clear()
-    of_one = [asyncio.create_task(shelf.have("acme", lock_of(number))) for number in range(4)]
-    others = [asyncio.create_task(shelf.have(f"t{number}", LOCK)) for number in range(3)]
+    of_one = [asyncio.create_task(shelf.have("acme-x", lock_of(number))) for number in range(4)]
+    others = [asyncio.create_task(shelf.have(f"t{number}-x", LOCK)) for number in range(3)]
     await until(lambda: told.now >= 2)
     with pytest.raises(PackagesBusyError, match="4 builds"):
-        await shelf.have("acme", lock_of(9))
+        await shelf.have("acme-x", lock_of(9))
     told.gate.set()
     await asyncio.gather(*of_one, *others)
     assert told.most == 2
@@ -312,13 +234,13 @@ async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandb
     shelf.when_changed(heard.append)
     told.trouble = PackagesRefusedError("no wheel")
     with pytest.raises(PackagesRefusedError):
-        await shelf.have("acme", LOCK)
+        await shelf.have("acme-x", LOCK)
     assert shelf.progress("acme", LOCK) == (State.FAILED, "no wheel")
     assert not shelf.is_ready("acme", LOCK)
     assert shelf.progress("acme", LOCK).state is State.FAILED  # asking again does not build again
     told.trouble = PackagesMissingError("the index does not answer")
     with pytest.raises(PackagesMissingError):
-        await shelf.have("acme", LOCK)
+        await shelf.have("acme-x", LOCK)
     shelf._forget_failure(("acme", LOCK.digest))
     told.trouble = None
     assert not shelf.is_ready("acme", LOCK)
@@ -326,28 +248,81 @@ async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandb
 
 
 async def test_without_an_installer_what_is_there_still_runs(told: ToldSandbox, tmp_path: Path) -> None:
-    await packages(told, tmp_path).have("acme", LOCK)
+    await packages(told, tmp_path).have("acme-x", LOCK)
     shelf = packages(told, tmp_path, unavailable="uv is not installed")
-    assert (await shelf.have("acme", LOCK)).key
+    assert (await shelf.have("acme-x", LOCK)).key
     with pytest.raises(PackagesMissingError, match="uv is not installed"):
-        await shelf.have("acme", lock_of(2))
+        await shelf.have("acme-x", lock_of(2))
     with pytest.raises(PackagesMissingError, match="uv is not installed"):
         await shelf.lock("acme", Requirements(("a",)))
 
 
 async def test_a_tenant_has_a_quota(told: ToldSandbox, tmp_path: Path) -> None:
     shelf = packages(told, tmp_path, quota=15)
-    await shelf.have("acme", LOCK)
+    await shelf.have("acme-x", LOCK)
     with pytest.raises(PackagesRefusedError, match="limit"):
-        await shelf.have("acme", lock_of(2))
-    await shelf.have("other", lock_of(2))
+        await shelf.have("acme-x", lock_of(2))
+    await shelf.have("other-x", lock_of(2))
 
 
 async def test_closing_ends_builds(told: ToldSandbox, tmp_path: Path) -> None:
     shelf = packages(told, tmp_path)
     told.gate.clear()
-    build = asyncio.create_task(shelf.have("acme", LOCK))
+    build = asyncio.create_task(shelf.have("acme-x", LOCK))
     await until(lambda: told.now > 0)
     await shelf.close()
     with pytest.raises(asyncio.CancelledError):
         await build
+
+
+# Collection
+
+
+async def test_what_no_version_refers_to_is_collected(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path / "packages")
+    store = f"sqlite:///{tmp_path / 'functory.db'}"
+    async with open_store(store) as kept:
+        await kept.create_tenant(Tenant("acme", 1))
+        collector = PackageCollector(kept, shelf)
+
+        async def save(lock: Lock) -> None:
+            handler = Handler("python", "return 1", lock=lock)
+            await kept.set_handler("acme", "acme-x", lang="python", data=encode_handler(handler), now_ms=1, keep=1)
+
+        await shelf.have("acme-x", LOCK)
+        await shelf.have("acme-x", lock_of(2))
+        await shelf.have("gone-x", LOCK)
+        await save(LOCK)
+        await collector.collect_of("acme", -1.0)
+        assert (await shelf.known("acme", LOCK)).state is State.READY
+        assert (await shelf.known("acme", lock_of(2))).state is State.ABSENT
+        await collector.collect_packages()  # what was used a moment ago stays
+        assert await shelf.tenants() == ["acme"]  # and of a tenant that is gone nothing does
+        await kept.delete_handler("acme", "acme-x")
+        await collector.collect_of("acme", -1.0)  # a version of a deleted handler can be rolled back to
+        assert (await shelf.known("acme", LOCK)).state is State.READY
+        await save(lock_of(3))
+        await collector.collect_of("acme", -1.0)
+        assert (await shelf.known("acme", LOCK)).state is State.ABSENT
+
+
+async def test_a_full_quota_is_collected_first(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path, quota=15, tree_bytes=12)
+    await shelf.have("acme-x", LOCK)
+
+    async def collect(tenant: str) -> None:
+        for tree, _ in await shelf.unused(tenant, -1.0):
+            await shelf.drop(tree)
+
+    shelf.when_full(collect)
+    await shelf.have("acme-x", lock_of(2))
+    assert (await shelf.known("acme", LOCK)).state is State.ABSENT
+
+
+async def test_a_tree_that_another_process_collected_is_built_again(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf = packages(told, tmp_path)
+    first = await shelf.have("acme-x", LOCK)
+    await packages(told, tmp_path).drop(first)
+    second = await shelf.have("acme-x", LOCK)
+    assert second.folder != first.folder
+    assert await asyncio.to_thread((second.site / "a.py").exists)

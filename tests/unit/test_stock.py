@@ -112,3 +112,45 @@ async def test_trouble_in_the_background_is_met_again_by_the_next_launch() -> No
     await stock.take("a")
     assert len(factory.made) >= 1
     await stock.close()
+
+
+@dataclass(eq=False)
+class BusyChild(FakeChild):
+    """Uses the processor all the time, as a thread that an import has left may do."""
+
+    used_s: float = 0.0
+
+    def cpu_s(self) -> float:
+        self.used_s += 1.0
+        return self.used_s
+
+
+async def test_a_blank_context_that_works_on_is_ended() -> None:
+    busy, idle = BusyChild(), BusyChild()
+    idle.cpu_s = lambda: 1.0  # type: ignore[method-assign]
+    made = iter([busy, idle])
+
+    async def make(_kind: str) -> SandboxedChild:
+        return cast("SandboxedChild", next(made))
+
+    stock = Stock(make, spares=1, kinds=4, watch_s=0.001)
+    await stock.fill("busy")
+    await stock.fill("idle")
+    async with asyncio.timeout(30):
+        while busy.alive:  # noqa: ASYNC110 (it is found out by a look, and no event tells)
+            await asyncio.sleep(0)
+    assert stock.take_ready("busy") is None
+    assert idle.alive
+    await stock.close()
+
+
+async def test_all_blank_contexts_of_some_kinds_can_be_taken_out() -> None:
+    factory = Factory()
+    stock = Stock(factory.make, spares=2, kinds=4)
+    await stock.fill("python")
+    await stock.fill("sh")
+    assert stock.blanks(lambda kind: kind == "sh") == 2
+    assert len(stock.take_all(lambda kind: kind == "sh")) == 2
+    assert stock.blanks(lambda kind: kind == "sh") == 0
+    assert stock.blanks(lambda kind: kind == "python") == 2
+    await stock.close()

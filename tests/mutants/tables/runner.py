@@ -17,9 +17,10 @@ batch = in_file("runner/batch.py", BATCH)
 pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
 run = in_file("runner/runner.py", "tests/service/test_leases.py")
 call = in_file("runner/run.py", "tests/unit/test_run.py")
-PACKAGES = "tests/unit/test_packages.py"
+PACKAGES = "tests/unit/test_packages.py tests/unit/test_package_trees.py"
 trees = in_file("runner/packages/trees.py", PACKAGES)
 provider = in_file("runner/packages/provider.py", PACKAGES)
+collector = in_file("functory/daemon/package_collector.py", PACKAGES)
 asked = in_file("handlers/packages.py", PACKAGES)
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
@@ -40,6 +41,16 @@ MUTANTS: list[Mutant] = [
         "            async with self._seats,",
     ),
     provider("what was tried is not what is saved", " and not anew and time", " and False and time"),
+    collector(
+        "packages that a version needs are collected",
+        "                    return True\n        return False",
+        "                    return False\n        return False",
+    ),
+    collector(
+        "packages are collected while they are used",
+        "await self._packages.unused(tenant, unused_s)",
+        "await self._packages.unused(tenant, -1.0)",
+    ),
     provider("packages have no quota", "        if quota is None:", "        if quota:"),
     masking("a value that was cut is shown", "            data = _without_end_of(form, data)\n", ""),
     masking("a short form hides a part of a longer one", "key=len, reverse=True))", "key=len))"),
