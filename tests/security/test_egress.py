@@ -5,6 +5,7 @@ import ipaddress
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
 from runner.targets import Targets
 from tests.support.contexts import LIMITS
-from tests.support.egress import PUBLIC, Host, Names, host
+from tests.support.egress import PUBLIC, Host, Names, certificate, host
 from tests.support.engines import jobs, run
 from tests.support.needs import need_command
 from tests.support.polling import until
@@ -99,6 +100,34 @@ async def test_the_usual_ways_to_call_go_through_the_proxy(place: Place, lang: s
     assert f"[network] {words}" in seen.stopped[0].log.decode()
 
 
+TLS_CALLS = {
+    "python": (
+        "import json, ssl, urllib.request\n"
+        "port, ca = json.loads(payload)\n"
+        "trusting = ssl.create_default_context(cadata=ca)\n"
+        "url = f'https://api.example.org:{port}/'\n"
+        "return urllib.request.urlopen(url, timeout=20, context=trusting).read().decode()"
+    ),
+    "node": (
+        "const [port, ca] = JSON.parse(payload);\n"
+        "const url = `https://api.example.org:${port}/`;\n"
+        "const text = await new Promise((done, failed) => require('https').get(url, { ca }, (got) => {\n"
+        "  let t = ''; got.on('data', (d) => { t += d; }); got.on('end', () => done(t)); }).on('error', failed));\n"
+        "let stranger; try { await fetch(url); } catch (e) { stranger = e.cause.code; }\n"
+        "return stranger === 'DEPTH_ZERO_SELF_SIGNED_CERT' ? text : String(stranger);"
+    ),
+}
+
+
+@pytest.mark.parametrize("lang", list(TLS_CALLS))
+async def test_tls_is_between_the_handler_and_the_host(place: Place, lang: str, tmp_path: Path) -> None:
+    """The certificate is judged inside the context: where it is known the call works, elsewhere it is refused."""
+    text, tls = await asyncio.to_thread(certificate, "api.example.org", tmp_path)
+    async with host(answer=ANSWER, tls=tls) as server:
+        handler = place.handler(lang, TLS_CALLS[lang], f"api.example.org:{server.port}")
+        assert await place.result_of(handler, json.dumps([server.port, text])) == "hello"
+
+
 @pytest.fixture(scope="module")
 def curl() -> None:
     need_command("curl", "curl")
@@ -170,7 +199,8 @@ async def test_tunnels_end_with_their_context(place: Place) -> None:
             await server.ended.wait()
 
         async def none_is_open() -> bool:
-            return place.proxy.by_tenant()["initech"]["connections"] == 0
+            gates = [gate for gate in place.proxy._gates if gate.tenant == "initech"]
+            return not gates and place.proxy.by_tenant()["initech"]["connections"] == 0
 
         assert await until(none_is_open, 30)
 

@@ -3,10 +3,18 @@
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy, Gate
@@ -30,7 +38,9 @@ class Host:
 
 
 @asynccontextmanager
-async def host(address: str = PUBLIC, answer: bytes | None = None) -> AsyncIterator[Host]:
+async def host(
+    address: str = PUBLIC, answer: bytes | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Host]:
     """Sends back what it gets; with `answer`, sends that once a head is there, and closes."""
     made = Host()
 
@@ -49,12 +59,33 @@ async def host(address: str = PUBLIC, answer: bytes | None = None) -> AsyncItera
             made.ended.set()
             writer.close()
 
-    server = await asyncio.start_server(visit, address)
+    server = await asyncio.start_server(visit, address, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made
     finally:
         server.close()
+
+
+def certificate(name: str, folder: Path) -> tuple[str, ssl.SSLContext]:
+    """A certificate that vouches for itself, as text, and a server's context with it. Writes files."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    text = made.public_bytes(Encoding.PEM)
+    file = folder / "certificate.pem"
+    file.write_bytes(text + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return text.decode(), context
 
 
 class Names:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from functory.egress.meters import EgressLimits, Pace
+from functory.egress.meters import EgressLimits
+from functory.egress.proxy import Gate
 from tests.support.egress import PRIVATE, Names, host, way
 from tests.support.polling import until
 from tests.unit.functory.test_egress_parsing import hello
@@ -300,15 +301,16 @@ async def test_a_host_that_is_not_there(tmp_path: Path) -> None:
 async def test_connections_come_at_a_bounded_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are too fast wait in the kernel's queue; none is lost."""
     rests: list[float] = []
-    take = Pace.take
+    rest = Gate._rest
 
-    def noting(pace: Pace, count: float, now: float) -> float:
-        rests.append(take(pace, count, now))
-        return rests[-1]
+    def noting(gate: Gate, seconds: float) -> None:
+        rests.append(seconds)
+        rest(gate, seconds)
 
+    monkeypatch.setattr(Gate, "_rest", noting)
     async with way(tmp_path, [], names(), limits=EgressLimits(connections_per_s=50)) as made:
         made.proxy.meters.of("acme").starts.take(50, time.monotonic())  # all that was saved up
-        monkeypatch.setattr(Pace, "take", noting)
         answers = await asyncio.gather(*(made.ask("CONNECT a.example:1 HTTP/1.1") for _ in range(5)))
     assert {answer[:12] for answer in answers} == {b"HTTP/1.1 403"}
-    assert any(rests)
+    assert rests
+    assert all(0 < seconds < 1 for seconds in rests)
