@@ -1,7 +1,8 @@
 """A pipeline of two consumers on two daemons, while daemons are killed and stood still, most often the one that leads.
 
 At the end both stages have done every index, progress is at the head, and stage two has exactly one job for each index
-of stage one. 2,000 indexes and 4 faults; `make storm` makes them 100,000 and 30. FUNCTORY_STORM_SEED chooses which.
+of stage one. 2,000 indexes and 4 faults on SQLite; `make storm` makes them 100,000 and 30, on both stores.
+FUNCTORY_STORM_SEED chooses which.
 """
 
 import asyncio
@@ -20,10 +21,12 @@ from functory.client import Client, ClientError, ServerUnreachable
 from store.url import open_store
 from tests.support.daemon_process import DaemonProcess, daemon, make_key
 from tests.support.polling import until
+from tests.support.stores import BACK_ENDS
 
 SEED = int(os.environ.get("FUNCTORY_STORM_SEED", "20261116"))
 FAULTS = int(os.environ.get("FUNCTORY_CONSUMER_FAULTS", "4"))
 INDEXES = int(os.environ.get("FUNCTORY_CONSUMER_INDEXES", "2000"))
+STORES = ("sqlite", "mongodb") if "FUNCTORY_CONSUMER_FAULTS" in os.environ else ("sqlite",)
 LEASE_S: Final = 2.0
 _BATCH: Final = 500
 _STAGES: Final = ("first", "second")
@@ -35,9 +38,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 60 * FAULTS)]
 class Deployment:
     """Two daemons on one store. A daemon that was killed is started again in its folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store_url: str) -> None:
         self.folder = folder
-        self.store_url = f"sqlite://{folder}/store.db"
+        self.store_url = store_url
         self.key = ""
         self._running: dict[str, tuple[AsyncExitStack, DaemonProcess]] = {}
 
@@ -113,8 +116,14 @@ async def progress(deployment: Deployment) -> dict[str, tuple[int, int]]:
     return {stage: (state.head, state.processed) for stage, state in states.items()}
 
 
-async def test_no_index_is_lost_and_none_is_emitted_twice(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
+@pytest.fixture(params=STORES)
+async def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    async with BACK_ENDS[request.param](tmp_path) as url:
+        yield url
+
+
+async def test_no_index_is_lost_and_none_is_emitted_twice(tmp_path: Path, store_url: str) -> None:
+    deployment = Deployment(tmp_path, store_url)
     try:
         first = await deployment.start("a")
         deployment.key = await make_key(first, "acme")
