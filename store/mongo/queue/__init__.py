@@ -10,6 +10,7 @@ discard.py       deliveries end of which nothing is kept
 making.py        a delivery ends that made new jobs
 changes.py       conditional updates in one bulk write, and their counting
 expire.py        lapsed leases, old jobs, traces of crashes
+seqs.py          the numbers of indexed queues
 window.py        the window of a consumer: what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
 numbers.py       numbers of jobs within their tenant

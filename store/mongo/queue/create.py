@@ -13,19 +13,12 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict, NotFound, StoreUnavailable
-from store.mongo.queue.add import (
-    add_effect,
-    close_seqs,
-    give_seqs,
-    insert_jobs,
-    is_beyond,
-    note_domains,
-    numbered_types,
-)
+from store.mongo.queue.add import add_effect, insert_jobs, note_domains
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
 from store.mongo.queue.relatives import HOLD, follow, wake_parent
+from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by

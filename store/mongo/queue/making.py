@@ -12,13 +12,14 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict
-from store.mongo.queue.add import add_effect, close_seqs, give_seqs, is_beyond, note_domains, numbered_types
+from store.mongo.queue.add import add_effect, note_domains
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, check_creation, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_document, job_from, kept_data
 from store.mongo.queue.endings import MAKE, NEEDED, Step, held_by, makings, queue_again_step
 from store.mongo.queue.relatives import Carried, Made, end_with_relatives, follow, rearm_with_children, with_made
 from store.mongo.queue.release import MongoRelease, drop_bytes, keep_bytes, read_held
+from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
@@ -150,7 +151,7 @@ async def _number(db: Core, document: Document, job: NewJob, now_ms: int) -> boo
         return False
     seq: int | None = document.get("seq")
     if seq is None:
-        seqs = await give_seqs(db, [job], numbered, now_ms)
+        seqs = await give_seqs(db, [job], numbered, now_ms, are_stored=True)
         seq = seqs.by_id[job.id]
         await db.collections.jobs.update_one({"_id": job.id, "s": schema.HIDDEN}, {"$set": {"seq": seq}})
         await close_seqs(db, seqs)
