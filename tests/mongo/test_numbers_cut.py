@@ -39,6 +39,26 @@ async def test_jobs_that_come_again_get_their_numbers_again(mongo_url: str, *, a
             numbers = [await store.get_job_at(TENANT, jobtype, seq, now_ms=T0) for seq in range(1, 10)]
             found = [record.job.id if record is not None else None for record in numbers]
             assert found == [*(job_id(100 * cut_in + place) for place in range(8)), None], f"cut at command {cut_in}"
+            await store.expire_locks(now_ms=T0 + 10_000)
             report = await store.look_at_window(TENANT, jobtype, after=0, until=0)
             assert report.head == 8, "no number is taken for one whose job is still to come"
     assert endings == {True, False}, "every command of an add was cut, and one add was not"
+
+
+async def test_what_is_all_in_does_not_hold_up_a_queue(mongo_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was stored and not told, and nobody adds it again: whoever wanted it found it there."""
+    jobtype = f"{TENANT}-told"
+
+    async def die(*_: object) -> None:
+        raise StoreUnavailable("died")
+
+    async with MongoStore(mongo_url) as store:
+        with monkeypatch.context() as broken:
+            broken.setattr("store.mongo.queue.add.close_seqs", die)
+            with pytest.raises(StoreUnavailable):
+                await store.add_jobs(new_jobs(3, jobtype=jobtype, indexed=True), now_ms=T0)
+        assert (await store.look_at_window(TENANT, jobtype, after=0, until=0)).head == 0
+        await store.expire_locks(now_ms=T0 + 1000)
+        assert (await store.look_at_window(TENANT, jobtype, after=0, until=0)).head == 0
+        await store.expire_locks(now_ms=T0 + 10_000)
+        assert (await store.look_at_window(TENANT, jobtype, after=0, until=0)).head == 3

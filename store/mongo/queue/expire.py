@@ -9,6 +9,7 @@ from store.mongo.queue.documents import outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.making import follow_made, is_waiting_to_appear
 from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
@@ -19,6 +20,8 @@ from store.mongo.server.turn_opening import open_turns_of
 from store.values.jobs import ABANDONED, ExpireReport
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
+_SOON_MS: Final = 5000
+"""Longer than it takes to add a batch of numbered jobs."""
 _DONE: Final = tuple(schema.ARCHIVED[code] for code in FINAL_CODES - FAILED_CODES)
 _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
 
@@ -99,6 +102,7 @@ async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_m
             await drop_hidden(db, row, now_ms)
     purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit))
+    await close_stored(db, before_ms=now_ms - _SOON_MS)
     await db.collections.types.update_many(
         {"open.at": {"$lt": gone_before_ms}},
         {"$pull": {"open": {"at": {"$lt": gone_before_ms}, "job": {"$exists": False}}}},

@@ -71,6 +71,14 @@ async def close_seqs(db: Core, seqs: Seqs) -> None:
             await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
 
 
+async def close_stored(db: Core, *, before_ms: int) -> None:
+    """Close ranges that were opened before then and whose jobs are all in: whoever added them could not."""
+    old = {"open": {"$elemMatch": {"at": {"$lt": before_ms}, "ids": {"$exists": True}}}}
+    for row in await db.collections.types.find(old, {"open": 1}).to_list(None):
+        ranges = [Range(row["_id"], part["first"], part.get("ids", ())) for part in row["open"]]
+        await close_seqs(db, Seqs({}, [part for part in ranges if part.ids], set()))
+
+
 async def _give(db: Core, jobtype: str, ids: Sequence[str], seqs: Seqs, now_ms: int, *, are_stored: bool) -> None:
     """The order matters: a job that got a number and was closed before the look at the type is seen by the look at the
     jobs, and one that gets its number later moves the head, so that this begins anew."""
