@@ -58,6 +58,36 @@ async def test_a_counter_survives_rounds_retries_and_restarts(tmp_path: Path) ->
         assert json.loads(record.job.data)["n"] == rows["acme-count"].ok, "each round counted once"
 
 
+async def test_a_counter_goes_on_from_one_daemon_to_another(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path}/shared.db"
+    async with (
+        running_daemon(tmp_path / "one", store=store) as one,
+        running_daemon(tmp_path / "two", store=store) as two,
+    ):
+        two.pause()
+        await register(one, "acme-count", COUNTER, before="import json")
+        first = new(one, "counter", "acme-count", b'{"n": 0}', repeat="SCHEDULED, +1 SECOND")
+        await one.store.add_jobs([first._replace(dt_ms=first.dt_ms - 60_000)], now_ms=one.clock.now_ms())
+        one.wake()
+
+        async def counted(at_least: int) -> bool:
+            return int(json.loads((await job(one, "counter")).job.data)["n"]) >= at_least
+
+        await until(lambda: counted(2))
+        one.pause()
+        claimed = two.executor.claimed
+        two.resume()
+        await until(lambda: counted(6))
+        assert two.executor.claimed > claimed, "the other one went on"
+        two.pause()
+
+        async def each_round_is_counted_once() -> bool:
+            rows = {row.jobtype: row for row in await one.store.get_counters("acme", now_ms=one.clock.now_ms())}
+            return await counted(rows["acme-count"].ok) and not await counted(rows["acme-count"].ok + 1)
+
+        await until(each_round_is_counted_once)
+
+
 async def test_children_of_a_repeating_parent_run_between_its_rounds(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         daemon.pause()
