@@ -8,8 +8,7 @@ machine's loopback interface with everybody, so its handler is not run.
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from handlers.hosts import HostPattern, parse_pattern
@@ -20,13 +19,10 @@ from runner.raw_log import RawLog
 LOWEST_LEVEL: Final = Level.L2
 
 _PROXY: Final = f"http://127.0.0.1:{PROXY_PORT}"
-ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **{name: _PROXY for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")},  # noqa: C420
-        "NODE_USE_ENV_PROXY": "1",  # node 24 and later: also for the programs that a handler starts
-    }
-)
+_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 """What programs look at to find a proxy. curl reads `http_proxy` in lower case only."""
+_NODE_TOO: Final = "NODE_USE_ENV_PROXY"
+"""For node from version 24 on, where a handler starts it. Handlers in node are led to the proxy by their bootstrap."""
 
 
 class Gate(Protocol):
@@ -64,6 +60,13 @@ class NoEgress:
 
     def end_tenant(self, tenant: str) -> None:
         """Nothing is open."""
+
+
+def environment(handler: Handler) -> dict[str, str]:
+    """What its programs need to find the proxy."""
+    if not handler.hosts:
+        return {}
+    return dict.fromkeys(_VARIABLES, _PROXY) | ({} if handler.lang == "node" else {_NODE_TOO: "1"})
 
 
 def let_out(child: Child, log: RawLog, egress: Egress, tenant: str, handler: Handler) -> None:

@@ -7,6 +7,7 @@ the same gate. No proxy, no cookies, no decompression.
 """
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -56,6 +57,10 @@ class _CheckedResolver(AbstractResolver):
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 (the protocol's)
     ) -> list[ResolveResult]:
         name = _spelled(host)
+        try:
+            addresses = await self._resolver.resolve(_tenant.get(), name, port)
+        except TimeoutError:  # or it would read as if the handler's own time were up
+            raise OSError(errno.EHOSTUNREACH, "the name was not resolved in time") from None
         return [
             ResolveResult(
                 hostname=host,
@@ -65,7 +70,7 @@ class _CheckedResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST,
             )
-            for address in await self._resolver.resolve(_tenant.get(), name, port)
+            for address in addresses
         ]
 
     async def close(self) -> None:

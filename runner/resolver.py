@@ -65,7 +65,11 @@ class Resolver:
         async with asyncio.timeout(self._within_s):
             await self._take(tenant)
             answer: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-            threading.Thread(target=self._run, args=(tenant, host, port, answer), daemon=True).start()
+            try:
+                threading.Thread(target=self._run, args=(tenant, host, port, answer), daemon=True).start()
+            except RuntimeError as error:  # the machine has no thread left
+                self._give_back(tenant)
+                raise OSError(str(error)) from error
             try:
                 addresses = await answer
             except UnicodeError as error:
@@ -93,6 +97,11 @@ class Resolver:
             self._leave(tenant)
             raise
 
+    def _give_back(self, tenant: str) -> None:
+        self._all.release()
+        self._tenants[tenant].release()
+        self._leave(tenant)
+
     def _leave(self, tenant: str) -> None:
         self._using[tenant] -= 1
         if not self._using[tenant]:
@@ -108,9 +117,7 @@ class Resolver:
             answer.get_loop().call_soon_threadsafe(self._done, tenant, answer, result)
 
     def _done(self, tenant: str, answer: "asyncio.Future[list[str]]", result: list[str] | Exception) -> None:
-        self._all.release()
-        self._tenants[tenant].release()
-        self._leave(tenant)
+        self._give_back(tenant)
         if answer.done():  # nobody waits any more
             return
         if isinstance(result, Exception):

@@ -20,7 +20,7 @@ from handlers.model import Handler
 from runner import outcome
 from runner.batch import OnStopped
 from runner.context import ProcessContext
-from runner.egress import ENVIRONMENT, LOWEST_LEVEL, Egress, NoEgress, let_out
+from runner.egress import LOWEST_LEVEL, Egress, NoEgress, environment, let_out
 from runner.errors import (
     ContextEndedError,
     LaunchError,
@@ -342,7 +342,7 @@ class Runner:
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
             argv=program.argv if tree is None else (*program.argv, *packages_argv(handler, tree)),
-            env={**_BASE_ENVIRONMENT, **handler.env, **given.values, **(ENVIRONMENT if handler.hosts else {})},
+            env={**_BASE_ENVIRONMENT, **handler.env, **given.values, **environment(handler)},
             limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,
             egress=bool(handler.hosts),

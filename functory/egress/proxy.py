@@ -11,7 +11,6 @@ every connection through it is gone. Whatever contexts do, connections are accep
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 import time
@@ -30,7 +29,6 @@ _SWEEP_S: Final = 5.0
 _RETRY_S: Final = 0.2
 _MOST_REFUSALS: Final = 4
 """Answers to connections that are too many, under way at a time; more of them wait in the kernel's queue."""
-_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 Tell = Callable[[str], None]
 _Running = dict[asyncio.Task[None], Connection]
@@ -167,9 +165,7 @@ class Gate:
             accepted, _ = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError as error:
-            if error.errno not in _NO_DESCRIPTORS:
-                raise
+        except OSError:  # no descriptor is left, as a rule: whoever waits in the queue waits a little longer
             self._rest(_RETRY_S)
             return
         accepted.setblocking(False)

@@ -26,6 +26,7 @@ const OUR_PROXY = { host: '127.0.0.1', port: 3128 };
 if (process.env.HTTPS_PROXY === `http://${OUR_PROXY.host}:${OUR_PROXY.port}`) useProxy();
 
 function useProxy() {
+  process.env.NODE_USE_ENV_PROXY = '1'; // for the programs that a handler starts; for this one it comes too late
   const net = require('net'), tls = require('tls'), http = require('http'), https = require('https');
   const bracketed = (host) => (net.isIPv6(host) ? `[${host}]` : host);
   const open = (options, secure, done) => {

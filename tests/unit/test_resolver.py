@@ -50,6 +50,20 @@ async def test_a_name_that_takes_too_long_is_given_up_and_its_thread_still_count
     assert await patient.resolve("a", "slow.example", 443) == [PUBLIC]
 
 
+async def test_a_machine_without_threads_is_an_error_and_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver = Resolver(Targets(), lambda _host, _port: [PUBLIC], threads=1, per_tenant=1)
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="thread"):
+                await resolver.resolve("a", "x.example", 443)
+    assert await resolver.resolve("a", "x.example", 443) == [PUBLIC]
+
+
 async def test_a_cancelled_question_gives_its_place_back() -> None:
     go = threading.Event()
 
