@@ -1,6 +1,8 @@
 """The folder of trees, and builds that send what does not belong there."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from runner.packages.trees import TreeFolder
 from runner.programs import packages_argv
 from runner.sandbox import leftovers
 from tests.support.wheels import frame
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def receive(folder: Path, sent: bytes, max_bytes: int = 1000) -> Path:
@@ -75,6 +79,29 @@ def test_what_a_killed_daemon_left_is_removed_at_the_next_start(
     assert sorted(path.name[:14] for path in (tmp_path / "acme").iterdir()) == sorted(
         [f".building-{leftovers.mark()}"[:14], whole.parent.name[:14]]
     )
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from runner.packages.frames import FrameReader
+from runner.packages.trees import TreeFolder
+TreeFolder(Path(sys.argv[1])).receive(FrameReader(0), "acme", "ab", 1000)
+"""
+
+
+def test_a_kill_in_the_middle_of_a_build_leaves_nothing_half(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT) as build:
+        assert build.stdin is not None
+        build.stdin.write(frame(b"F", "a.py", b"x") + frame(b"F", "b.py", b"xyz")[:-1])
+        build.stdin.flush()
+        while not list(tmp_path.glob("acme/.building-*/site/b.py")):
+            assert build.poll() is None
+        build.kill()
+    assert TreeFolder(tmp_path).find("acme", "ab") is None
+    TreeFolder(tmp_path).sweep()
+    assert list((tmp_path / "acme").iterdir()) == []
 
 
 def test_contexts_import_what_the_text_imports(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,8 @@ class ToldSandbox:
         self.gate.set()
         self.resolved: list[str] = []
         self.most = self.now = 0
+        self.of_tenant: Counter[str] = Counter()
+        self.most_of_one = 0
         self.trouble: Exception | None = None
         self.sent = frame(b"F", "a.py", b"x" * 10) + frame(b"E")
 
@@ -142,13 +145,16 @@ class ToldSandbox:
         return (LockedPackage("a", str(len(self.resolved)), (HASH,)),)
 
     async def install(
-        self, _tenant: str, _lock: str, take: Callable[[FrameReader], object], tell: Callable[[str], None]
+        self, tenant: str, _lock: str, take: Callable[[FrameReader], object], tell: Callable[[str], None]
     ) -> object:
         self.now += 1
         self.most = max(self.most, self.now)
+        self.of_tenant[tenant] += 1
+        self.most_of_one = max(self.most_of_one, *self.of_tenant.values())
         tell("installing")
         await self.gate.wait()
         self.now -= 1
+        self.of_tenant[tenant] -= 1
         if self.trouble is not None:
             raise self.trouble
         return await asyncio.to_thread(self._send, take)
@@ -226,6 +232,7 @@ async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp
     told.gate.set()
     await asyncio.gather(*of_one, *others)
     assert told.most == 2
+    assert told.most_of_one == 1
 
 
 async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandbox, tmp_path: Path) -> None:
@@ -296,7 +303,9 @@ async def test_what_no_version_refers_to_is_collected(told: ToldSandbox, tmp_pat
         await collector.collect_of("acme", -1.0)
         assert (await shelf.known("acme", LOCK)).state is State.READY
         assert (await shelf.known("acme", lock_of(2))).state is State.ABSENT
+        await shelf.have("acme-x", lock_of(5))
         await collector.collect_packages()  # what was used a moment ago stays
+        assert (await shelf.known("acme", lock_of(5))).state is State.READY
         assert await shelf.tenants() == ["acme"]  # and of a tenant that is gone nothing does
         await kept.delete_handler("acme", "acme-x")
         await collector.collect_of("acme", -1.0)  # a version of a deleted handler can be rolled back to
