@@ -2,7 +2,8 @@
 
 The rooms, in the order in which a job meets them:
 
-cli/           the command line; client.py the HTTP client (client_answers.py, client_consumers.py: parts of it)
+cli/           the command line; client.py the HTTP client (client_answers.py, client_consumers.py,
+               client_folders.py: parts of it)
 queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 bedrock/       the wire protocol of Bedrock::Jobs
@@ -13,6 +14,7 @@ intake/        from a caller into the journal, and from the journal into the sto
 consumers/     work through jobs by index; usable without the rest of the service
 workers/       jobs in the hands of programs elsewhere
 execution/     look, claim, run, outcomes, waiters
+folders/       handlers that are folders: their files in the store, and unpacked for contexts
 vault/         tenants' secrets: sealed in the store, opened for contexts
 egress/        the proxy through which contexts call the hosts of their handlers
 loops/         what the loops of a daemon share

@@ -18,9 +18,11 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientSession, ClientTimeout, InvalidURL
+from aiohttp.payload import Payload
 
 from functory.client_answers import Answer, problem
 from functory.client_consumers import ConsumerCalls
+from functory.client_folders import FolderCalls
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire import admin, handlers, jobs, secrets, workers
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
@@ -30,7 +32,7 @@ __all__ = ["Client", "ClientError", "ServerUnreachable"]
 _T = TypeVar("_T")
 
 
-class Client(ConsumerCalls):
+class Client(ConsumerCalls, FolderCalls):
     """One connection pool for one key. `tenant` may be left out for the operator's calls."""
 
     def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
@@ -350,12 +352,12 @@ class Client(ConsumerCalls):
         *,
         query: Mapping[str, object] | None = None,
         body: object = None,
-        data: bytes | None = None,
+        data: bytes | Payload | None = None,
     ) -> _T:
         return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data), type=answer)
 
     async def _fetch(
-        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
+        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | Payload | None
     ) -> bytes:
         answer = await self._send(method, path, query, body, data)
         if answer.status >= 400:
@@ -363,7 +365,7 @@ class Client(ConsumerCalls):
         return answer.body
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
+        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | Payload | None
     ) -> Answer:
         content = data if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}

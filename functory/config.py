@@ -219,6 +219,9 @@ class Settings:
     egress_connections: int = _setting("256", count, "connections of handlers to hosts, at once; a tenant: a quarter")
     egress_hourly_bytes: int = _setting("64GiB", size, "bytes between handlers and hosts in an hour")
     egress_tenant_hourly_bytes: int = _setting("16GiB", size, "the same for one tenant")
+    folder_packed_bytes: int = _setting("10MiB", size, "the largest archive of a handler that is a folder; up to 16MiB")
+    folder_unpacked_bytes: int = _setting("50MiB", size, "all files of a handler that is a folder together")
+    folder_files: int = _setting("2000", count, "the most files of a handler that is a folder")
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
 

@@ -17,6 +17,9 @@ BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
 WORKER: Final = "worker"
 """The language of types whose jobs programs elsewhere take (docs/workers.md). The body describes the payload."""
 
+FOLDER_LANGUAGES: Final = frozenset({"python", "node", "sh", "php"})
+"""Those whose handlers may be folders."""
+
 _MB: Final = 1 << 20
 
 

@@ -48,6 +48,8 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "keep": "keep",
         "options": "options",
         "lock": "lock",
+        "entry": "entry",
+        "tree": "tree",
     }
 )
 
@@ -74,6 +76,8 @@ class Handler:
     keep: str = KEEP_ALL  # which ended jobs are kept: KEEP_ALL, KEEP_FAILED or KEEP_NONE
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     lock: Lock | None = None  # the packages that its text asks for, as they were resolved
+    entry: str = ""  # of a folder: the file whose text is the body
+    tree: str = ""  # of a folder: the digest of the list of its files (handlers.folders.manifest)
 
     def to_json(self) -> dict[str, Any]:
         """All fields under their JSON names, also those at their default."""
@@ -97,7 +101,8 @@ class Handler:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
         packages = self.lock.digest if self.lock is not None else ""
         made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
-        return _digest([*made_of, packages, list(self.hosts)])
+        made_of += [packages, list(self.hosts)]
+        return _digest([*made_of, self.tree] if self.tree else made_of)
 
     @property
     def max_batch(self) -> int | None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from handlers.errors import InvalidHandlerError
 from handlers.hosts import parse_pattern
-from handlers.languages import LANGUAGES, Language
+from handlers.languages import FOLDER_LANGUAGES, LANGUAGES, Language
 from handlers.model import (
     DEFAULT_MEMORY_MB,
     DEFAULT_TIMEOUT_S,
@@ -61,6 +61,7 @@ _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # The loader and the programs that set up a sandbox read these before the tenant's code is confined.
 _ENV_REFUSED: Final = re.compile(r"LD_.*|GLIBC_TUNABLES|FUNCTORY_.*")
+_TREE: Final = re.compile(r"[0-9a-f]{64}")
 _HOOKS: Final = ("before", "beforeEach", "afterEach")
 
 
@@ -97,7 +98,23 @@ def parse_handler(data: object) -> Handler:
         keep=_keep(data.get("keep", KEEP_ALL)),
         options=_options(data.get("options", {}), language),
         lock=_lock(data.get("lock"), language),
+        **_folder(data.get("entry", ""), data.get("tree", ""), language),
     )
+
+
+def _folder(entry: object, tree: object, language: Language) -> dict[str, str]:
+    """The two fields of a handler that is a folder; whether there is such a folder is the application's to know."""
+    if tree in ("", None):
+        if entry not in ("", None):
+            raise InvalidHandlerError("entry", "is for handlers that are folders; leave it out")
+        return {}
+    if not isinstance(tree, str) or not _TREE.fullmatch(tree):
+        raise InvalidHandlerError("tree", "must be the digest of a folder that was sent before: 64 hex digits")
+    if language.name not in FOLDER_LANGUAGES:
+        raise InvalidHandlerError("tree", f"has no meaning for {language.name}, whose handlers are one text")
+    if not isinstance(entry, str) or not entry:
+        raise InvalidHandlerError("entry", "must be the name of a file in the folder, such as main.py")
+    return {"entry": entry, "tree": tree}
 
 
 def _language(value: object) -> Language:

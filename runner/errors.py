@@ -14,6 +14,7 @@ RunnerError
 ├── PackagesRefusedError   the packages of a handler cannot be had: no such name, a conflict, no wheel, another hash
 ├── PackagesBusyError      the tenant has as many builds waiting as it may
 ├── PackagesMissingError   this daemon cannot get packages now: it has no installer, or no index answers
+├── FilesMissingError      the files of a handler that is a folder cannot be had here
 └── TargetRefusedError     an http handler points where it may not
 """
 
@@ -94,6 +95,12 @@ class PackagesMissingError(RunnerError):
     """This daemon does not have the packages and cannot get them now, through no fault of the handler."""
 
     code = "packages_unavailable"
+
+
+class FilesMissingError(RunnerError):
+    """The files of a handler that is a folder cannot be read from the store, or not be put on this machine's disk."""
+
+    code = "files_missing"
 
 
 class TargetRefusedError(RunnerError):

@@ -14,5 +14,6 @@ def spec_of(jobtype: str, handler: Handler, limits: ContextLimits, *, with_befor
         "afterEach": handler.after_each,
         "returns": handler.returns,
         "secrets": list(handler.secrets),
+        "entry": handler.entry,
         "limits": limits.for_child(handler),
     }

@@ -22,6 +22,8 @@ REQUEST_FD: Final = 3
 REPLY_FD: Final = 4
 PROXY_PORT: Final = 3128
 """Where a context with `egress` finds the proxy: on the loopback interface of a network that is its own."""
+FOLDER_VARIABLE: Final = "FUNCTORY_HANDLER"
+"""In the environment of a context whose handler is a folder: where that is."""
 
 
 class Level(IntEnum):
@@ -70,6 +72,7 @@ class LaunchSpec:
     template: str | None = None
     preload: tuple[Path, ...] = ()  # packages and modules among these that the template loads before it forks
     packages: Path | None = None  # the folder among these that a context finds at a place that is always the same
+    tree: Path | None = None  # the files of the handler; the program is told where by FOLDER_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Final
 
 from runner.egress import needs_own_network
 from runner.errors import LaunchError
-from runner.launch import REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
+from runner.launch import FOLDER_VARIABLE, REPLY_FD, REQUEST_FD, Exit, LaunchSpec, Level, Limits
 from runner.pipes import PipedChild, close_all, open_pipes, undisturbed
 from runner.sandbox import processes
 
@@ -119,7 +119,7 @@ class PlainLauncher:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh", "-c", _PLACE, "sh", *map(str, spec.argv),
                 stdin=request_read, stdout=reply_write, stderr=log_write,
-                env={"HOME": scratch, "TMPDIR": scratch, **spec.env}, cwd=scratch,
+                env=_environment(scratch, spec), cwd=scratch,
                 start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:
@@ -136,6 +136,11 @@ class PlainLauncher:
 
     async def close(self) -> None:
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
+
+
+def _environment(scratch: str, spec: LaunchSpec) -> dict[str, str]:
+    folder = {} if spec.tree is None else {FOLDER_VARIABLE: str(spec.tree)}
+    return {"HOME": scratch, "TMPDIR": scratch, **spec.env, **folder}
 
 
 def _limit(pid: int, limits: Limits) -> None:

@@ -46,6 +46,7 @@ from runner.resolver import Resolver
 from runner.run import Run
 from runner.secrets import NO_SECRETS, GivenSecrets, NoSecretSource, SecretSource
 from runner.targets import Network, Targets
+from runner.trees import NoTreeSource, TreeSource
 from vocabulary.names import tenant_of
 
 _MB: Final = 1 << 20
@@ -77,6 +78,7 @@ class Runner:
         secrets: SecretSource | None = None,
         packages: PackageSource | None = None,
         egress: Egress | None = None,
+        trees: TreeSource | None = None,
     ) -> None:
         self._settings = settings or RunnerSettings()
         self._limits = self._settings.limits
@@ -84,6 +86,7 @@ class Runner:
         self._secrets = secrets or NoSecretSource()
         self._packages = packages or NoPackageSource()
         self._egress = egress or NoEgress()
+        self._trees = trees or NoTreeSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
         targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
@@ -350,6 +353,7 @@ class Runner:
             template=language.template,
             preload=program.preload,
             packages=None if tree is None else tree.site,
+            tree=await self._trees.have(tenant_of(jobtype), handler.tree) if handler.tree else None,
         )
         context = await ProcessContext.start(
             self._launcher,

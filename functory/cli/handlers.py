@@ -30,6 +30,7 @@ def add_commands(commands: Commands) -> None:
     get = actions.add_parser("get", help="print the code of a handler")
     get.add_argument("type")
     get.add_argument("--version", type=int, help="an older version")
+    get.add_argument("--tar", type=Path, metavar="FILE", help="write the files of a handler that is a folder to FILE")
     add_remote(get, run_get)
 
     add_remote(actions.add_parser("list", help="the active handlers"), run_list)
@@ -111,8 +112,19 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
+    if arguments.tar is not None:
+        return await _save_tar(client, arguments)
     handler = await client.get_handler(arguments.type, version=arguments.version)
     return show(arguments, handler, handler.handler["body"])
+
+
+async def _save_tar(client: "Client", arguments: argparse.Namespace) -> int:
+    import aiofiles  # noqa: PLC0415 (not for the parser)
+
+    packed = await client.download_folder(arguments.type, version=arguments.version)
+    async with aiofiles.open(arguments.tar, "wb") as file:
+        await file.write(packed)
+    return show(arguments, {"bytes": len(packed)}, f"{arguments.tar}: {len(packed):,} bytes")
 
 
 async def run_list(client: "Client", arguments: argparse.Namespace) -> int:

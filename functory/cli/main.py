@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "key": "keys of a tenant, or of the operator (operator)",
     },
     "handlers": {"handler": "register handlers and look at them"},
+    "folders": {"deploy": "register a folder as the handler of a type"},
     "jobs": {"job": "add jobs and look after them", "results": "list jobs, newest first"},
     "scoreboard": {"scoreboard": "waiting, running and ended jobs by type"},
     "queues": {

@@ -30,6 +30,8 @@ from functory.execution.tenant_book import TenantBook
 from functory.execution.trial_runs import TrialRuns
 from functory.execution.type_gates import TypeGates
 from functory.execution.waiters import Waiters
+from functory.folders.collecting import FolderCollector
+from functory.folders.unpacked import UnpackedTrees
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
@@ -73,6 +75,7 @@ class Parts:
     egress: EgressProxy
     vault: Vault
     packages: Packages
+    folders: FolderCollector
     intake: Intake
     admission: Admission
     outbox: Outbox
@@ -86,6 +89,15 @@ class Parts:
     announcer: Announcer
 
 
+class Sources(NamedTuple):
+    """Where the runner has from what contexts need."""
+
+    vault: Vault
+    packages: Packages
+    egress: EgressProxy
+    trees: UnpackedTrees
+
+
 class Engine(NamedTuple):
     """What runs handlers."""
 
@@ -96,6 +108,7 @@ class Engine(NamedTuple):
     vault: Vault
     packages: Packages
     tenants: TenantBook
+    folders: FolderCollector
 
 
 async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
@@ -115,9 +128,12 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     tenants = TenantBook(store)
     packages = await _open_packages(settings, isolation, tenants)
     egress = _make_egress(settings, stack)
-    runner = await _start_runner(settings, isolation, vault, packages, egress, stack)
+    trees = UnpackedTrees(store, await asyncio.to_thread((settings.data_dir / "trees").absolute))
+    runner = await _start_runner(settings, isolation, Sources(vault, packages, egress, trees), stack)
     languages = await _find_languages(settings, isolation, runner)
-    return wire_parts(settings, shared, intake, Engine(isolation, languages, runner, egress, vault, packages, tenants))
+    folders = FolderCollector(store, trees)
+    engine = Engine(isolation, languages, runner, egress, vault, packages, tenants, folders)
+    return wire_parts(settings, shared, intake, engine)
 
 
 def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]) -> None:
@@ -142,7 +158,7 @@ def _tell_all(
 
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
-    isolation, languages, runner, egress, vault, packages, tenants = engine
+    isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
@@ -158,13 +174,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
     peers = Peers(shared)
     announcer = _announcer(settings, isolation, peers, executor)
-    consumers = ConsumerLeaders(
-        shared,
-        _leader_settings(settings),
-        asker(shared.store, trial_runs),
-        partial(_admit, admission, tenants),
-        [executor.added, workers.added, announcer.added],
-    )
+    told, ask = [executor.added, workers.added, announcer.added], asker(shared.store, trial_runs)
+    consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, partial(_admit, admission, tenants), told)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
     outbox.when_released(executor.released)
@@ -179,6 +190,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         egress=egress,
         vault=vault,
         packages=packages,
+        folders=folders,
         intake=intake,
         admission=admission,
         outbox=outbox,
@@ -304,21 +316,14 @@ def _make_egress(settings: Settings, stack: AsyncExitStack) -> EgressProxy:
     return egress
 
 
-async def _start_runner(
-    settings: Settings,
-    isolation: Isolation,
-    vault: Vault,
-    packages: Packages,
-    egress: EgressProxy,
-    stack: AsyncExitStack,
-) -> Runner:
+async def _start_runner(settings: Settings, isolation: Isolation, sources: Sources, stack: AsyncExitStack) -> Runner:
     pool = PoolSettings(max_contexts=settings.max_contexts, max_memory_bytes=settings.max_contexts_memory_bytes)
     chosen = RunnerSettings(pool=pool, http_allowed=settings.http_allowed, hosts_allowed=settings.hosts_allowed)
-    runner = Runner(isolation.launcher, chosen, vault, packages, egress)
-    packages.use_memory(runner.hold_memory)
+    runner = Runner(isolation.launcher, chosen, *sources)
+    sources.packages.use_memory(runner.hold_memory)
     await runner.start()
     stack.push_async_callback(runner.close)
-    stack.push_async_callback(packages.close)
+    stack.push_async_callback(sources.packages.close)
     return runner
 
 

@@ -18,6 +18,7 @@ from functory.web.app import WEB, make_app, make_status_app
 from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
+from handlers.folders.limits import FolderLimits
 from journal.durable import replace_durably
 
 log = logging.getLogger("functory")
@@ -50,7 +51,9 @@ class Server:
                 trial_runs=self._daemon.trial_runs,
                 control=self._daemon,
                 now_ms=self._daemon.clock.now_ms,
-                settings=OperationSettings(hosts_allowed=self._settings.hosts_allowed),
+                settings=OperationSettings(
+                    hosts_allowed=self._settings.hosts_allowed, folders=_folder_limits(self._settings)
+                ),
             )
             self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
             await self._keep_operator_key(service)
@@ -144,3 +147,11 @@ class Server:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))
         return listening
+
+
+def _folder_limits(settings: Settings) -> FolderLimits:
+    return FolderLimits(
+        packed_bytes=settings.folder_packed_bytes,
+        unpacked_bytes=settings.folder_unpacked_bytes,
+        files=settings.folder_files,
+    )

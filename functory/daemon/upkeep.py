@@ -24,6 +24,7 @@ log = logging.getLogger("functory.upkeep")
 _STEP = 1000
 _PURGE_EVERY_S = 10.0
 _SWEEP_EVERY_S = 1.0
+_COLLECT_EVERY_S = 600.0
 _MEASURE_EVERY_S = 5.0
 _COLLECT_EVERY_S = 600.0
 _AUDIT_KEPT_MS = 400 * 86_400_000
@@ -43,6 +44,7 @@ class Upkeep:
         self._collector = PackageCollector(parts.shared.store, parts.packages)
         parts.packages.when_full(self._collector.make_room)
         self._announcer = parts.announcer
+        self._folders = parts.folders
         self._vitals = vitals
         self._seen = vitals.seen
         self._stale: dict[Lease, bool] = {}
@@ -58,6 +60,7 @@ class Upkeep:
             duties.create_task(self._every(settings.poll_s, self._executor.refresh_tenants))
             duties.create_task(self._every(_PURGE_EVERY_S, self.purge))
             duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
+            duties.create_task(self._every(_COLLECT_EVERY_S, self.collect_folders))
             duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
             duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
             duties.create_task(self._every(_MEASURE_EVERY_S, self._workers.write_down))
@@ -149,6 +152,11 @@ class Upkeep:
             self._progress.beat("purge")
             if report.purged or report.abandoned:
                 log.info("upkeep.purged", extra={"purged": report.purged, "abandoned": report.abandoned})
+
+    async def collect_folders(self) -> None:
+        removed = await self._folders.collect(self._clock.now_ms())
+        if removed:
+            log.info("upkeep.folders_collected", extra={"pieces": removed})
 
     async def watch_progress(self) -> None:
         stuck = self._executor.untried(self._settings.stuck_s)

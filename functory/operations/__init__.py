@@ -14,7 +14,8 @@ authentication found; no tenant's name is ever taken from a request's content.
     bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back
     replay.py          ended jobs again; replay_runs.py such runs that can be watched
-    handlers.py        register, list, roll back, delete, invoke; packages.py, hosts.py what they need
+    handlers.py        register, list, roll back, delete, invoke; folders.py those that are folders;
+                       packages.py, hosts.py what they need
     consumers.py       consumers: create, look at, start, stop, check, delete
     secrets.py         set, list by name, delete
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come

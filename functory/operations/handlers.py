@@ -3,6 +3,7 @@
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
+from functory.operations.folders import settle_folder
 from functory.operations.hosts import require_hosts
 from functory.operations.packages import require_packages, with_packages
 from functory.operations.principal import Principal
@@ -23,15 +24,16 @@ async def put_handler(
 ) -> StoredHandler:
     """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
-    Its packages are locked and installed first; with `upgrade` they are resolved anew. The same handler again makes no
-    new version. Raises InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded, and what
-    `operations.packages` raises.
+    Its packages are locked and installed first; with `upgrade` they are resolved anew. With `tree` it is a folder whose
+    files were sent before. The same handler again makes no new version. Raises InvalidHandlerError, HandlerSyntaxError,
+    Forbidden, QuotaExceeded, and what `operations.packages` raises.
     """
     handler = parse_handler(data)
     if handler.network and not who.limits.network:
         raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
     await require_secrets(service, who.tenant, handler)
     await require_hosts(service, who.limits, handler)
+    handler = await settle_folder(service, who, handler)
     jobtype = jobtype_of(who.tenant, type_name)
     if handler.lang in service.control.languages():
         await service.trial_runs.check(jobtype, handler)
@@ -51,6 +53,7 @@ async def put_handler(
         data=document,
         now_ms=service.now_ms(),
         author=who.key_id,
+        tree=handler.tree,
     )
     if before is None or stored.version != before.version:
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
@@ -136,6 +139,7 @@ async def invoke(
     await _require_a_runner(service, handler.lang)
     if handler.lang not in service.control.languages():
         raise InvalidInput(f"this daemon does not run {handler.lang}: ask one that does", detail={"lang": handler.lang})
+    handler = await settle_folder(service, who, handler)
     is_new = data is not None  # what could not be saved is not tried either
     if is_new:
         before = await find_handler(service, who.tenant, type_name)

@@ -1,5 +1,6 @@
 """What operations work with: the parts of the daemon, their settings, and a little memory."""
 
+from asyncio import Semaphore
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from functory.operations.protocols import (
 )
 from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
+from handlers.folders.limits import FolderLimits
 from handlers.hosts import ANY_HOST, HostPattern
 from journal import Journal
 from store.base import Store
@@ -40,6 +42,8 @@ class OperationSettings:
     """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
     hosts_allowed: tuple[HostPattern, ...] = (ANY_HOST,)
     """What handlers may list in `hosts`."""
+    folders: FolderLimits = field(default_factory=FolderLimits)
+    """How much of a folder is taken as a handler."""
     default_limits: TenantLimits = field(default_factory=TenantLimits)
 
 
@@ -61,3 +65,5 @@ class Service:
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
+    folder_turns: Semaphore = field(default_factory=lambda: Semaphore(2))
+    """For archives that are being read: each keeps a thread busy."""

@@ -43,10 +43,15 @@ class HandlerBody(Request):
         default_factory=dict
     )
     lock: Annotated[dict[str, Any] | None, Meta(description="the lock of its packages, as it was shown")] = None
+    entry: Annotated[str, Meta(max_length=240, description="of a folder: the file whose text is the body")] = ""
+    tree: Annotated[str, Meta(max_length=64, description="of a folder: the digest of its files, as GET shows it")] = ""
 
 
 class VersionQuery(Request):
+    """`format=tar` gives the files of a handler that is a folder."""
+
     version: Version | None = None
+    format: Literal["json", "tar"] = "json"
 
 
 class HandlerPackages(Answer):

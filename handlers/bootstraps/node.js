@@ -8,10 +8,13 @@
 const fs = require('fs');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
+const { pathToFileURL } = require('url');
 
 // Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
 // machine has installed for everybody is not searched: a handler would run here and on no other machine.
 const Module = require('module');
+const folder = process.env.FUNCTORY_HANDLER; // of a handler that is one: its files
+if (folder) process.chdir(folder);
 const ownFolder = `${process.cwd()}/`;
 const searched = Module._resolveLookupPaths;
 Module._resolveLookupPaths = (request, parent) => {
@@ -426,11 +429,61 @@ function compileHook(spec, field) {
   return spec[field] ? compileText(field, `${field}.js`, '(async () => {', spec[field], '\n})') : null;
 }
 
+// The entry of a folder is a module as node has them, and what it exports is called. Its text is parsed without running it:
+// as CommonJS, or as an ES module that also imports what does not exist, so that it is parsed and never linked.
+async function checkModule(spec) {
+  const kind = /\.([cm]?)(ts|js)$/.exec(spec.entry) || [];
+  let text = spec.body;
+  if (kind[2] === 'ts') {
+    if (!process.features.typescript) {
+      throw new Refused('body', `is TypeScript, and node ${process.version} does not run it: use node 22.18 or later, or send JavaScript`);
+    }
+    try {
+      text = Module.stripTypeScriptTypes(text);
+    } catch (err) {
+      throw new Refused('body', err.message);
+    }
+  }
+  if (kind[1] !== 'm') {
+    try {
+      compileText('body', spec.entry, '(function (exports, require, module, __filename, __dirname) {', text, '\n})');
+      return;
+    } catch (err) {
+      if (kind[1] === 'c') throw err;
+    }
+  }
+  const source = Buffer.from(`${text}\nimport 'functory:nothing';`).toString('base64');
+  try {
+    await import(`data:text/javascript;base64,${source}`);
+  } catch (err) {
+    if (err instanceof SyntaxError) throw new Refused('body', err.message, lineOf(spec.entry, text));
+  }
+}
+
+// Node does not tell where a module is wrong. Without what only a module may have, the same text is a function that is.
+function lineOf(name, text) {
+  const plain = text.replace(/^[ \t]*import\b(?![ \t]*[(.])[^;\n]*/gm, '').replace(/^([ \t]*)export\s+(default\b)?/gm, (_, blank, value) => (value ? ';0,' : ''));
+  try {
+    compileText('body', name, '(async function () {', plain, '\n})');
+  } catch (err) {
+    return err.line;
+  }
+  return 0;
+}
+
+async function loadModule(spec) {
+  await checkModule(spec);
+  const found = await import(pathToFileURL(`${ownFolder}${spec.entry}`).href);
+  const call = [found.default, found.handler, found.default && found.default.handler].find((it) => typeof it === 'function');
+  if (!call) throw new Refused('body', 'exports no function: write export default (payload, ctx) => …, or export one named handler');
+  return call;
+}
+
 function compile(spec) {
   return {
     before: spec.before ? compileText('before', 'before.js', '', spec.before, '') : null,
     beforeEach: compileHook(spec, 'beforeEach'),
-    body: compileBody(spec.body),
+    body: spec.entry ? null : compileBody(spec.body),
     afterEach: compileHook(spec, 'afterEach'),
   };
 }
@@ -474,9 +527,10 @@ function outermost(text) {
   return depth === 0 ? outer : null;
 }
 
-function check(spec) {
+async function check(spec) {
   compile(spec);
-  requireHandler(spec.body);
+  if (spec.entry) await checkModule(spec);
+  else requireHandler(spec.body);
 }
 
 async function load(spec) {
@@ -488,7 +542,7 @@ async function load(spec) {
       throw new Refused('before', explainWithHint(err, spec.limits), 0, 0, BROKEN);
     }
   }
-  const call = compiled.body.runInThisContext();
+  const call = spec.entry ? await loadModule(spec) : compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
   return {
     type: spec.type, limits: spec.limits, call, secrets: Object.fromEntries(spec.secrets.map((name) => [name, process.env[name]])), numbersAreStatuses: spec.returns === 'status',
@@ -596,7 +650,7 @@ async function serve() {
     log.keep = spec.limits.log_bytes;
     log.lineMax = spec.limits.new_job_bytes;
     try {
-      if (kind === CHECK) check(spec);
+      if (kind === CHECK) await check(spec);
       else slots.set(slot, await load(spec));
       reply(LOADED, 0, slot);
     } catch (err) {

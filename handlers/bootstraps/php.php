@@ -158,6 +158,9 @@ final class Functory
         $this->in = fopen('php://fd/3', 'rb');
         $this->out = fopen('php://fd/4', 'wb');
         $this->raw = fopen('php://fd/1', 'wb');
+        if (is_string($folder = getenv('FUNCTORY_HANDLER'))) { // the files of a handler that is one
+            chdir($folder);
+        }
         stream_set_write_buffer($this->out, 0);
         stream_set_write_buffer($this->raw, 0);
         // Output is taken in pieces so that a handler that prints without end stays within its memory.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 REQUEST_FD = 3
 REPLY_FD = 4
+FOLDER = "FUNCTORY_HANDLER"
 
 REQUEST = struct.Struct("<IHH")  # length, kind, slot
 LOAD, BATCH, CHECK = 1, 2, 3
@@ -422,6 +423,8 @@ class Python:
 
     def load(self, spec: dict[str, Any]) -> Slot:
         compiled = self.compile(spec)
+        if spec.get("entry"):
+            self.globals["__file__"] = os.path.join(os.getcwd(), spec["entry"])
         if "before" in compiled:
             self.run(compiled["before"], "before", spec["limits"])
         exec(compiled["body"], self.globals)
@@ -465,7 +468,7 @@ class Python:
             text = spec.get(field)
             if not text:
                 continue
-            name = self.file if field == "body" else field + ".py"
+            name = (spec.get("entry") or self.file) if field == "body" else field + ".py"
             remember(name, text)
             try:
                 tree = ast.parse(text, name)
@@ -576,7 +579,9 @@ def explain(err: BaseException) -> str:
     while step is not None and step.tb_frame.f_code.co_filename == __file__:
         step = step.tb_next
     text = "".join(traceback.format_exception(type(err), err, step)).strip()
-    return text.replace(os.path.dirname(os.__file__) + "/", "")[-TEXT_MAX:]  # where this machine keeps python is noise
+    for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):  # where they lie on this machine is noise
+        text = text.replace(f"{folder}/", "")
+    return text[-TEXT_MAX:]
 
 
 def dump(data: object) -> bytes:
@@ -714,8 +719,17 @@ def ready(engine: Any) -> Callable[[], None]:
     return lambda: serve(engine, channel, log)
 
 
+def enter_folder() -> None:
+    """The files of a handler that is a folder: read by their names, and imported."""
+    folder = os.environ.get(FOLDER)
+    if folder:
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+
+
 def serve(engine: Any, channel: Channel, log: Log) -> None:
     slots: dict[int, Slot] = {}
+    enter_folder()
     while (request := channel.read()) is not None:
         kind, number, body = request
         if kind == BATCH:

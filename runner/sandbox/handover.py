@@ -21,6 +21,10 @@ from runner.errors import IsolationError
 from runner.sandbox import leftovers
 
 ROOT: Final = "/functory"
+TREES: Final = f"{ROOT}/trees"
+"""Where a spawner has the folders of handlers. No context sees it."""
+HANDLER: Final = f"{ROOT}/handler"
+"""Where a context with a root of its own has the folder of its handler."""
 BASE_RUNTIME: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Where the machine's own programs are; contexts of every level see these where they lie."""
 

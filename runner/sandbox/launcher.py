@@ -13,14 +13,14 @@ import socket
 from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from runner.egress import needs_own_network
 from runner.errors import ContextLostError, IsolationError, LaunchError
-from runner.launch import PROXY_PORT, LaunchSpec, Level, Limits
+from runner.launch import FOLDER_VARIABLE, PROXY_PORT, LaunchSpec, Level, Limits
 from runner.pipes import close_all, open_pipes, undisturbed
 from runner.sandbox import cgroups, handover, installed, interpreter, layers, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -54,6 +54,7 @@ class Kind:
     fork: bool
     limits: Limits
     view: View
+    tree: Path | None = None
 
 
 class SandboxLauncher:
@@ -94,6 +95,7 @@ class SandboxLauncher:
         self._children: set[SandboxedChild] = set()
         self._kinds: dict[Hashable, Kind] = {}  # by the parts of a LaunchSpec
         self._made = 0
+        self._staging = asyncio.Lock()
         self._closed = False
 
     @property
@@ -151,9 +153,13 @@ class SandboxLauncher:
 
     async def _launch(self, kind: Kind, spec: LaunchSpec, blank: SandboxedChild | None) -> SandboxedChild:
         try:
-            return await self._set_going(blank or await self._stock_of(kind).take(kind), spec)
+            return await self._set_going(blank or await self._take(kind), spec)
         except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-            return await self._set_going(await self._stock_of(kind).take(kind), spec)
+            return await self._set_going(await self._take(kind), spec)
+
+    async def _take(self, kind: Kind) -> SandboxedChild:
+        """Those with a folder are one version's, and not worth a place in stock."""
+        return await self._stock_of(kind).take(kind) if kind.tree is None else await self._make(kind)
 
     def _stock_of(self, kind: Kind) -> Stock[Kind]:
         return self._stock if kind.view.packages is None else self._packaged
@@ -175,7 +181,7 @@ class SandboxLauncher:
             raise LaunchError("there is a NUL character in the program or in the environment")
         parts = (
             *(spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.egress),
-            *(spec.preload, spec.packages),
+            *(spec.preload, spec.packages, spec.tree),
         )
         kind = self._kinds.get(parts)
         if kind is None:
@@ -196,8 +202,9 @@ class SandboxLauncher:
         if relative := [str(path) for path in given if not path.is_absolute()]:
             raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
         preload = spec.preload if fork else ()
-        view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages)
-        return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view)
+        trees = None if spec.tree is None else spec.tree.parent
+        view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages, trees)
+        return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view, spec.tree)
 
     async def close(self) -> None:
         self._closed = True
@@ -247,7 +254,10 @@ class SandboxLauncher:
         child, theirs = self._connect(room)
         try:
             try:
-                await spawner.send(self._order(kind, room, spawner.handed), theirs)
+                order = await self._with_tree(self._order(kind, room, spawner.handed), kind.tree)
+                if order.folder:
+                    child.scratch_env[FOLDER_VARIABLE] = order.folder
+                await spawner.send(order, theirs)
             finally:
                 close_all(*theirs)
             await child.ready()
@@ -352,6 +362,18 @@ class SandboxLauncher:
     def _filter(self, view: View) -> str:
         namespaces = Layer.NAMESPACES in self.layers
         return seccomp.build(network=view.network, namespaces=namespaces, proxied=view.egress).hex()
+
+    async def _with_tree(self, order: Order, tree: Path | None) -> Order:
+        """With a root of its own a context has the folder at a fixed place; otherwise where it lies, or a copy that its
+        uid can read."""
+        if tree is None:
+            return order
+        if order.namespaces:
+            readable = (*order.readable, handover.HANDLER)
+            return replace(order, tree=tree.name, trees=handover.TREES, folder=handover.HANDLER, readable=readable)
+        async with self._staging:
+            handed = await asyncio.to_thread(handover.in_sight, [tree], self._stage)
+        return replace(order, folder=handed.places[tree], readable=(*order.readable, handed.places[tree]))
 
     def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
         chosen = [

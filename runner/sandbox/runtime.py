@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from runner.sandbox import installed
-from runner.sandbox.handover import BASE_RUNTIME, ROOT, Handover
+from runner.sandbox.handover import BASE_RUNTIME, HANDLER, ROOT, TREES, Handover
 from runner.sandbox.interpreter import Interpreter
 
 SCRATCH: Final = "/tmp"  # noqa: S108  # inside the sandbox, where it is the context's own tmpfs
@@ -69,6 +69,7 @@ class View:
     egress: bool = False
     preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
     packages: Path | None = None  # of one tenant's handlers, among `given`
+    trees: Path | None = None  # has the folders of handlers: each context gets one of them, and sees no other
 
     def readable(self, handed: Handover, programs: tuple[str, ...]) -> tuple[str, ...]:
         """For Landlock; `programs` as `programs_in_sight` has them."""
@@ -128,6 +129,8 @@ def in_bubblewrap(command: list[str], view: View, handed: Handover, bwrap: str, 
         flags += ["--ro-bind-try", source, place]
     for place in view.python.places(installed.folders(view.python)):
         flags += ["--tmpfs", place, "--remount-ro", place]
+    if view.trees is not None:
+        flags += ["--dir", HANDLER, "--ro-bind", str(view.trees), TREES]
     for place, fd in copies.items():
         flags += ["--perms", "0444", "--file", str(fd), place]
     flags += _devices()

@@ -46,6 +46,8 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         "keep": "failed",
         "options": {"max_batch": 10},
         "lock": LOCK.to_json(),
+        "entry": "main.py",
+        "tree": "a" * 64,
     }
     assert parse_handler(sent).to_json() == sent
     assert list(sent) == list(JSON_NAMES.values())
@@ -198,6 +200,8 @@ def test_the_version_depends_on_every_field() -> None:
         replace(base, keep="none"),
         replace(base, options={"max_batch": 1}),
         replace(base, lock=LOCK),
+        replace(base, entry="main.py"),
+        replace(base, tree="a" * 64),
     ]
     assert len(changed) == len(JSON_NAMES)
     assert len({handler.version for handler in (base, *changed)}) == len(changed) + 1

@@ -1,16 +1,20 @@
 """Routes of handlers, in the old spelling (`/handler/add/{type}/add?method=`) and in the plain one."""
 
+from collections.abc import AsyncIterator
+from functools import partial
+
 import msgspec
 
 from functory.errors import BadRequest, InvalidInput
 from functory.execution.handler_document import decode_handler
 from functory.operations import handlers as operations
+from functory.operations.folders import Archive, download_folder, take_archive
 from functory.operations.packages import packages_of
 from functory.web.api.large_job import in_memory, json_in_pieces
 from functory.web.api.submission import payload_of
 from functory.web.http.answers import JSON_HEADERS
 from functory.web.http.endpoint import Call, decode_json
-from functory.web.http.outflow import LARGE_BYTES, LargeAnswer
+from functory.web.http.outflow import LARGE_BYTES, PIECE_BYTES, LargeAnswer
 from functory.web.http.presence import while_present
 from functory.web.http.routes import Routes
 from functory.wire.base import Done, to_wire
@@ -26,6 +30,7 @@ from functory.wire.handlers import (
     RollbackBody,
     VersionQuery,
 )
+from handlers.folders.archive import KIND_OF_CONTENT_TYPE
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
@@ -34,8 +39,10 @@ from vocabulary.names import type_of
 routes = Routes()
 
 _ANY = msgspec.json.Decoder(dict)
+_HELD_BYTES = 8 << 20
+"""What a download keeps in memory, at most: some pieces of files."""
 _NO_PAYLOAD = msgspec.Raw(b'""')
-_BODY = ("text/plain", "application/json")
+_BODY = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 
 
 @routes.add("PUT", "/{tenant}/handler/{type}", scope="handlers", summary="Register the handler of a type", raw=_BODY)
@@ -47,10 +54,14 @@ _BODY = ("text/plain", "application/json")
     raw=_BODY,
 )
 async def put_handler(call: Call, query: MethodQuery) -> Handler:
-    """The body is the handler's text, or JSON with all fields."""
+    """The body is the handler's text, JSON with all fields, or a folder as tar, tar.gz or zip."""
     type_name, body = call.type_name, await call.read_body()
     lang = query.method or query.lang
-    if call.request.headers.get("Content-Type", "").startswith("application/json"):
+    content_type = call.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if content_type in KIND_OF_CONTENT_TYPE:
+        archive = Archive(body, KIND_OF_CONTENT_TYPE[content_type])
+        fields = await take_archive(call.service, call.principal, archive, lang)
+    elif content_type == "application/json":
         fields = decode_json(_ANY, body)
         if lang is not None and fields.setdefault("lang", lang) != lang:
             raise InvalidInput("the query and the body name different languages", detail={"field": "lang"})
@@ -63,10 +74,29 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
     return await _show(call, stored)
 
 
-@routes.add("GET", "/{tenant}/handler/get/{type}", scope="read", summary="The handler of a type")
-@routes.add("GET", "/{tenant}/handler/{type}", scope="read", summary="The handler of a type, or one of its versions")
-async def get_handler(call: Call, query: VersionQuery) -> Handler:
-    return await _show(call, await operations.get_handler(call.service, call.tenant, call.type_name, query.version))
+@routes.add("GET", "/{tenant}/handler/get/{type}", scope="read", summary="The handler of a type", answer=Handler)
+@routes.add(
+    "GET",
+    "/{tenant}/handler/{type}",
+    scope="read",
+    summary="The handler of a type, or one of its versions; as a tar if it is a folder and that is asked for",
+    answer=Handler,
+)
+async def get_handler(call: Call, query: VersionQuery) -> Handler | LargeAnswer:
+    stored = await operations.get_handler(call.service, call.tenant, call.type_name, query.version)
+    if query.format == "json":
+        return await _show(call, stored)
+    download = await download_folder(call.service, stored)
+    name = f'attachment; filename="{call.type_name.replace(":", "_")}-{stored.version}.tar"'
+    headers = {**JSON_HEADERS, "Content-Type": "application/x-tar", "Content-Disposition": name}
+    pieces = partial(_in_pieces, download.pieces)
+    return LargeAnswer(pieces, download.size_bytes, headers=headers, held_bytes=_HELD_BYTES, may_refuse=True)
+
+
+async def _in_pieces(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for part in parts:
+        for at in range(0, len(part), PIECE_BYTES):
+            yield part[at : at + PIECE_BYTES]
 
 
 @routes.add("POST", "/{tenant}/handler/del/{type}/delete", scope="handlers", summary="Delete the handler of a type")

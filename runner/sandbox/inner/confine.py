@@ -73,6 +73,9 @@ def mount_own(order: Order) -> None:
     # business.
     kernel.mount("proc", "/proc", "proc", safe | kernel.MS_NOEXEC, "subset=pid")
     kernel.set_host_name("context")
+    if order.tree:  # a bind of a read-only mount is read-only; the other folders are then out of reach
+        kernel.mount(f"{order.trees}/{order.tree}", order.folder, None, kernel.MS_BIND)
+        kernel.unmount(order.trees)
 
 
 def take_uid(uid: int) -> None:

@@ -17,10 +17,12 @@ CLONE_NEWUSER: Final = 0x1000_0000
 CLONE_NEWPID: Final = 0x2000_0000
 CLONE_NEWNET: Final = 0x4000_0000
 
+MNT_DETACH: Final = 2
 MS_RDONLY: Final = 1
 MS_NOSUID: Final = 2
 MS_NODEV: Final = 4
 MS_NOEXEC: Final = 8
+MS_BIND: Final = 0x1000
 MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 1 << 18
 
@@ -78,6 +80,10 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str |
     arguments = [None if text is None else text.encode() for text in (source, target, kind, options)]
     result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])
     _check(result, f"mount({target})")
+
+
+def unmount(target: str) -> None:
+    _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount({target})")
 
 
 def set_host_name(name: str) -> None:

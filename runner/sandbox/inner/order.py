@@ -46,6 +46,9 @@ class Order:
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     seccomp: str  # the assembled program in hex, "" for none
+    tree: str = ""  # the name of the folder of the handler in `trees`, with namespaces
+    trees: str = ""  # where the spawner has all of them; gone in the context
+    folder: str = ""  # where the context is to have it
 
     def to_fd(self) -> int:
         """A memfd with this order; the caller closes it."""

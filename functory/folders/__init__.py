@@ -1,0 +1,7 @@
+"""Handlers that are folders, between the archive that a tenant sends and the context that runs it.
+
+contents.py   files of folders in the store: pieces by digest, and the list of them that names the folder
+packing.py    a folder of this machine as an archive, and one of the store as a tar
+unpacked.py   folders of the store as read-only trees in the data directory, for contexts
+collecting.py   what no version refers to any more is removed, from the store and from the disk
+"""

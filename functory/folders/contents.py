@@ -1,0 +1,116 @@
+"""Files of folders in the store: pieces by digest, each once per tenant, and the list of them that names a folder.
+
+Ensures: the pieces of a folder are in the store before its list, and the list before any version that refers to it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from handlers.errors import InvalidHandlerError
+from handlers.folders.limits import PIECE_BYTES
+from handlers.folders.manifest import FileEntry, Manifest, digest_of
+from store.base import Content, Store
+from store.errors import StoreCorrupt
+from store.names import MAX_CONTENTS_AT_ONCE
+
+_BATCH_BYTES: Final = 2 * PIECE_BYTES
+_BATCH_PIECES: Final = 500
+
+
+async def find_manifest(store: Store, tenant: str, tree: str) -> Manifest | None:
+    """Raises StoreCorrupt if what is there is no list of files."""
+    found = await store.get_contents(tenant, [tree])
+    if not found:
+        return None
+    try:
+        return await asyncio.to_thread(_decode, found[0].data, tree)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreCorrupt(f"the folder {tree} of {tenant} cannot be read: {error}") from error
+
+
+def _decode(data: bytes, tree: str) -> Manifest:
+    if digest_of(data) != tree:
+        raise ValueError("its list of files is not what its digest says")
+    return Manifest.decode(data)
+
+
+async def get_manifest(store: Store, tenant: str, tree: str) -> Manifest:
+    """Raises InvalidHandlerError when the tenant has no such folder."""
+    manifest = await find_manifest(store, tenant, tree)
+    if manifest is None:
+        raise InvalidHandlerError("tree", "is not a folder of this tenant, or not any more: send the folder again")
+    return manifest
+
+
+async def touch(store: Store, tenant: str, manifest: Manifest, now_ms: int) -> set[str]:
+    """Have nobody collect what is there of a folder, and say which of its pieces are missing."""
+    wanted = [*manifest.pieces(), manifest.digest]
+    found: set[str] = set()
+    for start in range(0, len(wanted), MAX_CONTENTS_AT_ONCE):
+        part = wanted[start : start + MAX_CONTENTS_AT_ONCE]
+        found.update(await store.touch_contents(tenant, part, now_ms=now_ms))
+    return set(wanted) - found
+
+
+async def put_pieces(
+    store: Store, tenant: str, pieces: Iterator[tuple[str, bytes]], missing: set[str], now_ms: int
+) -> None:
+    """Keep those pieces that are missing. They are made in a thread, some at a time."""
+    while batch := await asyncio.to_thread(_next_batch, pieces, missing):
+        await store.put_contents(tenant, [Content(tenant, digest, now_ms, data) for digest, data in batch.items()])
+
+
+def _next_batch(pieces: Iterator[tuple[str, bytes]], missing: set[str]) -> dict[str, bytes]:
+    batch: dict[str, bytes] = {}
+    size_bytes = 0
+    for digest, data in pieces:
+        if digest in missing:
+            missing.discard(digest)
+            batch[digest] = data
+            size_bytes += len(data)
+            if size_bytes >= PIECE_BYTES or len(batch) >= _BATCH_PIECES:
+                break
+    return batch
+
+
+async def put_manifest(store: Store, tenant: str, manifest: Manifest, now_ms: int) -> None:
+    await store.put_contents(tenant, [Content(tenant, manifest.digest, now_ms, manifest.encoded)])
+
+
+async def read_pieces(
+    store: Store, tenant: str, files: Iterable[FileEntry]
+) -> AsyncIterator[list[tuple[FileEntry, bytes]]]:
+    """The bytes of files, in order, some pieces at a time; each piece with its file. Raises StoreCorrupt."""
+    for batch in _in_batches(files):
+        contents = await store.get_contents(tenant, sorted({digest for _, digest in batch}))
+        found = {content.digest: content.data for content in contents}
+        yield await asyncio.to_thread(_checked, batch, found)
+
+
+def _in_batches(files: Iterable[FileEntry]) -> Iterator[list[tuple[FileEntry, str]]]:
+    batch: list[tuple[FileEntry, str]] = []
+    size_bytes = 0
+    for entry in files:
+        for digest, piece_bytes in entry.sizes():
+            if batch and (size_bytes + piece_bytes > _BATCH_BYTES or len(batch) >= _BATCH_PIECES):
+                yield batch
+                batch, size_bytes = [], 0
+            batch.append((entry, digest))
+            size_bytes += piece_bytes
+    if batch:
+        yield batch
+
+
+def _checked(batch: Sequence[tuple[FileEntry, str]], found: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:
+    for digest in {digest for _, digest in batch}:
+        data = found.get(digest)
+        if data is None or digest_of(data) != digest:
+            what = "is missing" if data is None else "is not what its digest says"
+            raise StoreCorrupt(f"the piece {digest} of a handler's files {what}")
+    return [(entry, found[digest]) for entry, digest in batch]
+
+
+async def read_file(store: Store, tenant: str, entry: FileEntry) -> bytes:
+    """A whole file: the caller bounds its size."""
+    return b"".join([data async for batch in read_pieces(store, tenant, [entry]) for _, data in batch])

@@ -1,0 +1,163 @@
+"""Folders of the store as read-only trees on this machine, for contexts.
+
+A tree is made beside the others under a name that nobody looks for, and renamed when it is whole: whoever is killed on
+the way leaves nothing half. At its first use a process compares a tree that it finds with the list of its files, so
+that a power cut costs the tree and not the handler.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+from functory.folders.contents import find_manifest, read_pieces
+from handlers.folders.manifest import FileEntry, Manifest, entry_of
+from runner.errors import FilesMissingError
+from runner.sandbox import leftovers
+from runner.sandbox.handover import remove
+from store.base import Store
+from store.errors import StoreError
+
+log = logging.getLogger("functory.folders")
+
+_NEW: Final = ".new-"
+_OLD: Final = ".old-"
+
+
+class UnpackedTrees:
+    """Implements `runner.trees.TreeSource` in `folder`, which it makes."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+        self._whole: set[Path] = set()
+        """Those that this process has made or compared."""
+        self._making: dict[Path, asyncio.Task[None]] = {}
+
+    async def have(self, tenant: str, tree: str) -> Path:
+        place = self._folder / tree_name(tenant, tree)
+        if place in self._whole and await asyncio.to_thread(place.is_dir):
+            return place
+        task = self._making.get(place)
+        if task is None:
+            task = self._making[place] = asyncio.create_task(self._make(place, tenant, tree))
+            task.add_done_callback(lambda _: self._making.pop(place, None))
+        await asyncio.shield(task)
+        return place
+
+    async def _make(self, place: Path, tenant: str, tree: str) -> None:
+        try:
+            manifest = await find_manifest(self._store, tenant, tree)
+            if manifest is None:
+                raise FilesMissingError(f"the files of the handler are gone from the store (folder {tree[:12]})")
+            if not await asyncio.to_thread(_is_whole, place, manifest):
+                await self._unpack(place, tenant, manifest)
+        except StoreError as error:
+            raise FilesMissingError(f"the files of the handler cannot be read from the store: {error}") from error
+        except OSError as error:
+            raise FilesMissingError(f"the files of the handler cannot be written here: {error}") from error
+        self._whole.add(place)
+
+    async def _unpack(self, place: Path, tenant: str, manifest: Manifest) -> None:
+        new = await asyncio.to_thread(_marked, self._folder, _NEW)
+        try:
+            await asyncio.to_thread(_begin, new, manifest)
+            async for batch in read_pieces(self._store, tenant, manifest.files):
+                await asyncio.to_thread(_append, new, batch)
+            await asyncio.to_thread(_finish, new, place, manifest)
+        finally:
+            await asyncio.shield(asyncio.to_thread(remove, new))
+
+    async def sweep(self, needed: Collection[str]) -> int:
+        """Remove what killed processes left, and all trees but those that are `needed` (their names) and those that are
+        being made. Returns how many went."""
+        kept = {*needed, *(place.name for place in self._making)}
+        return await asyncio.to_thread(_sweep, self._folder, kept)
+
+
+def tree_name(tenant: str, tree: str) -> str:
+    return f"{tenant}.{tree}"
+
+
+def _marked(folder: Path, kind: str) -> Path:
+    """A place that is known as left over when this process is gone."""
+    return folder / f"{kind}{leftovers.mark()}-{secrets.token_hex(8)}"
+
+
+def _begin(new: Path, manifest: Manifest) -> None:
+    new.mkdir(parents=True)
+    new.parent.chmod(0o711)  # contexts of every uid pass through, and see no names
+    for parent in sorted({Path(entry.name).parent for entry in manifest.files}):
+        (new / parent).mkdir(parents=True, exist_ok=True)
+    for entry in manifest.files:
+        (new / entry.name).touch()
+
+
+def _append(new: Path, batch: Sequence[tuple[FileEntry, bytes]]) -> None:
+    for entry, data in batch:
+        with (new / entry.name).open("ab") as file:
+            file.write(data)
+
+
+def _finish(new: Path, place: Path, manifest: Manifest) -> None:
+    for entry in manifest.files:
+        (new / entry.name).chmod(0o555 if entry.is_executable else 0o444)
+    for folder, _, _ in os.walk(new):
+        Path(folder).chmod(0o555)
+    old = new.with_name(new.name.replace(_NEW, _OLD))
+    with contextlib.suppress(FileNotFoundError):
+        place.rename(old)  # one that was not whole
+    with contextlib.suppress(FileExistsError):  # another process has just made the same
+        _rename(new, place)
+    remove(old)
+
+
+def _rename(new: Path, place: Path) -> None:
+    try:
+        new.rename(place)
+    except OSError as error:
+        if not place.is_dir():
+            raise
+        raise FileExistsError(str(place)) from error
+
+
+def _is_whole(place: Path, manifest: Manifest) -> bool:
+    """Whether it has these files, and in them what the list says."""
+    if not place.is_dir():
+        return False
+    found = {Path(folder, name).relative_to(place).as_posix() for folder, _, names in os.walk(place) for name in names}
+    if found != set(manifest.by_name):
+        return False
+    for name, entry in manifest.by_name.items():
+        path = place / name
+        if path.is_symlink() or path.stat().st_size != entry.size_bytes:
+            return False
+        if entry_of(name, path.read_bytes()).pieces != entry.pieces:
+            return False
+    return True
+
+
+def _sweep(folder: Path, kept: Collection[str]) -> int:
+    removed = 0
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return 0
+    for name in names:
+        if name.startswith((_NEW, _OLD)):
+            if not leftovers.is_left_over(name[len(_NEW) :]):
+                continue
+        elif name in kept:
+            continue
+        else:
+            old = _marked(folder, _OLD)
+            with contextlib.suppress(OSError):
+                (folder / name).rename(old)
+            name = old.name  # noqa: PLW2901
+        remove(folder / name)
+        removed += 1
+    return removed
