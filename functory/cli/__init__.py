@@ -4,7 +4,7 @@ main.py         the parser, and from errors to messages and exit codes (failures
 serve.py        `serve`; settings.py its flags, and `config`
 jobs.py, handlers.py, tenants.py, scoreboard.py, queues.py, consumers.py, operator.py, health.py    talk to a server
 remote.py       what these have in common
-folders.py      `deploy`: a folder as a handler
+folders.py      `deploy`: a folder as a handler; dev.py `init`, `test` and `dev` on this machine
 secrets.py      `secret`: a tenant's, and the keys that seal them
 work.py         `work`, the same for scripts that work on jobs; worker.py `worker`, for Python functions
 job_adding.py, job_views.py    what `job` does and shows; arguments.py reads values of flags

@@ -27,6 +27,11 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "handlers": {"handler": "register handlers and look at them"},
     "folders": {"deploy": "register a folder as the handler of a type"},
+    "dev": {
+        "init": "write a first handler with examples into a new folder",
+        "test": "run the examples of a handler's folder and compare their results",
+        "dev": "run a handler's folder here, in the sandbox, on its examples",
+    },
     "jobs": {"job": "add jobs and look after them", "results": "list jobs, newest first"},
     "scoreboard": {"scoreboard": "waiting, running and ended jobs by type"},
     "queues": {

@@ -7,7 +7,8 @@ event loop and the codec only when a command runs.
 import argparse
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,18 @@ def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = T
         return asyncio.run(_run(run, arguments, needs_tenant=tenant, needs_key=key))
 
     parser.set_defaults(run=run_it)
+
+
+@asynccontextmanager
+async def open_client(arguments: argparse.Namespace) -> "AsyncIterator[Client]":
+    """A client by the flags that `add_remote` gives. Raises InvalidInput when one is missing."""
+    from functory.client import Client  # noqa: PLC0415 (see above)
+
+    key = await _key(arguments)
+    if not arguments.tenant:
+        raise InvalidInput("No tenant. Set FUNCTORY_TENANT, or use --tenant.")
+    async with Client(arguments.url, key, arguments.tenant) as client:
+        yield client
 
 
 async def _run(run: Remote, arguments: argparse.Namespace, *, needs_tenant: bool, needs_key: bool) -> int:

@@ -108,6 +108,19 @@ async def write_files(
     return changed
 
 
+async def edit_file(service: Service, who: Principal, handler: Handler, name: str, text: str) -> dict[str, str]:
+    """The fields `body` and `tree` of a folder in which one file has another text. Raises InvalidHandlerError."""
+    if name == PROJECT_FILE:
+        raise InvalidInput(
+            f"{PROJECT_FILE} is read when the folder is deployed: change the settings instead, or deploy it"
+        )
+    manifest = await get_manifest(service.store, who.tenant, handler.tree)
+    find_file(manifest, name)
+    changed = await write_files(service, who, manifest, {name: text.encode("utf-8", "surrogatepass")})
+    entry = await read_file(service.store, who.tenant, find_file(changed, handler.entry))
+    return {"body": _text(handler.entry, entry), "tree": changed.digest}
+
+
 async def list_files(service: Service, stored: StoredHandler) -> tuple[FileEntry, ...]:
     """The files of a version; none if it is no folder."""
     manifest = await _manifest_of(service, stored)

@@ -11,6 +11,7 @@ import pytest
 from functory.operations.service import OperationSettings
 from handlers.folders.limits import FolderLimits
 from tests.support.archives import tar_of, zip_of
+from tests.support.pages import visitor
 from tests.support.web import Site, open_site
 
 FILES = {"main.py": b"import helper\nreturn helper.x", "helper.py": b"x = 1\n", "data/words.txt": b"words"}
@@ -138,3 +139,55 @@ async def test_limits_are_the_operators(tmp_path: Any) -> None:
             assert answer.status in {400, 422}
             assert word in json.dumps(answer.json)
         assert (await put(site, {"main.py": b"return 1"})).status == 200
+
+
+async def test_the_editor_lists_the_files_and_changes_one_of_them(site: Site) -> None:
+    files = {**FILES, "functory.toml": b"timeout_s = 5", "logo.png": b"\x89PNG\0"}
+    tree = (await put(site, files)).json["handler"]["tree"]
+    edit = "/ui/t/acme/type/up/edit"
+    async with visitor(site, "acme") as acme:
+        page = (await acme.get(edit)).text
+        assert f'name="tree" value="{tree}"' in page
+        assert all(f'<bdi class="mono">{name}</bdi>' in page for name in files)
+        helper = (await acme.get(f"{edit}?file=helper.py")).text
+        assert ">\nx = 1\n</textarea>" in helper
+        assert "not text" in (await acme.get(f"{edit}?file=logo.png")).text
+        assert "readonly" in (await acme.get(f"{edit}?file=functory.toml")).text
+        assert (await acme.get(f"{edit}?file=../etc")).status == 404
+        form = {"lang": "python", "more": "{}", "payload": "p", "entry": "main.py", "tree": tree, "timeout_s": "5"}
+        tried = await acme.post(edit, {**form, "file": "helper.py", "body": "x = 2\r\n", "do": "try"})
+        assert "echo p" in tried.text
+        wrong = await acme.post(edit, {**form, "file": "functory.toml", "body": "x = 2", "do": "save"})
+        assert (wrong.status, "change the settings" in wrong.text) == (422, True)
+        for name in ("none.py", "../x"):
+            assert (await acme.post(edit, {**form, "file": name, "body": "x", "do": "save"})).status == 422
+        assert (await site.get("/acme/handler/up")).json["version"] == 1, "a try stores no version"
+        saved = await acme.post(edit, {**form, "file": "helper.py", "body": "x = 2\r\n", "do": "save"})
+        assert saved.location.endswith("?note=saved"), saved.text
+        assert await untar((await site.get("/acme/handler/up?format=tar")).body) == {**files, "helper.py": b"x = 2\n"}
+        changes = (await acme.get("/ui/t/acme/type/up/version/2")).text
+        assert '<li class="d-removed">-x = 1</li>' in changes
+        assert '<li class="d-added">+x = 2</li>' in changes
+        assert "words.txt" in changes, "all files are listed"
+        await site.call("PUT", "/acme/handler/plain?lang=python", data=b"return 1")
+        assert 'name="tree"' not in (await acme.get("/ui/t/acme/type/plain/edit")).text
+
+
+async def test_what_a_version_changed_is_bounded(site: Site) -> None:
+    many = {f"f{number:03}.txt": b"old" for number in range(30)}
+    await put(site, {**FILES, **many, "blob": b"\0" * 10})
+    await put(site, {**FILES, **dict.fromkeys(many, b"new"), "blob": b"\1" * 300_000})
+    async with visitor(site, "acme") as acme:
+        page = (await acme.get("/ui/t/acme/type/up/version/2")).text
+    assert "11 more files differ" in page
+    assert "300,000 bytes that is not shown" in page
+
+
+async def test_secrets_have_a_field_in_the_editor(site: Site) -> None:
+    form = {"lang": "python", "body": "return 1", "more": "{}", "payload": "", "secrets": "API_KEY, OTHER"}
+    for name in ("API_KEY", "OTHER"):
+        await site.call("PUT", f"/acme/secret/{name}", json={"value": "s3same"})
+    async with visitor(site, "acme") as acme:
+        assert (await acme.post("/ui/t/acme/type/up/edit", {**form, "do": "save"})).location.endswith("note=saved")
+        assert (await site.get("/acme/handler/up")).json["handler"]["secrets"] == ["API_KEY", "OTHER"]
+        assert 'value="API_KEY OTHER"' in (await acme.get("/ui/t/acme/type/up/edit")).text

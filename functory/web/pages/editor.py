@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.execution.handler_document import decode_handler
-from functory.operations import handlers, jobs
+from functory.operations import folders, handlers, jobs
 from functory.operations.jobs import Queued
 from functory.web.http.endpoint import check_type_name
 from functory.web.http.presence import while_present
@@ -19,10 +19,13 @@ from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.error_line import error_line
+from functory.web.pages.folder_files import changed_texts, file_rows
 from functory.web.pages.line_diff import unified
 from handlers.errors import HandlerError, HandlerSyntaxError
+from handlers.folders.project import PROJECT_FILE
 from handlers.languages import LANGUAGES
 from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, KEEP_ALL, VALUE, Handler
+from handlers.validation import parse_handler
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -31,7 +34,7 @@ from store.base import JobFilter, JobRecord, JobState
 pages = Pages()
 
 _DEFAULTS: Final = (("returns", VALUE), ("keep", KEEP_ALL))
-_OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network")
+_OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network", "secrets", "entry", "tree")
 """Fields with their own input. The others are edited together, as JSON."""
 _FIRST_BODY: Final = 'return {"hello": payload}\n'
 _MAX_DIFF_LINES: Final = 2000
@@ -54,6 +57,12 @@ class Draft(NamedTuple):
     payload: str
     payload_of: str
     """The job whose payload is used because it is not text; otherwise empty."""
+    secrets: str = ""
+    entry: str = ""
+    tree: str = ""
+    file: str = ""
+    """Of a folder: the file that `body` is the text of; empty for the entry."""
+    is_text: bool = True
 
 
 class DiffLine(NamedTuple):
@@ -63,7 +72,7 @@ class DiffLine(NamedTuple):
 
 @pages.get("/ui/t/{tenant}/new", scope="handlers")
 async def new_handler(call: PageCall) -> Page:
-    return _page(call, Draft("", "python", _FIRST_BODY, "", "", False, "{}", "Ada", ""), None)
+    return await _page(call, Draft("", "python", _FIRST_BODY, "", "", False, "{}", "Ada", ""), None)
 
 
 @pages.post("/ui/t/{tenant}/new", scope="handlers")
@@ -79,7 +88,20 @@ async def edit_handler(call: PageCall) -> Page:
         draft = Draft(call.type_name, "python", _FIRST_BODY, "", "", False, "{}", payload, payload_of)
     else:
         draft = _draft(call.type_name, decode_handler(stored.data), payload, payload_of)
-    return _page(call, draft, stored)
+        draft = await _open_file(call, draft, stored)
+    return await _page(call, draft, stored)
+
+
+async def _open_file(call: PageCall, draft: Draft, stored: StoredHandler) -> Draft:
+    """With the file of the folder that was asked for, instead of the entry."""
+    name = call.query("file")
+    if not draft.tree or not name or name == draft.entry:
+        return draft
+    try:
+        text = await folders.read_text(call.service, stored, name)
+    except HandlerError as error:
+        raise Missing(str(error)) from None
+    return draft._replace(file=name, body=text or "", is_text=text is not None)
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/edit", scope="handlers")
@@ -96,7 +118,9 @@ async def show_version(call: PageCall) -> Page:
     older = [it.version for it in versions if it.version < number]
     against = _version(call.query("against")) if call.query("against") else (older[0] if older else 0)
     before = await handlers.find_handler(call.service, call.tenant, call.type_name, against) if against else None
-    lines, is_cut = diff(_text(before), _text(stored))
+    entry = decode_handler(stored.data).entry
+    old, new = await changed_texts(call.service, before, stored, entry)
+    lines, is_cut = diff(_text(before) + old, _text(stored) + new)
     values = {
         "type": call.type_name,
         "version": stored,
@@ -106,7 +130,8 @@ async def show_version(call: PageCall) -> Page:
         "lines": lines,
         "is_cut": is_cut,
         "body": inert_text.show(decode_handler(stored.data).body.encode()),
-        "has_turning": inert_text.has_turning(_text(stored)),
+        "has_turning": inert_text.has_turning(_text(stored) + new),
+        "files": await file_rows(call.service, stored, entry),
     }
     return Page("version.html", values)
 
@@ -124,12 +149,16 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         form.get("more", "{}"),
         form.get("payload", ""),
         form.get("payload_of", ""),
+        form.get("secrets", ""),
+        form.get("entry", ""),
+        form.get("tree", ""),
+        form.get("file", ""),
     )
     tried: Stopped | None = None
     problem, line, column = "", 0, 0
     try:
         check_type_name(type_name)
-        fields = _fields(draft)
+        fields = await _with_file(call, draft, _fields(draft))
         if form.get("do") == "save":
             return await _save(call, type_name, fields)
         payload = await _payload_bytes(call, draft)
@@ -141,7 +170,9 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
             problem, line, column = problem.removeprefix("body: "), error.line, error.column
     except (FunctoryError, HandlerError, RunnerError) as error:
         problem = str(error)
-    return _page(call, draft, await _stored(call, type_name), tried=tried, problem=problem, line=line, column=column)
+    return await _page(
+        call, draft, await _stored(call, type_name), tried=tried, problem=problem, line=line, column=column
+    )
 
 
 async def _save(call: PageCall, type_name: str, fields: Mapping[str, Any]) -> Go:
@@ -159,7 +190,7 @@ async def _stored(call: PageCall, type_name: str) -> StoredHandler | None:
     return await handlers.find_handler(call.service, call.tenant, type_name)
 
 
-def _page(
+async def _page(
     call: PageCall,
     draft: Draft,
     stored: StoredHandler | None,
@@ -174,6 +205,8 @@ def _page(
         "is_new": "type" not in call.params,
         "version": stored.version if stored else 0,
         "languages": list(LANGUAGES),
+        "files": await file_rows(call.service, stored, draft.file or draft.entry) if draft.tree else [],
+        "is_fixed": draft.file == PROJECT_FILE or not draft.is_text,
         "defaults": {"timeout_s": f"{DEFAULT_TIMEOUT_S:g}", "memory_mb": str(DEFAULT_MEMORY_MB)},
         "has_turning": inert_text.has_turning(draft.body),
         "problem": inert_text.spell(problem),
@@ -209,6 +242,9 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
         json.dumps(more, indent=2, ensure_ascii=False),
         payload,
         payload_of,
+        " ".join(handler.secrets),
+        handler.entry,
+        handler.tree,
     )
 
 
@@ -230,7 +266,19 @@ def _fields(draft: Draft) -> dict[str, Any]:
         raise InvalidInput("timeout and memory are numbers") from None
     if draft.network:
         fields["network"] = True
+    if draft.secrets.strip():
+        fields["secrets"] = draft.secrets.replace(",", " ").split()
+    if draft.tree:
+        fields |= {"entry": draft.entry, "tree": draft.tree}
     return fields
+
+
+async def _with_file(call: PageCall, draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
+    """Of a folder whose other file is in the form: with that file changed, and the body of the entry."""
+    if not draft.tree or draft.file in ("", draft.entry):
+        return fields
+    handler = parse_handler({**fields, "body": "-"})
+    return {**fields, **await folders.edit_file(call.service, call.who, handler, draft.file, draft.body)}
 
 
 async def _payload(call: PageCall) -> tuple[str, str]:

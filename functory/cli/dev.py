@@ -1,0 +1,178 @@
+"""`functory init | test | dev`: a handler's folder on this machine, in the service's sandbox, without a service."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from functory.cli.answers import indented, inert
+from functory.cli.commands import Commands
+from functory.cli.remote import add_remote, open_client
+from functory.config import Settings
+from functory.daemon.isolation import choose_isolation
+from functory.errors import FunctoryError, InvalidInput
+from functory.execution.tenant_book import Allowance
+from functory.execution.trial_runs import TrialRuns
+from functory.folders.examples import FOLDER, Example, differences, read_examples
+from functory.folders.first import LANGUAGES, write_first_handler
+from functory.folders.local import TENANT, EnvironmentSecrets, LocalTrees, look
+from functory.folders.packing import check_folder, pack_folder
+from handlers.errors import HandlerError
+from handlers.model import Handler
+from runner.errors import RunnerError
+from runner.outcome import Stopped
+from runner.runner import Runner
+from scheduler import SchedulerOptions
+from scheduler.oldest import OldestFirst
+
+if TYPE_CHECKING:
+    from functory.client import Client
+
+_LOOK_EVERY_S = 0.1
+_JOBTYPE = f"{TENANT}-handler"
+
+Say = Callable[[str], None]
+
+
+def add_commands(commands: Commands) -> None:
+    init = commands.add_parser("init", help="write a first handler with examples into a new folder")
+    init.add_argument("folder", type=Path, metavar="DIR")
+    init.add_argument("--lang", choices=LANGUAGES, default="python", help="default: python")
+    init.set_defaults(run=run_init)
+    test = commands.add_parser("test", help="run the examples of a handler's folder and compare their results")
+    test.add_argument("folder", type=Path, metavar="DIR", help="examples/NAME.payload, NAME.expected, NAME.exitcode")
+    test.set_defaults(run=lambda arguments: asyncio.run(run_test(arguments.folder)))
+    dev = commands.add_parser("dev", help="run a handler's folder here, in the sandbox, on its examples")
+    dev.add_argument("folder", type=Path, metavar="DIR")
+    dev.add_argument("--watch", action="store_true", help="run it again whenever a file is saved")
+    dev.add_argument("--follow", action="store_true", help="deploy it to the tenant, too, each time it loads")
+    dev.add_argument("--type", help="the type to deploy it as (default: the name of the folder)")
+    add_remote(dev, _no_command)
+    dev.set_defaults(run=lambda arguments: asyncio.run(run_dev(arguments)))
+
+
+async def _no_command(_client: "Client", _arguments: argparse.Namespace) -> int:
+    raise InvalidInput("`functory dev` runs here")
+
+
+def run_init(arguments: argparse.Namespace) -> int:
+    names = write_first_handler(arguments.folder, arguments.lang)
+    print("\n".join(f"{arguments.folder}/{name}" for name in names))
+    print(f"\nNext: functory test {arguments.folder}    functory dev {arguments.folder} --watch")
+    return 0
+
+
+async def run_test(folder: Path, say: Say = print) -> int:
+    """Exits 0 if all examples gave what they expect, 1 if not."""
+    folder = await asyncio.to_thread(check_folder, folder)
+    examples = await asyncio.to_thread(read_examples, folder)
+    if not examples:
+        raise InvalidInput(f"{folder}/{FOLDER} has no example: write NAME.payload and NAME.expected there")
+    async with _bench() as bench:
+        handler = await bench.load(folder)
+        failed = 0
+        for example in examples:
+            stopped = await bench.run(handler, example)
+            wrong = differences(example, stopped)
+            failed += bool(wrong)
+            say(f"{'FAILED' if wrong else 'ok    '} {example.name}  {stopped.duration_ms:.1f} ms")
+            if wrong:
+                say(indented(inert("\n".join(wrong).encode("utf-8", "backslashreplace"))))
+                if stopped.log:
+                    say("  log:\n" + indented(indented(inert(stopped.log))))
+    say(f"{len(examples) - failed} of {len(examples)} examples gave what they expect")
+    return 1 if failed else 0
+
+
+async def run_dev(arguments: argparse.Namespace, say: Say = print) -> int:
+    """Exits 1 if the last run was not good; with --watch only when it is ended."""
+    folder = await asyncio.to_thread(check_folder, arguments.folder)
+    async with AsyncExitStack() as stack:
+        deploy: Callable[[], Awaitable[str]] | None = None
+        if arguments.follow:
+            client = await stack.enter_async_context(open_client(arguments))
+            deploy = _deployer(client, folder, arguments.type or folder.name)
+        bench = await stack.enter_async_context(_bench())
+        seen = await asyncio.to_thread(look, folder)
+        is_good = await _round(bench, folder, deploy, say)
+        while arguments.watch:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now = await asyncio.to_thread(look, folder)
+            if now and now != seen:
+                changed = sorted(name for name in now.keys() | seen.keys() if now.get(name) != seen.get(name))
+                seen = now
+                say(f"\n{', '.join(map(repr, changed[:5]))} changed")
+                is_good = await _round(bench, folder, deploy, say)
+    return 0 if is_good else 1
+
+
+def _deployer(client: "Client", folder: Path, job_type: str) -> Callable[[], Awaitable[str]]:
+    async def deploy() -> str:
+        handler = await client.put_folder(job_type, await asyncio.to_thread(pack_folder, folder))
+        return f"deployed: {handler.type}, version {handler.version} is active"
+
+    return deploy
+
+
+async def _round(bench: "Bench", folder: Path, deploy: Callable[[], Awaitable[str]] | None, say: Say) -> bool:
+    """Run the folder on all examples, and deploy it. What is wrong with it is said, and ends nothing."""
+    try:
+        handler = await bench.load(folder)
+        examples = await asyncio.to_thread(read_examples, folder)
+        good = [_tell(one, await bench.run(handler, one), say) for one in examples or [Example("empty payload", b"")]]
+        if deploy is not None:
+            say(await deploy())
+    except (FunctoryError, HandlerError, RunnerError, OSError) as error:
+        say(inert(str(error).encode("utf-8", "backslashreplace")))
+        return False
+    return all(good)
+
+
+def _tell(example: Example, stopped: Stopped, say: Say) -> bool:
+    wrong = differences(example, stopped)
+    say(f"{example.name}: {stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms")
+    for name, data in (("", stopped.result), ("log:\n", stopped.log)):
+        if data:
+            say(indented(name + inert(data)))
+    if wrong and example.expected is not None:
+        say(indented("not as expected:\n" + inert("\n".join(wrong).encode("utf-8", "backslashreplace"))))
+    return not wrong
+
+
+class Bench:
+    """A sandbox that stays ready between runs."""
+
+    def __init__(self, trials: TrialRuns, trees: LocalTrees) -> None:
+        self._trials = trials
+        self._trees = trees
+        self._last: Handler | None = None
+
+    async def load(self, folder: Path) -> Handler:
+        """The handler that the folder is now, checked. The contexts of the one before it are ended."""
+        handler = await self._trees.take(folder)
+        if self._last is not None and self._last != handler:
+            await self._trials.retire(_JOBTYPE, self._last)
+        await self._trials.check(_JOBTYPE, handler)
+        self._last = handler
+        return handler
+
+    async def run(self, handler: Handler, example: Example) -> Stopped:
+        return await self._trials.invoke(_JOBTYPE, handler, example.payload)
+
+
+@asynccontextmanager
+async def _bench() -> AsyncIterator[Bench]:
+    async with LocalTrees.opened() as trees:
+        isolation = await choose_isolation(Settings())
+        if isolation.refusal:
+            print(f"functory: {isolation.refusal}", file=sys.stderr)
+        runner = Runner(isolation.launcher, secrets=EnvironmentSecrets(), trees=trees)
+        await runner.start()
+        try:
+            policy = OldestFirst(SchedulerOptions(slots=1))
+            yield Bench(TrialRuns(runner, lambda _: Allowance(network=True), policy, refusal=isolation.refusal), trees)
+        finally:
+            await runner.close()

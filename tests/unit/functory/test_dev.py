@@ -1,0 +1,156 @@
+"""The development loop: a first handler that passes its own test, results that differ, and runs on save."""
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from functory.cli import dev
+from functory.config import Settings
+from functory.daemon.isolation import Isolation
+from functory.errors import InvalidInput
+from functory.folders.examples import Example, differences, read_examples
+from functory.folders.first import LANGUAGES, write_first_handler
+from runner.launch import Level
+from runner.outcome import Stopped
+from runner.plain import PlainLauncher
+from tests.support.engines import need_language
+
+
+@pytest.fixture(autouse=True)
+def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one takes a second to prove itself; the engines' suite runs folders in it."""
+
+    async def choose(_: Settings) -> Isolation:
+        return Isolation(PlainLauncher(), Level.L0)
+
+    monkeypatch.setattr(dev, "choose_isolation", choose)
+
+
+def stopped(result: bytes, exitcode: int = 200, code: str = "ok") -> Stopped:
+    return Stopped("x", code, exitcode, result, b"", 1.0, (), Level.L0)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+async def test_the_first_handler_passes_its_own_test(tmp_path: Path, lang: str) -> None:
+    need_language(lang)
+    names = await asyncio.to_thread(write_first_handler, tmp_path / "first", lang)
+    assert "functory.toml" in names
+    said: list[str] = []
+    assert await dev.run_test(tmp_path / "first", said.append) == 0, said
+    assert said[-1] == "2 of 2 examples gave what they expect"
+    with pytest.raises(InvalidInput, match="not an empty folder"):
+        await asyncio.to_thread(write_first_handler, tmp_path / "first", lang)
+
+
+async def test_a_difference_is_shown_and_is_the_exit_status(tmp_path: Path) -> None:
+    folder = tmp_path / "first"
+    await asyncio.to_thread(write_first_handler, folder, "python")
+    await asyncio.to_thread((folder / "greeting.py").write_text, "def greet(name):\n    return 'Bye'\n")
+    said: list[str] = []
+    assert await dev.run_test(folder, said.append) == 1
+    text = "\n".join(said)
+    assert "FAILED ada" in text
+    assert '-  "message": "Hello, Ada!"' in text
+    assert '+  "message": "Bye"' in text
+    assert "ok     nobody" in text
+    await asyncio.to_thread((folder / "main.py").write_text, "raise ValueError('boom')")
+    assert await dev.run_test(folder, said.append) == 1
+    assert "boom" in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("example", "run", "words"),
+    [
+        (Example("a", b"", b'{"a":1, "b":2}\n'), stopped(b'{"b":2,"a":1}'), []),
+        (Example("a", b"", b"text\n"), stopped(b"text"), []),
+        (Example("a", b"", b"text"), stopped(b"other"), ["-text", "+other"]),
+        (Example("a", b"", b"1"), stopped(b"1", 422, "failed"), ["expected 2xx"]),
+        (Example("a", b"", None, 422), stopped(b"x", 422, "failed"), []),
+        (Example("a", b"", None, 200), stopped(b"x", 201), ["exit code 201, expected 200"]),
+        (Example("a", b""), stopped(b"why", 500, "error"), ["exit code 500", "why"]),
+    ],
+)
+def test_what_counts_as_a_difference(example: Example, run: Stopped, words: list[str]) -> None:
+    lines = differences(example, run)
+    assert bool(lines) == bool(words)
+    for word in words:
+        assert any(word in line for line in lines)
+
+
+def test_examples_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    examples = tmp_path / "examples"
+    examples.mkdir()
+    assert read_examples(tmp_path) == []
+    (examples / "a.expected").write_text("x")
+    with pytest.raises(InvalidInput, match=r"no a\.payload"):
+        read_examples(tmp_path)
+    (examples / "a.payload").write_text("p\n")
+    assert read_examples(tmp_path) == [Example("a", b"p", b"x", None)]
+    (examples / "a.exitcode").write_text("many")
+    with pytest.raises(InvalidInput, match="exit code"):
+        read_examples(tmp_path)
+
+
+async def test_dev_runs_again_on_save_goes_on_after_mistakes_and_deploys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "first"
+    await asyncio.to_thread(write_first_handler, folder, "python")
+    deployed: list[str] = []
+
+    class Client:
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def put_folder(self, job_type: str, packed: bytes) -> argparse.Namespace:
+            deployed.append(job_type)
+            return argparse.Namespace(type=job_type, version=len(deployed), size=len(packed))
+
+    monkeypatch.setattr(dev, "open_client", lambda _: Client())
+    said: asyncio.Queue[str] = asyncio.Queue()
+    arguments = argparse.Namespace(folder=folder, watch=True, follow=True, type=None)
+    loop = asyncio.create_task(dev.run_dev(arguments, said.put_nowait))
+
+    async def heard(word: str) -> None:
+        async with asyncio.timeout(30):
+            while word not in await said.get():
+                continue
+
+    await heard("Hello, Ada!")
+    await heard("deployed: first, version 1")
+    for text, word in (("def greet(name):\n    return 'Bye'\n", "not as expected"), ("def greet(:\n", "SyntaxError")):
+        await asyncio.to_thread((folder / "greeting.py").write_text, text)
+        await heard(word)
+    await asyncio.to_thread((folder / "main.py").write_text, "def handler(:")
+    await heard("line 1")
+    await asyncio.to_thread((folder / "main.py").write_text, "return 'well again'")
+    await heard("well again")
+    await heard("version 4")
+    loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)
+    assert len(deployed) == 4, "not the one that does not load"
+
+
+async def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "s3same")
+    files = {
+        "functory.toml": 'secrets = ["API_KEY"]',
+        "main.py": "return len(ctx.secrets['API_KEY'])",
+        "examples/a.payload": "x",
+        "examples/a.expected": json.dumps(6),
+    }
+    for name, text in files.items():
+        path = tmp_path / "keyed" / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, text)
+    assert await dev.run_test(tmp_path / "keyed", lambda _: None) == 0
+    monkeypatch.delenv("API_KEY")
+    said: list[str] = []
+    assert await dev.run_test(tmp_path / "keyed", said.append) == 1
+    assert "API_KEY is not set" in "\n".join(said)
