@@ -101,7 +101,7 @@ class Handler:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
         packages = self.lock.digest if self.lock is not None else ""
         made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
-        made_of += [packages, list(self.hosts)]
+        made_of = [*made_of, packages, list(self.hosts)]
         return _digest([*made_of, self.tree] if self.tree else made_of)
 
     @property

@@ -7,7 +7,6 @@ system share a spawner; a spawner that died is replaced at the next launch.
 import asyncio
 import contextlib
 import os
-import resource
 import shutil
 import socket
 from collections import Counter
@@ -22,14 +21,14 @@ from runner.egress import needs_own_network
 from runner.errors import ContextLostError, IsolationError, LaunchError
 from runner.launch import FOLDER_VARIABLE, PROXY_PORT, LaunchSpec, Level, Limits
 from runner.pipes import close_all, open_pipes, undisturbed
-from runner.sandbox import cgroups, handover, installed, interpreter, layers, runtime, seccomp
+from runner.sandbox import cgroups, handover, installed, interpreter, layers, rlimits, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.handover import Handover, Stage
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
 from runner.sandbox.interpreter import Interpreter
 from runner.sandbox.layers import Layer
-from runner.sandbox.room import OVERHEAD_PROCESSES, Room
+from runner.sandbox.room import Room
 from runner.sandbox.runtime import View
 from runner.sandbox.spawner import Spawner
 from runner.sandbox.stock import Stock
@@ -37,7 +36,6 @@ from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
 
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
-_LOCKED_BYTES: Final = 1 << 16
 _STOCKED_KINDS: Final = 8
 _KNOWN_KINDS: Final = 256
 _PACKAGED_SPAWNERS: Final = 16
@@ -352,7 +350,7 @@ class SandboxLauncher:
             namespaces=namespaces,
             own_uid=room.uid,
             close_descriptors=Layer.DESCRIPTORS in use,
-            rlimits=tuple(self._rlimits(limits)) if Layer.RLIMITS in use else (),
+            rlimits=tuple(rlimits.of(limits, use)) if Layer.RLIMITS in use else (),
             landlock=Layer.LANDLOCK in use,
             readable=view.readable(handed, self._programs),
             writable=view.writable(room.scratch),
@@ -374,26 +372,6 @@ class SandboxLauncher:
         async with self._staging:
             handed = await asyncio.to_thread(handover.in_sight, [tree], self._stage)
         return replace(order, folder=handed.places[tree], readable=(*order.readable, handed.places[tree]))
-
-    def _rlimits(self, limits: Limits) -> list[tuple[int, int]]:
-        chosen = [
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_NOFILE, limits.open_files),
-            (resource.RLIMIT_FSIZE, limits.file_bytes),
-            (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
-            (resource.RLIMIT_RTPRIO, 0),
-        ]
-        if self.layers & {
-            Layer.UID,
-            Layer.NAMESPACES,
-        }:  # else it would count every process of the daemon's user
-            with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in self.layers else 0  # where it has the same uid
-            chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
-        if Layer.CGROUP not in self.layers:  # per process and without files, so second best
-            chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
-        if limits.cpu_s:
-            chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
-        return chosen
 
 
 def _is_of(view: View, kind: Kind) -> bool:
