@@ -22,6 +22,7 @@ BENCHES: Final = {
     "single": ("service", []),
     "across": ("service", ["--jobs", "100", "--polled", "5"]),
     "growth": ("service", []),
+    "keys": ("service", []),
     "consumers": ("service", ["--held", "10000", "100000"]),
     "bedrock": ("service", ["--jobs", "2000", "--rounds", "2"]),
     "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),

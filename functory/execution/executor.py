@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from functory.execution.batches import Batches
+from functory.execution.batches import Batches, for_keys
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.outbox import Ending, Outbox
@@ -309,7 +309,7 @@ class Executor:
             elif handler is not None:
                 retry = retry_policy(handler, self._retry)
                 now_ms = self._clock.now_ms()
-                jobs = await self._claim(pick, handler.max_per_key, now_ms)
+                jobs = await self._claim(for_keys(pick, handler), handler.max_per_key, now_ms)
                 may_start = self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 handler = permitted(handler, self._tenants.of(jobtype))

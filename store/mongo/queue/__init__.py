@@ -1,7 +1,8 @@
 """Jobs: the way of a job through the queue, and reading jobs.
 
 add.py           jobs enter in bulk; create.py one with a unique name or a parent; append.py one with a number
-claim.py         the next jobs of a type are handed out
+claim.py         the next jobs of a type are handed out; taking.py what all claims do
+keyed_claim.py   jobs with a key are handed out; turns.py the queue of a key
 straight.py      jobs that started elsewhere first
 rates.py         the token buckets that a claim draws from
 release.py       a delivery is renewed or ends

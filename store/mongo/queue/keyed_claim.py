@@ -14,7 +14,7 @@ from store.mongo.queue.taking import ORDER, Room, lock
 from store.mongo.queue.turns import IDLE_MS, Standing, fence, read_standing
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
-from store.mongo.server.schema import KEYED, QUEUED
+from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
 from store.mongo.server.turn_opening import turn_id
 from store.names import JOB_COST_US, PRIORITIES
 from store.values.jobs import Claim, KeyState
@@ -23,6 +23,7 @@ from vocabulary.names import tenant_of
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 200
 """Turns that one round looks at."""
+_MOST_WOKEN: Final = 1000
 _MOST_WAIT_MS: Final = 1000
 """After this long a turn that is full, or whose rate domain has no token, is looked at again: the cap or the rate may
 have been changed, or a process died before it opened the turn."""
@@ -54,14 +55,15 @@ async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -
     """Jobs with a key, locked."""
     turns = db.collections.turns
     due = {"type": claim.jobtype, "open": False, "at": {"$lte": claim.now_ms}}
-    await turns.update_many(due, {"$set": {"open": True}})
+    if woken := await turns.find(due, {"_id": 1}, hint=LATER_TURNS).limit(_MOST_WOKEN).to_list(_MOST_WOKEN):
+        await turns.update_many({"_id": {"$in": [turn["_id"] for turn in woken]}}, {"$set": {"open": True}})
     taken: list[Document] = []
     for _ in range(_ROUNDS):
         if room.jobs <= 0:
             break
         count = min(room.jobs, _AT_ONCE)
-        cursor = turns.find({"type": claim.jobtype, "open": True}).sort([("tag", 1), ("_id", 1)]).limit(count)
-        found = await cursor.to_list(count)
+        cursor = turns.find({"type": claim.jobtype, "open": True}, hint=OPEN_TURNS).sort([("tag", 1), ("_id", 1)])
+        found = await cursor.limit(count).to_list(count)
         if not found:
             break
         taken += await _one_round(db, found, claim, room, has_domains=has_domains)

@@ -61,6 +61,8 @@ DEFERRED: Final = "deferred"
 TODO: Final = "todo"
 URGENT: Final = "urgent"
 KEYED: Final = "keyed"
+OPEN_TURNS: Final = "open"
+LATER_TURNS: Final = "later"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -126,10 +128,10 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
     "turns": (
         IndexModel(
             [("type", ASCENDING), ("tag", ASCENDING), ("_id", ASCENDING)],
-            name="open",
+            name=OPEN_TURNS,
             partialFilterExpression={"open": True},
         ),
-        IndexModel([("type", ASCENDING), ("at", ASCENDING)], name="later", partialFilterExpression={"open": False}),
+        IndexModel([("type", ASCENDING), ("at", ASCENDING)], name=LATER_TURNS, partialFilterExpression={"open": False}),
     ),
     "daemons": (IndexModel([("until", ASCENDING)], name="by_until"),),
 }

@@ -196,6 +196,8 @@ async def test_a_quiet_key_is_next_beside_a_hundred_that_flood(store: Store) -> 
 
 
 async def test_a_key_that_slept_has_saved_up_little(store: Store) -> None:
+    await store.add_jobs(keyed(range(300, 301), "late"), now_ms=T0)
+    await end(store, await claim_one(store))
     await store.add_jobs(keyed(range(100), "busy"), now_ms=T0)
     for _ in range(30):
         await end(store, await claim_one(store), duration_us=24_000)

@@ -220,7 +220,13 @@ PAUSED = (
     " ORDER BY due, n LIMIT 3"
 )
 UNIQUE = "SELECT n FROM jobs WHERE type = 1 AND uniq = 'u' AND uniq IS NOT NULL AND state < 5"
+OF_TURN = "SELECT n FROM jobs WHERE turn = 1 AND turn IS NOT NULL AND state <= 1 AND"
 PLANS = {
+    "jobs_of_turn": f"{OF_TURN} prio = 500 AND due <= 5 ORDER BY due, id LIMIT 5",
+    "jobs_retried": f"{OF_TURN} begun IS NOT NULL ORDER BY due, id LIMIT 1",
+    "jobs_running": "SELECT 1 FROM jobs WHERE turn = 1 AND turn IS NOT NULL AND state = 2 LIMIT 1",
+    "turns_open": "SELECT turn, tag FROM turns WHERE type = 1 AND open = 1 ORDER BY tag, turn LIMIT 5",
+    "turns_later": "SELECT turn FROM turns WHERE type = 1 AND open = 0 AND at IS NOT NULL AND at <= 5 LIMIT 5",
     "jobs_queued": "SELECT n FROM jobs WHERE state <= 1 AND lane = 1 AND due <= 5 ORDER BY due, id LIMIT 5",
     "jobs_leased": "SELECT n FROM jobs WHERE state = 2 AND lease <= 5 ORDER BY lease LIMIT 5",
     "jobs_deferred": "SELECT 1 FROM jobs WHERE state = 1 AND lane = 1 AND due <= 5 LIMIT 9",
