@@ -50,7 +50,7 @@ class Tree(NamedTuple):
 
 class TreeFolder:
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root = root.absolute()  # contexts are handed absolute paths, and a data directory may be relative
 
     def sweep(self) -> None:
         """Remove what builds left that were killed."""

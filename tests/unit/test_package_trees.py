@@ -81,6 +81,14 @@ def test_what_a_killed_daemon_left_is_removed_at_the_next_start(
     )
 
 
+def test_a_relative_data_directory_makes_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert receive(Path("data"), frame(b"F", "a.py") + frame(b"E")).is_relative_to(tmp_path)
+    found = TreeFolder(Path("data")).find("acme", "ab")
+    assert found is not None
+    assert found.site.is_absolute()
+
+
 KILLED = """
 import os, sys
 from pathlib import Path
