@@ -99,7 +99,7 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
         "1000",
         "--domain",
         "api",
-        "--key",
+        "--job-key",
         "ada",
         "--options",
         '{"n": 1}',
