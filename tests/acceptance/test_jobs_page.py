@@ -22,7 +22,7 @@ def curl() -> str:
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
-    album, chain, together, feed, report, changes, many = SAMPLES
+    album, keyed, chain, together, feed, report, changes, many = SAMPLES
     async with daemon(tmp_path / "data") as server:
         commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
         environment = clean_environ() | {
@@ -50,6 +50,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
         listed = await run(album)
         assert '{"\\"ONE\\"":"ok","\\"TWO\\"":"ok","\\"TWO AND A HALF\\"":"ok"}' in listed
         assert re.findall(r"piece +archived +ok +200 +(.+)", listed) == ['"ONE"', '"TWO"', '"TWO AND A HALF"']
+        assert '"booked bob +7"' in await run(keyed)
         assert '{"sum":7}' in await run(chain)
         assert len((await run(together)).split()) == 2
         watched = await run(report)
