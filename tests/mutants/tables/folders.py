@@ -1,0 +1,22 @@
+"""Handlers that are folders: what must be refused, what must not be written to, seen or collected."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+ARCHIVES = "tests/unit/test_folders.py"
+names = in_file("handlers/folders/names.py", ARCHIVES)
+zips = in_file("handlers/folders/zip.py", ARCHIVES)
+unpacked = in_file("functory/folders/unpacked.py", "tests/unit/functory/test_folder_trees.py")
+collecting = in_file("functory/folders/collecting.py", "tests/unit/functory/test_folder_trees.py")
+
+MUTANTS: list[Mutant] = [
+    names("a character that turns text is taken", '"Cc", "Cf", "Cs"', '"Cc", "Cs"'),
+    names("names that differ in case are two", '"NFKC", name).casefold()', '"NFKC", name)'),
+    zips("files share their bytes", "        if entry.start < end:", "        if entry.start < 0:"),
+    zips("a link is unpacked", "        if entry.mode & _KIND not in (0,", "        if entry.mode & _KIND in (1,"),
+    unpacked(
+        "a spoilt tree is used",
+        "        if entry_of(name, path.read_bytes()).pieces != entry.pieces:",
+        "        if entry.pieces is None:",
+    ),
+    collecting("what a version needs is collected", "            needed.update(manifest.pieces())\n", ""),
+]
