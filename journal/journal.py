@@ -25,7 +25,7 @@ from journal.ledger import Ledger, Reservation, Span
 from journal.lines import LineReader, Piece
 from journal.options import JournalOptions
 from journal.recent import Recent
-from journal.recovery import Finding, recover
+from journal.recovery import Finding, log_findings, recover
 from journal.segment import Damage
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import check_jobtype, check_lines, make_write, to_payloads
@@ -125,22 +125,33 @@ class Journal:
             self._backlog = Backlog(self._disk, self._cursor, recovered.segments)
             self._ids = IdSource(self._sysid, recovered.floor_ms)
             last = max(recovered.segments.values(), default=None)
+            # Above the read position too: a lost directory must not make new lines look as if they were read.
+            last_number = max(recovered.last_number, start.segment, self._cursor.position.segment)
+            self._first_new = Position(last_number + 1, 0, 0)
             self._writer = SegmentWriter(
                 self._disk,
                 self._options,
                 self._clock,
                 sysid=self._sysid,
                 floor_ms=lambda: self._ids.time_ms,
-                # Above the read position too: a lost directory must not make new lines look as if they were read.
-                last_number=max(recovered.last_number, start.segment, self._cursor.position.segment),
+                last_number=last_number,
                 previous=Previous(last.number, last.end) if last else Previous(0, 0),
             )
             self._reader = LineReader(self._disk, self._on_damage)
             self._ledger = Ledger(start)
-            self._report(recovered.findings)
+            self.findings = recovered.findings
+            self._damages += log_findings(recovered.findings)
         except BaseException:
             self._disk.unlock()
             raise
+
+    def read_on_from(self, position: Position) -> None:
+        """The position that a store has, learned after `open` and before any line is reserved. One beyond all that was
+        there at `open` is ignored, because lines written since would look as if they were read."""
+        if position <= self._first_new:
+            self._ledger = Ledger(position)
+            self._backlog.weigh(position)
+            self._news.set()
 
     async def close(self) -> None:
         """Finish the writes under way, keep the read position, unlock. Again, or before open: does nothing."""
@@ -378,17 +389,6 @@ class Journal:
             "journal.damage",
             extra={"segment": number, "offset": damage.offset, "bytes": damage.end - damage.offset},
         )
-
-    def _report(self, findings: list[Finding]) -> None:
-        self.findings = findings
-        for finding in findings:
-            level = logging.ERROR if finding.is_damage else logging.WARNING
-            log.log(
-                level,
-                "journal.recovered",
-                extra={"segment": finding.segment, "offset": finding.offset, "found": finding.text},
-            )
-        self._damages += sum(finding.is_damage for finding in findings)
 
 
 def _log_not_kept(kept: "asyncio.Future[None]") -> None:

@@ -13,13 +13,16 @@ Ensures: run again, also after a crash in the middle of it, it gives the same re
 acknowledged; what it cuts off it keeps.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from journal.disk import Disk, File, opened, write_all
 from journal.format import SEGMENT_HEADER_BYTES, Frame, SegmentHeader, decode_records, decode_segment_header
 from journal.ids import parse_id
 from journal.segment import FIRST_FRAME, FrameReader, Segment, highest_number, segment_name, segment_number
+
+log = logging.getLogger("journal")
 
 _COPY_BYTES = 1 << 20
 
@@ -32,6 +35,15 @@ class Finding(NamedTuple):
     size: int
     is_damage: bool
     text: str
+
+
+def log_findings(findings: Sequence[Finding]) -> int:
+    """Returns how many of them are damage."""
+    for finding in findings:
+        level = logging.ERROR if finding.is_damage else logging.WARNING
+        details = {"segment": finding.segment, "offset": finding.offset, "found": finding.text}
+        log.log(level, "journal.recovered", extra=details)
+    return sum(finding.is_damage for finding in findings)
 
 
 class Recovered(NamedTuple):

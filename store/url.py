@@ -21,7 +21,7 @@ BACK_ENDS: Final = {
 """Scheme to `module:function`; the function takes the whole URL and returns a store that is not open yet."""
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str) -> CheckedStore:
     """The store for a URL, to be used with `async with`. Connects to nothing before that.
 
     `sqlite:///absolute/path.db`, `mongodb://host:27017/name`, `mongodb+srv://host/name`.

@@ -44,6 +44,8 @@ async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.quit)
     await server.start()
+    if not server.is_open:
+        return  # it was asked to stop while it waited for the store
     settle_garbage()
     print(server.welcome(), file=sys.stderr, flush=True)
     await server.run()

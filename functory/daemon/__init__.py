@@ -3,9 +3,11 @@
 server.py             a daemon with its HTTP side
 daemon.py             runs the loops of the parts, and stops them in the right order
 parts.py              opens the parts and wires them together
+joining.py            joins the store: at the start, or later if it is away then
 isolation.py          which isolation tenants get here
 languages.py          which languages run here
 package_collector.py  removes packages that no version needs
+kept_keys.py          keys that were verified lately, for a start without the store
 last_owner.py         takes over what the last process in this folder left claimed
 hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself

@@ -1,6 +1,7 @@
 """One daemon, from start to stop: opens the parts, runs their loops, and closes everything in the right order.
 
-Start: the parts (parts.py), one look at tenants and disk, one renewal of the sysid; then `run`.
+Start: the parts (parts.py), one look at tenants and disk, one renewal of the sysid; then `run`. If the store is away,
+the daemon takes jobs into its journal, and joins when it comes (joining.py).
 
 Stop: intake ends, running batches get time to finish, the rest is given back, outcomes and lines are flushed, the sysid
 is released. A second request to stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon
@@ -39,6 +40,7 @@ class Daemon:
         self._hurry = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
+        self._joined: Callable[[], Awaitable[None]] = _nothing
 
     async def open(self) -> None:
         """Open every part. If one fails, those before it are closed again."""
@@ -51,23 +53,38 @@ class Daemon:
             self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
             self.vitals = Vitals(self.settings, parts)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
-            await self.executor.refresh_tenants()
             await self.upkeep.measure_disk()
-            await self._join(Hearing(parts, self.upkeep))
+            await self._listen(Hearing(parts, self.upkeep))
+            if not parts.joining.trouble:
+                await self._appear()
         except BaseException:
             await self._stack.aclose()
             raise
         log.info("daemon.started", extra={"sysid": self.sysid, "isolation": parts.isolation.level.name})
 
-    async def _join(self, hearing: Hearing) -> None:
-        """Be there for the other daemons of the store, from the start."""
+    async def _listen(self, hearing: Hearing) -> None:
         self.hearing = hearing
         await self._parts.peers.open(self.settings.wake, self.settings.store_url, hearing.hear)
         self._stack.callback(self._parts.peers.close)
         self._stack.callback(self._parts.announcer.close)
+        self.intake.hold_off(self._parts.joining.trouble)
+
+    async def _appear(self) -> None:
+        """Know the tenants, and be there for the other daemons of the store."""
+        await self.executor.refresh_tenants()
         await self.upkeep.renew_sysid()
         await self._parts.peers.refresh()
         self._parts.announcer.tell(Look.DAEMONS)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop.is_set()
+
+    async def stopping_within(self, seconds: float) -> None:
+        """Return when it is asked to stop, or when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
 
     async def close(self) -> None:
         """Undo `open`. For a daemon that was never run."""
@@ -75,7 +92,7 @@ class Daemon:
 
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run until `quit`. `before_stop` ends the intake. Raises DaemonFailed when a loop ends that must not."""
-        self._start_loop("ingest", self.intake.run())
+        self._start_loop("ingest", self._ingest())
         self._start_loop("outbox", self.outbox.run())
         self._start_loop("workers", self.workers.run())
         self._start_loop("upkeep", self.upkeep.run())
@@ -93,6 +110,26 @@ class Daemon:
         await self._wind_down(before_stop, orderly=not failed)
         for task in failed:
             raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
+
+    async def _ingest(self) -> None:
+        """Lines are read once the store has said how far they were: at once, unless it is away."""
+        if self._parts.joining.trouble:
+            await self._parts.joining.join(self.journal, self.intake.reader)
+            self.intake.hold_off("")
+            with suppress(StoreUnavailable):  # upkeep does it again
+                await self._appear()
+            self.wake()
+            await self._joined()
+        await self.intake.run()
+
+    def when_joined(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Awaited when the store was away at the start and is there. Not if it was there from the start."""
+        self._joined = listener
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the store is not there yet."""
+        return bool(self._parts.joining.trouble)
 
     def _start_loop(self, name: str, loop: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(loop, name=name))
@@ -208,3 +245,6 @@ class Daemon:
 
     def language_trouble(self, lang: str) -> str:
         return self._parts.languages.unable.get(lang, "")
+
+
+async def _nothing() -> None: ...

@@ -26,7 +26,7 @@ _STEP: Final = 1000
 async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, store_url: str) -> None:
     """Give back what the last process in this folder held, and remember this one. Call with the journal's lock, before
     anything is claimed. Idempotent."""
-    path, mine = journal_dir / _FILE, _mark(journal_dir, store_url)
+    path, mine = journal_dir / _FILE, mark_of_place(journal_dir, store_url)
     last, _, mark = (await asyncio.to_thread(_read, path)).partition(" ")
     if last and last != sysid and mark == mine:
         jobs = 0
@@ -38,7 +38,8 @@ async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, s
     await asyncio.to_thread(_write, path, f"{sysid} {mine}")
 
 
-def _mark(journal_dir: Path, store_url: str) -> str:
+def mark_of_place(journal_dir: Path, store_url: str) -> str:
+    """Of the folder and the store together."""
     return hashlib.sha256(f"{journal_dir.absolute()}\0{store_url}".encode()).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
 """The parts of one daemon: opened in order, wired together, and closed by the stack.
 
-The store comes first, then a sysid in it, then the journal (which locks and recovers its directory), then the sandbox's
-self-test and the runner. Parts tell each other directly what happened: `wire_parts` connects them.
+The store comes first, then a sysid in it (joining.py), then the journal (which locks and recovers its directory), then
+the sandbox's self-test and the runner. Parts tell each other directly what happened: `wire_parts` connects them.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from functory.config import Settings
 from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
 from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
+from functory.daemon.joining import Joining
 from functory.daemon.languages import Languages, find_languages
-from functory.daemon.last_owner import take_over
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
@@ -55,13 +55,11 @@ from runner.runner import Runner, RunnerSettings
 from runner.targets import Targets
 from scheduler import Policy, SchedulerOptions, make_policy
 from scheduler.retry import RetryPolicy
-from store.base import Store
 from store.errors import StoreUnavailable
 from store.url import open_store
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
-_SYSID_LEASES = 4
 _MOST_TRIALS = 16
 _BUILDS = 2
 
@@ -87,6 +85,7 @@ class Parts:
     consumers: ConsumerLeaders
     peers: Peers
     announcer: Announcer
+    joining: Joining
 
 
 class Sources(NamedTuple):
@@ -115,16 +114,21 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     """Open all parts. The stack closes those that were opened, also when a later step fails."""
     await asyncio.to_thread(make_folder, settings.data_dir)
     await asyncio.to_thread(require_whole, settings.data_dir)
-    store = await stack.enter_async_context(open_store(settings.store_url))
-    sysid = await _reserve_sysid(settings, store, clock, stack)
+    store = open_store(settings.store_url)
+    stack.push_async_callback(store.close)
+    joining = Joining(settings, clock, store)
+    await joining.begin()
+    stack.push_async_callback(joining.release)
     reader = await asyncio.to_thread(_journal_identity, settings.journal_dir)
-    journal = await stack.enter_async_context(await _make_journal(settings, store, clock, sysid, reader))
-    await take_over(settings.journal_dir, store, clock, sysid, settings.store_url)
-    shared = make_shared(store, journal, clock, sysid, _job_log(settings))
+    journal = _make_journal(settings, clock, joining.sysid, await joining.position(reader))
+    await stack.enter_async_context(journal)
+    await joining.take_over()
+    shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings))
     intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
     isolation = await choose_isolation(settings)
     vault = Vault(store, key_place(settings))
-    await vault.open()
+    with suppress(StoreUnavailable):  # only whether there are secrets that it could not open is not known then
+        await vault.open()
     tenants = TenantBook(store)
     packages = await _open_packages(settings, isolation, tenants)
     egress = _make_egress(settings, stack)
@@ -133,7 +137,7 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     languages = await _find_languages(settings, isolation, runner)
     folders = FolderCollector(store, trees)
     engine = Engine(isolation, languages, runner, egress, vault, packages, tenants, folders)
-    return wire_parts(settings, shared, intake, engine)
+    return wire_parts(settings, shared, intake, engine, joining)
 
 
 def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]) -> None:
@@ -157,7 +161,7 @@ def _tell_all(
         outbox.when_paused(workers.wake)
 
 
-def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine) -> Parts:
+def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
@@ -172,8 +176,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
-    peers = Peers(shared)
-    announcer = _announcer(settings, isolation, peers, executor)
+    announcer = _announcer(settings, isolation, shared, executor)
     told, ask = [executor.added, workers.added, announcer.added], asker(shared.store, trial_runs)
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, partial(_admit, admission, tenants), told)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
@@ -200,14 +203,15 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         workers=workers,
         consumers=consumers,
         trial_runs=trial_runs,
-        peers=peers,
+        peers=announcer.peers,
         announcer=announcer,
+        joining=joining,
     )
 
 
-def _announcer(settings: Settings, isolation: Isolation, peers: Peers, executor: Executor) -> Announcer:
+def _announcer(settings: Settings, isolation: Isolation, shared: Shared, executor: Executor) -> Announcer:
     is_running = settings.role != "api" and not isolation.refusal
-    return Announcer(peers, lambda: is_running and executor.may_start(), executor.is_clear)
+    return Announcer(Peers(shared), lambda: is_running and executor.may_start(), executor.is_clear)
 
 
 def _worker_queue(
@@ -233,26 +237,8 @@ def _straight_way(
     )
 
 
-def sysid_lease_s(settings: Settings) -> float:
-    """How long this daemon's name is held without renewal."""
-    return _SYSID_LEASES * settings.lease_s
-
-
-async def _reserve_sysid(settings: Settings, store: Store, clock: Clock, stack: AsyncExitStack) -> str:
-    lease_ms = round(sysid_lease_s(settings) * 1000)
-    daemon = await store.reserve_sysid(info="{}", lease_ms=lease_ms, now_ms=clock.now_ms())
-
-    async def release() -> None:
-        with suppress(StoreUnavailable):
-            await store.release_sysid(daemon.sysid)
-
-    stack.push_async_callback(release)
-    return daemon.sysid
-
-
-async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: str, reader: str) -> Journal:
+def _make_journal(settings: Settings, clock: Clock, sysid: str, read_from: Position | None) -> Journal:
     """The journal, read from the position that the store has for it."""
-    position = await store.get_journal_position(reader)
     return Journal(
         settings.journal_dir,
         sysid,
@@ -263,7 +249,7 @@ async def _make_journal(settings: Settings, store: Store, clock: Clock, sysid: s
             sync_cursor=False,  # the store keeps the position, with the jobs
         ),
         clock=clock,
-        read_from=Position(int(position.segment), position.offset, position.line) if position else None,
+        read_from=read_from,
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,6 +11,8 @@ from functory.bedrock.listener import BedrockListener
 from functory.bedrock.settings import BedrockSettings
 from functory.config import Settings
 from functory.daemon.daemon import Daemon
+from functory.daemon.kept_keys import KeptKeys
+from functory.daemon.last_owner import mark_of_place
 from functory.operations.keys import ensure_operator_key
 from functory.operations.service import OperationSettings, Service
 from functory.supervision.notifier import Notifier
@@ -18,12 +21,15 @@ from functory.web.app import WEB, make_app, make_status_app
 from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
+from functory.web.waiting_room import WaitingRoom
 from handlers.folders.limits import FolderLimits
 from journal.durable import replace_durably
+from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
 
 OPERATOR_KEY_FILE = "operator.key"
+_AGAIN_S = 1.0
 
 
 class Server:
@@ -32,31 +38,24 @@ class Server:
         self._notifier = notifier or Notifier()
         self._daemon = Daemon(settings)
         self._key_note = ""
+        self.is_open = False
 
     async def start(self) -> None:
-        """Open the daemon, then listen: no request is taken before everything works."""
-        await self._daemon.open()
+        """Open the daemon, then listen: no request is taken before everything works. While the store is away and there
+        is nothing to begin without it, wait for it; `is_open` is False if `quit` came first."""
+        await self._open_daemon()
+        if not self.is_open:
+            return
         try:
-            service = Service(
-                straight=self._daemon.straight,
-                workers=self._daemon.workers,
-                consumers=self._daemon.consumers,
-                vault=self._daemon.vault,
-                packages=self._daemon.packages,
-                store=self._daemon.store,
-                journal=self._daemon.journal,
-                intake=self._daemon.intake,
-                admission=self._daemon.admission,
-                waiters=self._daemon.waiters,
-                trial_runs=self._daemon.trial_runs,
-                control=self._daemon,
-                now_ms=self._daemon.clock.now_ms,
-                settings=OperationSettings(
-                    hosts_allowed=self._settings.hosts_allowed, folders=_folder_limits(self._settings)
-                ),
-            )
+            service = self._make_service()
             self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
-            await self._keep_operator_key(service)
+            self._kept_keys = self._make_kept_keys(service)
+            await self._kept_keys.recall()
+            if self._daemon.is_away:
+                self._key_note = "The store is away: jobs are taken into the journal, and run when it is there"
+                self._daemon.when_joined(lambda: self._keep_operator_key(service))
+            else:
+                await self._keep_operator_key(service)
             web = WebSettings(
                 host=self._settings.host,
                 port=self._settings.port,
@@ -80,20 +79,73 @@ class Server:
             await self._daemon.close()
             raise
 
+    def _make_service(self) -> Service:
+        return Service(
+            straight=self._daemon.straight,
+            workers=self._daemon.workers,
+            consumers=self._daemon.consumers,
+            vault=self._daemon.vault,
+            packages=self._daemon.packages,
+            store=self._daemon.store,
+            journal=self._daemon.journal,
+            intake=self._daemon.intake,
+            admission=self._daemon.admission,
+            waiters=self._daemon.waiters,
+            trial_runs=self._daemon.trial_runs,
+            control=self._daemon,
+            now_ms=self._daemon.clock.now_ms,
+            settings=OperationSettings(
+                hosts_allowed=self._settings.hosts_allowed, folders=_folder_limits(self._settings)
+            ),
+        )
+
+    async def _open_daemon(self) -> None:
+        room = WaitingRoom()
+        watch: asyncio.Task[None] | None = None
+        try:
+            while not self.is_open and not self._daemon.is_stopping:
+                try:
+                    await self._daemon.open()
+                    self.is_open = True
+                except StoreUnavailable as error:
+                    log.warning("daemon.waits_for_store", extra={"reason": str(error)})
+                    if watch is None:
+                        await room.start(self._waiting_addresses())
+                        self._notifier.ready("waiting for the store")
+                        watch = self._watch(lambda _: [], lambda: {"store": "away"})
+                    await self._daemon.stopping_within(_AGAIN_S)
+        finally:
+            await room.stop()
+            if watch is not None:
+                await _end(watch)
+
+    def _waiting_addresses(self) -> list[tuple[str, int]]:
+        settings = self._settings
+        status = [(settings.status_host, settings.status_port)] if settings.status_port else []
+        return status if settings.role == "run" else [(settings.host, settings.port), *status]
+
+    def _make_kept_keys(self, service: Service) -> KeptKeys:
+        settings = self._settings
+        path = settings.data_dir / f"{settings.journal}.keys"
+        return KeptKeys(path, mark_of_place(settings.journal_dir, settings.store_url), service.verified_keys)
+
     async def run(self) -> None:
         """Run until `quit`, or until a part of the daemon fails."""
         self._notifier.ready("running")
-        watch = asyncio.create_task(
-            keep_watch(self._notifier, self._daemon.vitals.stalled, lambda: self._daemon.health().problems),
-            name="watchdog",
-        )
+        watch = self._watch(self._daemon.vitals.stalled, lambda: self._daemon.health().problems)
+        keeping = asyncio.create_task(self._kept_keys.run(), name="kept keys")
         try:
             await self._daemon.run(before_stop=self._end_intake)
         finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+            await _end(watch)
+            await _end(keeping)
+            await self._kept_keys.write()
             await self._status_listener.stop()
+
+    def _watch(
+        self, stalled: Callable[[float], list[str]], problems: Callable[[], Mapping[str, str]]
+    ) -> "asyncio.Task[None]":
+        return asyncio.create_task(keep_watch(self._notifier, stalled, problems), name="watchdog")
 
     async def _end_intake(self) -> None:
         """Stop listening. The status port goes on until the end, for probes."""
@@ -155,3 +207,9 @@ def _folder_limits(settings: Settings) -> FolderLimits:
         unpacked_bytes=settings.folder_unpacked_bytes,
         files=settings.folder_files,
     )
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from functory.config import Settings
+from functory.daemon.joining import sysid_lease_s
 from functory.daemon.package_collector import PackageCollector
-from functory.daemon.parts import Parts, sysid_lease_s
+from functory.daemon.parts import Parts
 from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
 from functory.daemon.vitals import Vitals
 from functory.operations.daemons import encode_info
@@ -45,6 +46,7 @@ class Upkeep:
         parts.packages.when_full(self._collector.make_room)
         self._announcer = parts.announcer
         self._folders = parts.folders
+        self._joining = parts.joining
         self._vitals = vitals
         self._seen = vitals.seen
         self._stale: dict[Lease, bool] = {}
@@ -56,6 +58,7 @@ class Upkeep:
         async with asyncio.TaskGroup() as duties:
             duties.create_task(self._every(settings.lease_s / 3, self.renew_leases))
             duties.create_task(self._every(sysid_lease_s(settings) / 3, self.renew_sysid))
+            duties.create_task(self._every(sysid_lease_s(settings) / 3, self._joining.keep_spare))
             duties.create_task(self._every(settings.poll_s, self.expire_leases))
             duties.create_task(self._every(settings.poll_s, self._executor.refresh_tenants))
             duties.create_task(self._every(_PURGE_EVERY_S, self.purge))

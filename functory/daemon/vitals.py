@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import functory
 from functory.config import Settings
-from functory.daemon.parts import Parts, sysid_lease_s
+from functory.daemon.joining import sysid_lease_s
+from functory.daemon.parts import Parts
 from functory.operations.daemons import DaemonInfo
 from functory.operations.protocols import Health
 
@@ -122,4 +123,8 @@ class Vitals:
 
     @property
     def _store_trouble(self) -> str:
-        return self._parts.intake.trouble or next(iter(self.seen.store_troubles.values()), "")
+        return (
+            self._parts.joining.trouble
+            or self._parts.intake.trouble
+            or next(iter(self.seen.store_troubles.values()), "")
+        )

@@ -19,6 +19,7 @@ class Intake:
     """Implements `operations.protocols.Intake`. `reader` is the name under which the store keeps the position."""
 
     def __init__(self, shared: Shared, *, reader: str, rejects: Path) -> None:
+        self.reader = reader
         self._backlog = Backlog(shared)
         self._reader = JournalReader(shared, self._backlog, reader=reader, rejects=rejects)
 
@@ -65,6 +66,10 @@ class Intake:
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest line that is not in the store."""
         return self._reader.lag_ms(now_ms)
+
+    def hold_off(self, reason: str) -> None:
+        """The store is not there yet, so nobody reads the journal: `flush` refuses. Empty: it is there."""
+        self._reader.trouble = reason
 
     @property
     def trouble(self) -> str:

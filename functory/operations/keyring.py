@@ -2,7 +2,7 @@
 
 A verified key is trusted for `life_s` without asking the store. So a revoked key works at most that long on other
 daemons; on this one, the operation that revokes it clears the cache. While the store cannot be reached, a key that was
-good before stays good for `grace_s`: intake goes on into the journal.
+good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`): intake goes on into the journal.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import hmac
 import re
 from typing import Final
 
-from functory.errors import Unauthorized
+from functory.errors import NotReadyYet, Unauthorized
 from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
@@ -21,6 +21,10 @@ from store.base import ApiKey
 from store.errors import StoreUnavailable
 
 _KEY: Final = re.compile(r"fk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{20,128})", re.ASCII)
+_UNCHECKED: Final = (
+    "the store is away, and this daemon has not seen the key lately: it can be checked when the store is back. Nothing"
+    " was accepted; try again later"
+)
 _NOT_GOOD: Final = "the key is not known, has expired or was revoked: check the Authorization header"
 
 
@@ -42,8 +46,8 @@ class KeyRing:
         return known.principal
 
     async def authenticate(self, text: str) -> Principal:
-        """Verify a key. Raises Unauthorized, with the same message whatever is wrong; StoreUnavailable if
-        it cannot be told."""
+        """Verify a key. Raises Unauthorized, with the same message whatever is wrong; NotReadyYet if it cannot be
+        told without the store."""
         digest = _digest(text)
         now_ms = self._service.now_ms()
         known = self._cache.by_digest.get(digest)
@@ -51,7 +55,7 @@ class KeyRing:
             principal, expires_ms = await self._verify(text, now_ms)
         except StoreUnavailable:
             if known is None or abs(now_ms - known.checked_ms) > self._grace_ms:
-                raise
+                raise NotReadyYet(_UNCHECKED) from None
             return _if_valid(known, now_ms)
         except Unauthorized:
             self._cache.by_digest.pop(digest, None)

@@ -1,5 +1,6 @@
 """The keys that this daemon verified a moment ago. Operations that change keys or tenants clear the cache."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from functory.operations.principal import Principal
@@ -20,6 +21,7 @@ class VerifiedKeys:
         """By a hash of the whole key: neither the memory nor the time of a look-up gives a secret away."""
         self.by_id: dict[str, VerifiedKey] = {}
         """By public id: the keys of sessions."""
+        self._listener: Callable[[], None] = lambda: None
 
     def keep(self, where: dict[_K, VerifiedKey], name: _K, key: VerifiedKey) -> None:
         """Keep a key in one of the two. The oldest is dropped when there are too many."""
@@ -32,3 +34,7 @@ class VerifiedKeys:
         """Ask the store again, for every key."""
         self.by_digest.clear()
         self.by_id.clear()
+        self._listener()
+
+    def when_forgotten(self, listener: Callable[[], None]) -> None:
+        self._listener = listener

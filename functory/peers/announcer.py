@@ -27,7 +27,7 @@ _HELD_BACK_S: Final = 0.005
 class Announcer:
     def __init__(self, peers: Peers, is_starting: Callable[[], bool], is_clear: Callable[[str], bool]) -> None:
         """is_starting: this daemon starts jobs now. is_clear: nothing of a type is known to wait."""
-        self._peers = peers
+        self.peers = peers
         self._is_starting = is_starting
         self._is_clear = is_clear
         self._news = News()
@@ -38,13 +38,13 @@ class Announcer:
 
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types were added to the store."""
-        if self._peers.others:
+        if self.peers.others:
             self._arrived.note_added(jobtypes)
             self._send_in(_HELD_BACK_S if self._is_starting() else 0.0)
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these."""
-        if not self._peers.others:
+        if not self.peers.others:
             return
         self._news.note_ended(
             [release.id for _, release, _ in endings if isinstance(release, Archive | Discard | Finish)]
@@ -59,19 +59,19 @@ class Announcer:
         self._send_in(0.0)
 
     def cancelled(self, job_id: str) -> None:
-        if self._peers.others:
+        if self.peers.others:
             self._news.note_cancelled((job_id,))
             self._news.note_ended((job_id,))
             self._send_in(0.0)
 
     def changed(self, tenant: str) -> None:
         """Handlers or pauses of a tenant have changed."""
-        if self._peers.others:
+        if self.peers.others:
             self._news.note_changed(tenant)
             self._send_in(0.0)
 
     def tell(self, look: Look) -> None:
-        if self._peers.others:
+        if self.peers.others:
             self._news.look |= look
             self._send_in(0.0)
 
@@ -83,7 +83,7 @@ class Announcer:
 
     def _send_in(self, delay_s: float) -> None:
         loop = asyncio.get_running_loop()
-        interval_s = _INTERVAL_S * max(1.0, len(self._peers.others) / _PEERS_AT_ONCE)
+        interval_s = _INTERVAL_S * max(1.0, len(self.peers.others) / _PEERS_AT_ONCE)
         due_s = max(loop.time() + delay_s, self._sent_s + interval_s)
         if self._timer is not None:
             if self._timer.when() <= due_s:
@@ -99,4 +99,4 @@ class Announcer:
         news.note_added(jobtype for jobtype in arrived.added if not self._is_clear(jobtype))
         if news:
             self._sent_s = asyncio.get_running_loop().time()
-            self._peers.send(news)
+            self.peers.send(news)

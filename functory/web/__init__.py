@@ -6,6 +6,7 @@
     pages/          the scoreboard in a browser
     api/            the routes of the JSON interface
     http/           what every request passes
+    waiting_room.py what is answered before the store was ever there
 
 Nothing else of the daemon imports aiohttp but the client and the http engine.
 """

@@ -51,4 +51,8 @@ class CheckedStore(
     """All roles before one back end."""
 
     def at(self, path: Path) -> Store:
-        return CheckedStore(self._back.at(path))
+        return CheckedStore(self._behind.at(path))
+
+    def behind(self) -> "CheckedStore":
+        """The same store for whoever prepares its use: not kept out."""
+        return CheckedStore(self._behind)

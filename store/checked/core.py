@@ -3,19 +3,35 @@
 from pathlib import Path
 
 from store.base import Store
+from store.errors import StoreUnavailable
 from store.protocol.maintenance import StoreMaintenance
 from store.values.version import StoreVersion
 
 
 class CheckedCore:
+    """While it is kept out of use, every verb but open and close raises StoreUnavailable with the reason."""
+
     def __init__(self, back: Store) -> None:
-        self._back = back
+        self._behind = back
+        self._away = ""
+
+    @property
+    def _back(self) -> Store:
+        if self._away:
+            raise StoreUnavailable(self._away)
+        return self._behind
+
+    def keep_out(self, reason: str) -> None:
+        self._away = reason
+
+    def let_in(self) -> None:
+        self._away = ""
 
     async def open(self) -> None:
-        await self._back.open()
+        await self._behind.open()
 
     async def close(self) -> None:
-        await self._back.close()
+        await self._behind.close()
 
     async def ping(self) -> None:
         await self._back.ping()
@@ -24,7 +40,7 @@ class CheckedCore:
 class CheckedMaintenance(CheckedCore, StoreMaintenance):
     @property
     def file(self) -> Path | None:
-        return self._back.file
+        return self._behind.file
 
     async def get_version(self) -> StoreVersion:
         return await self._back.get_version()

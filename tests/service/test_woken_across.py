@@ -19,7 +19,7 @@ from functory.peers.peers import Peers
 from store.base import Code, JobState
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
-from tests.support.workers import ACME, Shop, service_of
+from tests.support.workers import Shop, service_of
 
 WAITS = """
 import time, pathlib
@@ -121,16 +121,21 @@ async def test_a_worker_that_waits_elsewhere_is_woken(tmp_path: Path) -> None:
     async with two_daemons(tmp_path) as (a, b):
         there = Shop(b)
         await Shop(a).serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
         taking = asyncio.create_task(there.take("resize", wait_s=30))
-        await until(lambda: has_taker(b))
+        await until(lambda: has_looked(b))
         (job_id,) = await a.intake.write("acme-resize", [b"1"])
         (taken,) = await taking
     assert taken.job.id == job_id
-    assert ACME.tenant == "acme"
 
 
-async def has_taker(daemon: Daemon) -> bool:
-    return bool(daemon.workers.gauges()["workers_waiting"])
+async def serves(daemon: Daemon, jobtype: str) -> bool:
+    return jobtype in await daemon.workers._handout._types.of("acme")
+
+
+async def has_looked(daemon: Daemon) -> bool:
+    """A worker waits, and the store was looked at for it."""
+    return bool(daemon.workers.gauges()["workers_waiting"]) and not daemon.workers._handout._is_stale
 
 
 async def test_lost_words_cost_a_poll_and_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,23 @@ peers_channel = in_file("functory/peers/channel.py", PEERS)
 peers_news = in_file("functory/peers/news.py", PEERS)
 peers_announcer = in_file("functory/peers/announcer.py", f"{PEERS} {WOKEN}")
 hearing = in_file("functory/daemon/hearing.py", WOKEN)
+AWAY = "tests/service/test_start_without_store.py"
+joining = in_file("functory/daemon/joining.py", AWAY)
+kept_keys = in_file("functory/daemon/kept_keys.py", f"tests/unit/functory/test_kept_keys.py {AWAY}")
 
 MUTANTS: list[Mutant] = [
+    joining(
+        "a spare serves two lives that had the store",
+        "        await asyncio.to_thread(self._remove_spare)\n        position",
+        "        position",
+    ),
+    joining(
+        "lines that the store has are read again", "            journal.read_on_from(position)\n", "            pass\n"
+    ),
+    joining("a store that comes is not let in", "                self._store.let_in()\n", ""),
+    kept_keys("keys of another store are believed", " if file.mark == self._mark else []", ""),
+    kept_keys("a revoked key stays in the file", "        keys.when_forgotten(self._forget)\n", ""),
+    kept_keys("the operator's keys are kept", "who.tenant != OPERATOR and ", ""),
     peers_channel("forged datagrams are heard", "            self.refused += 1\n", "            news.hear(sealed)\n"),
     peers_channel("a flood of datagrams is read in one step", "range(READ_AT_ONCE)", "range(10**9)"),
     peers_news(
@@ -134,7 +149,7 @@ MUTANTS: list[Mutant] = [
     ),
     parts(
         "a start ignores the store's read position",
-        "        read_from=Position(int(position.segment), position.offset, position.line) if position else None,",
+        "        read_from=read_from,",
         "        read_from=None,",
     ),
     parts(

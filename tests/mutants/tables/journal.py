@@ -86,8 +86,8 @@ MUTANTS: list[Mutant] = [
     ),
     main(
         "new segments begin below the read position",
-        "last_number=max(recovered.last_number, start.segment, self._cursor.position.segment),",
-        "last_number=recovered.last_number,",
+        "last_number = max(recovered.last_number, start.segment, self._cursor.position.segment)",
+        "last_number = recovered.last_number",
     ),
     main(
         "a close does not wait for writes under way",

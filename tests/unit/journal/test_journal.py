@@ -181,6 +181,29 @@ async def test_a_store_that_keeps_the_position_overrides_the_journals_own(tmp_pa
         assert payloads(await take(journal)) == [b"1", b"2"]
 
 
+async def test_a_position_can_be_learned_after_lines_were_written(journal: Journal, reopen: Reopen) -> None:
+    """By a daemon whose store was away when it started: the journal's own position is too old."""
+    await journal.write("acme-x", ["a", "b"])
+    reservation = await journal.read_reserve(1, 60)
+    assert reservation is not None
+    learned = reservation.span.end
+    await journal.close()
+    async with reopen() as again:
+        await again.write("acme-x", ["c"])
+        again.read_on_from(learned)
+        assert payloads(await take(again)) == [b"b", b"c"]
+
+
+async def test_a_position_beyond_what_was_there_is_not_believed(journal: Journal, reopen: Reopen) -> None:
+    """The folder is older than the store: what is written now must not look as if it were read."""
+    await journal.write("acme-x", ["a"])
+    await journal.close()
+    async with reopen() as again:
+        await again.write("acme-x", ["b"])
+        again.read_on_from(again.write_point)
+        assert payloads(await take(again)) == [b"a", b"b"]
+
+
 async def test_segments_rotate_by_size_and_go_when_they_are_read_up(journal: Journal, tmp_path: Path) -> None:
     for n in range(20):
         await journal.write("a-b", [f"{n}" * 300])
