@@ -72,6 +72,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_runner.ContextEndedError: 503,
     of_runner.RefusedError: 422,
     of_runner.SecretMissingError: 422,
+    of_runner.FilesMissingError: 503,
     of_runner.SecretsLockedError: 503,
     of_runner.PackagesRefusedError: 422,
     of_runner.PackagesBusyError: 429,

@@ -80,6 +80,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "reserve_sysid": {"info": "", "lease_ms": 1, "now_ms": T0},
     "renew_sysid": {"sysid": OWNER, "info": "", "lease_ms": 1, "now_ms": T0},
     "list_daemons": {"now_ms": T0},
+    "touch_contents": {"tenant": TENANT, "digests": [], "now_ms": T0},
     "delete_secret": {"tenant": TENANT, "name": "A", "now_ms": T0},
     "get_once": {"tenant": TENANT, "key": "k", "now_ms": T0},
     "put_once": {"tenant": TENANT, "key": "k", "value": b"", "expires_ms": T0, "now_ms": T0},

@@ -68,7 +68,7 @@ def test_a_daemon_that_is_alive_is_in_the_way(source: Path, tmp_path: Path, caps
     status, _, err = run(capsys, *arguments)
     assert (status, "daemons of the source are alive: sysid 4" in err) == (5, True)
     status, out, _ = run(capsys, *arguments, "--force", "--json")
-    assert (status, json.loads(out)["jobs"]["records"]) == (0, 47)
+    assert (status, json.loads(out)["jobs"]["records"]) == (0, 50)
 
 
 def test_what_cannot_be_meant_is_refused(
@@ -167,7 +167,7 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "no damage found" in out) == (0, True)
     status, out, _ = run(capsys, "store", "verify", "--quick", "--json", "--store", url(source))
-    assert json.loads(out)["jobs"] == 47
+    assert json.loads(out)["jobs"] == 50
     content = bytearray(source.read_bytes())
     content[8192:12288] = bytes(4096)
     source.write_bytes(content)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functory.execution.outbox import Ending, Outbox
-from store.base import Archive, Code, Job, Outcome
+from store.base import Archive, Code, Job, Outcome, ReleaseReport
 from tests.support.service import running_daemon
 
 
@@ -33,7 +33,7 @@ class Gate:
         self.batches.append(len(releases))
         self.asked.set()
         await self.may.acquire()
-        return type("Report", (), {"stale": ()})
+        return ReleaseReport(len(releases), (), ())
 
 
 async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
