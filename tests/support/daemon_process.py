@@ -4,6 +4,7 @@ Ensures: a test that uses `daemon` leaves no process behind, however it ends, an
 """
 
 import asyncio
+import random
 import re
 import signal
 import socket
@@ -181,11 +182,13 @@ async def daemon(
 
 
 def free_port() -> int:
-    """For daemons that share one; every other daemon finds its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """For daemons that share one, or come back to one; every other daemon finds its own. It is none of those that the
+    kernel gives to whoever asks for any, so that nobody takes it in between."""
+    while True:
+        port = random.randrange(20_000, 32_000)  # noqa: S311 (nothing is secret about a port)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def make_key(server: DaemonProcess, tenant: str, operator_key: str = "", **fields: object) -> str:
