@@ -185,7 +185,7 @@ def free_port() -> int:
     """For daemons that share one, or come back to one; every other daemon finds its own. It is none of those that the
     kernel gives to whoever asks for any, so that nobody takes it in between."""
     while True:
-        port = random.randrange(20_000, 32_000)  # noqa: S311 (nothing is secret about a port)
+        port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
