@@ -57,11 +57,11 @@ test: setup system ## all tests; TESTS="-m slow" for those that make check leave
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
 
-races: setup system ## between two steps of a verb of the store any other, all pairs on both stores (`make test`: one in six)
+races: setup system ## between two steps of a verb of the store any other, all pairs on both stores (`make test`: one in twelve)
 	@$(MAKE) --no-print-directory mongo
 	FUNCTORY_RACES=all $(BIN)/pytest -q -n 2 --dist load tests/contract/store/test_races.py
 
-storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 10 and 10,000), a pipeline of consumers beside; FUNCTORY_STORM_SEED replays one
+storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 6 and 6,000), a pipeline of consumers beside; FUNCTORY_STORM_SEED replays one
 	@$(MAKE) --no-print-directory mongo
 	FUNCTORY_STORM_SEED=$${FUNCTORY_STORM_SEED:-$$(date +%s)} FUNCTORY_STORM_FAULTS=$${FUNCTORY_STORM_FAULTS:-200} \
 	  FUNCTORY_STORM_JOBS=$${FUNCTORY_STORM_JOBS:-1000000} FUNCTORY_CONSUMER_FAULTS=$${FUNCTORY_CONSUMER_FAULTS:-30} \

@@ -19,7 +19,7 @@ from tests.support.stores import BACK_ENDS
 pytestmark = pytest.mark.slow
 
 SEED = 20261115
-KILLS = 4
+KILLS = 3
 JOBS = 300
 
 

@@ -22,7 +22,7 @@ from tests.support.store_audit import check_counters
 from tests.support.store_worker import NOW_MS
 from tests.support.stores import BACK_ENDS
 
-ROUNDS = 6
+ROUNDS = 4
 WORKERS = 2
 
 

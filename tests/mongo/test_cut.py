@@ -27,7 +27,7 @@ CHILD = f"{TENANT}-child"
 ROUNDS = f"{TENANT}-rounds"
 FIRST = 8  # before it the store is being opened
 LAST = 296
-STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 11
+STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 29
 LATER = T0 + 2 * LAPSE_MS
 
 

@@ -20,7 +20,7 @@ from tests.support.store_content import fill, read_content
 pytestmark = pytest.mark.slow
 
 FIRST, LAST = 10, 100
-STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 27
+STRIDE = 1 if os.environ.get("FUNCTORY_ALL_CUTS") else 53
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -106,9 +106,10 @@ def test_a_segment_cut_at_every_byte_reads_a_prefix() -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_is_noticed_and_invents_nothing() -> None:
+def test_a_flipped_bit_is_noticed_and_invents_nothing() -> None:
+    """One in three, so that every byte is hit, and every place in a byte."""
     content, lines = sample()
-    for bit in range(len(content) * 8):
+    for bit in range(0, len(content) * 8, 3):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         found, noticed = read_damaged(bytes(damaged))

@@ -347,7 +347,7 @@ _SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-StoreAgreement.TestCase.settings = settings(_SETTINGS, max_examples=30)
-ServersAgreement.TestCase.settings = settings(_SETTINGS, max_examples=8)
+StoreAgreement.TestCase.settings = settings(_SETTINGS, max_examples=20)
+ServersAgreement.TestCase.settings = settings(_SETTINGS, max_examples=5)
 TestStoreAgreement = pytest.mark.slow(StoreAgreement.TestCase)
 TestServersAgreement = pytest.mark.slow(ServersAgreement.TestCase)

@@ -1,7 +1,7 @@
 """A pipeline of two consumers on two daemons, while daemons are killed and stood still, most often the one that leads.
 
 At the end both stages have done every index, progress is at the head, and stage two has exactly one job for each index
-of stage one. 2,000 indexes and 4 faults on SQLite; `make storm` makes them 100,000 and 30, on both stores.
+of stage one. 1,000 indexes and 3 faults on SQLite; `make storm` makes them 100,000 and 30, on both stores.
 FUNCTORY_STORM_SEED chooses which.
 """
 
@@ -24,8 +24,8 @@ from tests.support.polling import until
 from tests.support.stores import BACK_ENDS
 
 SEED = int(os.environ.get("FUNCTORY_STORM_SEED", "20261116"))
-FAULTS = int(os.environ.get("FUNCTORY_CONSUMER_FAULTS", "4"))
-INDEXES = int(os.environ.get("FUNCTORY_CONSUMER_INDEXES", "2000"))
+FAULTS = int(os.environ.get("FUNCTORY_CONSUMER_FAULTS", "3"))
+INDEXES = int(os.environ.get("FUNCTORY_CONSUMER_INDEXES", "1000"))
 STORES = ("sqlite", "mongodb") if "FUNCTORY_CONSUMER_FAULTS" in os.environ else ("sqlite",)
 LEASE_S: Final = 2.0
 _BATCH: Final = 500

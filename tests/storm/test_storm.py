@@ -1,6 +1,6 @@
 """The storm over every form of the deployment. Lost 0, unexpected 0, nothing twice that no fault explains.
 
-10 faults and 10,000 jobs in all; `make storm` makes them 200 and 1,000,000. FUNCTORY_STORM_SEED replays a storm: the
+6 faults and 6,000 jobs in all; `make storm` makes them 200 and 1,000,000. FUNCTORY_STORM_SEED replays a storm: the
 same faults in the same order with the same requests, though never at the very same instruction.
 """
 
@@ -19,8 +19,8 @@ from tests.support.mongo_server import MongoServer, find_server
 from tests.support.needs import missing, need_isolation
 
 SEED = int(os.environ.get("FUNCTORY_STORM_SEED", "20261115"))
-FAULTS = int(os.environ.get("FUNCTORY_STORM_FAULTS", "10"))
-JOBS = int(os.environ.get("FUNCTORY_STORM_JOBS", "10000"))
+FAULTS = int(os.environ.get("FUNCTORY_STORM_FAULTS", "6"))
+JOBS = int(os.environ.get("FUNCTORY_STORM_JOBS", "6000"))
 KEPT = Path(__file__).parents[2] / ".cache" / "storm"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 60 * FAULTS)]

@@ -171,13 +171,13 @@ WEAKER = {(delete, replay_and_end), (replay, replay_and_end)}
 
 
 ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
-"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each meets one in six of the others."""
+"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each meets one in twelve of the others."""
 
 
 def others(one: Verb, arena: "Arena") -> list[Verb]:
     if ALL_PAIRS or arena.is_quick:
         return BETWEEN
-    return BETWEEN[VERBS.index(one) % 6 :: 6]
+    return BETWEEN[VERBS.index(one) % 12 :: 12]
 
 
 class Result(NamedTuple):
