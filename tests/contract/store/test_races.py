@@ -171,7 +171,7 @@ WEAKER = {(delete, replay_and_end), (replay, replay_and_end)}
 
 
 ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
-"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each meets one in twelve of the others."""
+"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each meets one in twelve others."""
 
 
 def others(one: Verb, arena: "Arena") -> list[Verb]:
