@@ -112,7 +112,7 @@ async def test_without_scripts_everything_essential_works(
         await page.get_by_role("button", name="Run again").click()
         await expect(page.get_by_role("status")).to_contain_text("Job queued")
         await page.goto(f"{tenant.home}/type/plain/edit")
-        await page.get_by_label("Code").fill("return payload * 2")
+        await page.get_by_label("Code", exact=True).fill("return payload * 2")
         await page.get_by_role("button", name="Try it").click()
         await expect(page.get_by_label("Result of the try")).to_have_text('"hellohello"')
         await page.get_by_role("button", name="Save and activate").click()

@@ -32,7 +32,8 @@ async def test_a_lost_lease_is_counted_once_and_not_at_the_first_doubt(tmp_path:
 
         async def is_running() -> bool:
             record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
-            return record is not None and record.state == JobState.RUNNING
+            is_held = bool(daemon.executor.leases())  # the store knows of it a moment earlier
+            return is_held and record is not None and record.state == JobState.RUNNING
 
         await until(is_running)
         daemon.pause()  # or it would claim the job again
