@@ -54,7 +54,7 @@ test: setup system ## all tests; TESTS="-m slow" for those that make check leave
 	@$(MAKE) --no-print-directory mongo || echo "mongo: no server, its tests are skipped (or fail, if CI is set)" >&2
 	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
-crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 3,000)
+crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 2,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py
 
 races: setup system ## between two steps of a verb of the store any other, all pairs on both stores (`make test`: one in twelve)

@@ -18,12 +18,32 @@ _SLOW_SUITES: Final = frozenset({"crash", "deploy", "security", "service"})
 _LONGEST_FIRST: Final = ("storm", "acceptance", "crash", "deploy", "browser", "service", "security", "property")
 """Suites whose files take long: begun last, one of them would keep a single process busy when all others are done."""
 
+_LONG: Final = (
+    "acceptance/test_hostile.py::test_every_act_is_borne",
+    "acceptance/test_jobs_page.py",
+    "browser/test_everyone.py::test_every_page_is_for_everyone",
+    "contract/store/test_races.py::test_between_two_steps_anything_may_happen[mongodb",
+    "crash/test_migration_kill.py",
+    "deploy/test_networks.py",
+    "deploy/test_systemd.py::TestInstall",
+    "property/test_store_agreement.py::TestServersAgreement",
+    "service/test_consumer_page.py",
+    "service/test_worker_storm.py::test_nothing_is_lost_and_nothing_ends_twice[2-",
+    "service/test_worker_storm.py::test_nothing_is_lost_and_nothing_ends_twice[1-mongodb",
+    "storm/test_consumer_storm.py",
+    "storm/test_storm.py::test_storm[mongodb-one",
+    "storm/test_storm.py::test_storm[sqlite-two",
+)
+"""Take a quarter of a minute or more, together several minutes. `make test` runs them; CI has 20 minutes and does not."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_place)  # keeps the order within a suite
     for item in items:
         if _suite(item) in _SLOW_SUITES:
             item.add_marker(pytest.mark.slow)
+        if item.nodeid.removeprefix("tests/").startswith(_LONG):
+            item.add_marker(pytest.mark.long)
 
 
 def _place(item: pytest.Item) -> int:

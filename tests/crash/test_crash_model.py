@@ -17,7 +17,7 @@ from tests.support.clocks import FakeClock
 from tests.support.crash_disk import CrashDisk
 from tests.support.inline import InlineExecutor
 
-STATES = int(os.environ.get("FUNCTORY_CRASH_STATES", "3000"))
+STATES = int(os.environ.get("FUNCTORY_CRASH_STATES", "2000"))
 STATES_PER_CRASH = 5
 OPTIONS = JournalOptions(segment_bytes=6_000, max_group_bytes=8_000)
 
