@@ -4,6 +4,7 @@
 the reason, in words that tell no address.
 """
 
+import asyncio
 from typing import Final
 
 from aiohttp import web
@@ -17,6 +18,8 @@ _MESSAGE: Final = (
     " comes. Nothing was accepted; try again later"
 )
 _RETRY_AFTER_S: Final = "5"
+_TURNS: Final = 5
+"""Of the event loop, until a connection that was accepted before the last listener closed is known, and is closed."""
 
 
 class WaitingRoom:
@@ -38,6 +41,10 @@ class WaitingRoom:
 
     async def stop(self) -> None:
         if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
             await self._runner.cleanup()
             self._runner = None
 
