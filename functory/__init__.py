@@ -2,8 +2,7 @@
 
 The rooms, in the order in which a job meets them:
 
-cli/           the command line; client.py the HTTP client (client_answers.py, client_consumers.py,
-               client_folders.py: parts of it)
+cli/           the command line; client/ the HTTP client
 queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 bedrock/       the wire protocol of Bedrock::Jobs

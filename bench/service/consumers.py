@@ -1,9 +1,10 @@
 """Consumers: what it costs to work through a type by number, beside a plain queue and with more and more to do.
 
-python -m bench.service.consumers [--json] [--jobs N] [--held N ...] [--directory DIR]
+python -m bench.service.consumers [--json] [--jobs N] [--held N ...] [--idle N] [--directory DIR]
 
 Throughput: the same number of no-op jobs, posted and run, of a plain type and of one with a consumer. Growth: jobs of a
-consumer that was stopped are posted, so that all are held; then it starts, and the first of them are measured.
+consumer that was stopped are posted, so that all are held; then it starts, and the first of them are measured. Idle:
+consumers that have nothing to do, beside a daemon that has none.
 """
 
 import argparse
@@ -11,8 +12,10 @@ import asyncio
 import shutil
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bench.tools.cpu import CLIENT, cpu_seconds, spent
 from bench.tools.daemon import NO_OP, Service, posts, serve
@@ -24,32 +27,38 @@ HELD: Final = (10_000, 1_000_000)
 TENANT: Final = "bench"
 _SETTINGS: Final = {"max_processing": 5000, "max_search_ahead": 10_000}
 _LOOK_S: Final = 0.02
+_IDLE_S: Final = 20.0
 _TIMEOUT_S: Final = 600.0
+
+_T = TypeVar("_T")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.service.consumers", description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help="posted and run, of a plain type and of a consumer's")
     parser.add_argument("--held", type=int, nargs="+", default=HELD, help="jobs that a consumer has before it")
+    parser.add_argument("--idle", type=int, default=100, help="consumers that have nothing to do")
     parser.add_argument("--directory", type=Path, help="where the data is (default: a temporary folder)")
     arguments = parse_arguments(parser, None)
     report = Report("consumers", as_json=arguments.json)
-    rows = asyncio.run(in_folder(arguments.directory, arguments.jobs))
+    rows = asyncio.run(in_folder(arguments.directory, partial(measure_both, jobs=arguments.jobs)))
     report.table(f"{arguments.jobs:,} no-op jobs posted and run", rows)
     grown: list[dict[str, Any]] = []
     for held in sorted(arguments.held):
-        row = asyncio.run(in_folder(arguments.directory, min(arguments.held), held))[0]
+        row = asyncio.run(in_folder(arguments.directory, partial(measure_start, jobs=min(arguments.held), held=held)))
         row["times the first"] = row["cpu us/index"] / (grown[0] if grown else row)["cpu us/index"]
         grown.append(row)
     report.table(f"the first {min(arguments.held):,} indexes of a consumer that has so many before it", grown)
+    rows = asyncio.run(in_folder(arguments.directory, partial(measure_idle, consumers=arguments.idle)))
+    report.table("consumers that have nothing to do", rows)
     report.finish()
 
 
-async def in_folder(directory: Path | None, jobs: int, held: int = 0) -> list[dict[str, Any]]:
+async def in_folder(directory: Path | None, measure: Callable[[Service], Awaitable[_T]]) -> _T:
     folder = Path(tempfile.mkdtemp(prefix="bench-consumers-", dir=directory))
     try:
         async with serve(folder / "data") as service:
-            return [await measure_start(service, jobs, held)] if held else await measure_both(service, jobs)
+            return await measure(service)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder)
 
@@ -86,6 +95,19 @@ async def measure_start(service: Service, jobs: int, held: int) -> dict[str, Any
     ended = await until_ended(service, WARM_JOBS + jobs) - WARM_JOBS
     taken_s, used_s = time.perf_counter() - began_s, spent(cpu_s, cpu_seconds(service.pid))
     return {"held": held, "indexes/s": ended / taken_s, "cpu us/index": _daemon_s(used_s) / ended * 1e6}
+
+
+async def measure_idle(service: Service, consumers: int) -> list[dict[str, Any]]:
+    key = await service.make_tenant(TENANT, {})
+    rows: list[dict[str, Any]] = []
+    for count in (0, consumers):
+        for number in range(count):
+            await service.ask("PUT", f"/{TENANT}/consumer/c{number}", {"source": f"type{number}", **_SETTINGS}, key=key)
+        cpu_s, began_s = cpu_seconds(service.pid), time.perf_counter()
+        await asyncio.sleep(_IDLE_S)
+        taken_s, used_s = time.perf_counter() - began_s, spent(cpu_s, cpu_seconds(service.pid))
+        rows.append({"consumers": count, "% of a core": 100 * _daemon_s(used_s) / taken_s})
+    return rows
 
 
 async def until_ended(service: Service, count: int) -> int:

@@ -133,10 +133,6 @@ class Gate:
     def tenant(self) -> str:
         return self._owner.tenant
 
-    @property
-    def open_connections(self) -> int:
-        return len(self._connections)
-
     def close(self) -> list[asyncio.Task[None]]:
         """Returns what is still ending."""
         if not self._is_closed:

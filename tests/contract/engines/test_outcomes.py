@@ -90,7 +90,8 @@ async def test_an_error_says_what_happened_and_spares_the_others(runner: Runner,
     seen = await run(runner, handler(lang, "error"), jobs("1", "2"))
     assert seen.exitcodes == [500, 500]
     assert seen.stopped[0].code == "error"
-    assert b"oh dear" in seen.results[0] + seen.stopped[0].log
+    told = b"".join(one.result + one.log for one in seen.stopped)  # a slow one's log may be with the last
+    assert told.count(b"oh dear") >= 2
     assert b"bootstraps" not in seen.results[0], "frames of our own file are noise to a tenant"
 
 

@@ -1,15 +1,10 @@
-"""The part of the client that is about consumers. `functory.client.Client` has these methods."""
+"""The calls about consumers."""
 
-import abc
-from collections.abc import Mapping
-from typing import TypeVar
-
+from functory.client.transport import Transport
 from functory.wire import consumers
 
-_T = TypeVar("_T")
 
-
-class ConsumerCalls(abc.ABC):
+class ConsumerCalls(Transport):
     async def put_consumer(self, name: str, source: str, **settings: object) -> consumers.ConsumerCreated:
         """Work through the jobs of the type `source` by their numbers. Repeat it to change the settings."""
         body = {"source": source, **settings}
@@ -40,25 +35,3 @@ class ConsumerCalls(abc.ABC):
             step = await self._call("DELETE", self._path("consumer", name), consumers.ConsumerDeleted)
             freed, more = freed + step.freed, step.more
         return freed
-
-    # What the client itself has
-
-    @abc.abstractmethod
-    def _path(self, *parts: str) -> str: ...
-
-    @abc.abstractmethod
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        answer: type[_T],
-        *,
-        query: Mapping[str, object] | None = None,
-        body: object = None,
-        data: bytes | None = None,
-    ) -> _T: ...
-
-    @abc.abstractmethod
-    async def _fetch(
-        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | None
-    ) -> bytes: ...

@@ -1,0 +1,47 @@
+"""The calls about handlers: texts, versions, folders."""
+
+from aiohttp.payload import BytesPayload
+
+from functory.client.transport import Transport
+from functory.wire import handlers
+
+
+class HandlerCalls(Transport):
+    async def put_handler(self, job_type: str, lang: str, body: str, **fields: object) -> handlers.Handler:
+        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise."""
+        query = {"upgrade": "true"} if fields.pop("upgrade", False) else {}
+        document = {"lang": lang, "body": body, **fields}
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, query=query, body=document)
+
+    async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
+        query = {} if version is None else {"version": version}
+        return await self._call("GET", self._path("handler", job_type), handlers.Handler, query=query)
+
+    async def list_handlers(self) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler"), handlers.HandlerList)
+
+    async def list_versions(self, job_type: str) -> handlers.HandlerList:
+        return await self._call("GET", self._path("handler", job_type, "versions"), handlers.HandlerList)
+
+    async def roll_back(self, job_type: str, version: int) -> handlers.Handler:
+        path = self._path("handler", job_type, "rollback")
+        return await self._call("POST", path, handlers.Handler, body={"version": version})
+
+    async def delete_handler(self, job_type: str) -> None:
+        await self._fetch("DELETE", self._path("handler", job_type), {}, None, None)
+
+    async def invoke(self, job_type: str, payload: object = "", *, handler: object = None) -> handlers.Invoked:
+        body = {"payload": payload, **({} if handler is None else {"handler": handler})}
+        return await self._call("POST", self._path("handler", job_type, "invoke"), handlers.Invoked, body=body)
+
+    async def put_folder(
+        self, job_type: str, packed: bytes, *, content_type: str = "application/gzip"
+    ) -> handlers.Handler:
+        """Register a folder, packed as tar, tar.gz or zip, as the handler of a type."""
+        data = BytesPayload(packed, content_type=content_type)
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, data=data)
+
+    async def download_folder(self, job_type: str, *, version: int | None = None) -> bytes:
+        """The files of a handler that is a folder, as a tar."""
+        query = {"format": "tar", **({} if version is None else {"version": version})}
+        return await self._fetch("GET", self._path("handler", job_type), query, None, None)

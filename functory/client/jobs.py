@@ -1,0 +1,159 @@
+"""The calls about jobs: their life, results and figures, and what a tenant sets for all of them."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import msgspec
+from aiohttp import ClientError as TransportError
+from aiohttp import ClientTimeout
+
+from functory.client.transport import Answer, Transport, problem
+from functory.errors import ServerUnreachable
+from functory.wire import admin, jobs, secrets
+from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
+
+
+class JobCalls(Transport):
+    async def add_jobs(self, job_type: str, payloads: Sequence[str | bytes], **options: object) -> jobs.Added:
+        """One job for each payload, all with the same options (`delay_s`, `priority`, `idempotency_key`, ...).
+
+        Payloads that a body of lines cannot carry travel as JSON instead.
+        """
+        lines = [payload.encode() if isinstance(payload, str) else payload for payload in payloads]
+        path = self._path("job", job_type, "add")
+        fit_lines = all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines)
+        if fit_lines and "options" not in options:
+            return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
+        request: dict[str, object] = {
+            name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
+        }
+        shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
+        rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
+        return await self._call("POST", path, jobs.Added, query=request, body=rows)
+
+    async def create_jobs(
+        self, new_jobs: Sequence[Mapping[str, object]], *, idempotency_key: str | None = None
+    ) -> jobs.Added:
+        """Jobs of several types, all or none. Each names its `type`, and its `payload` or `payload_base64`."""
+        body = {"jobs": list(new_jobs), **({} if idempotency_key is None else {"idempotency_key": idempotency_key})}
+        return await self._call("POST", self._path("jobs"), jobs.Added, body=body)
+
+    async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
+        """With `wait_s`, returns as soon as the job has ended, or when the time is up."""
+        return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
+
+    async def get_result(self, job_id: str) -> bytes:
+        """The whole result as it is, up to 16 MB."""
+        return await self._fetch("GET", self._path("job", job_id, "result"), {}, None, None)
+
+    async def get_log(self, job_id: str) -> bytes:
+        """What it has printed so far, if the daemon that answers runs it; otherwise what is kept of its last run."""
+        return await self._fetch("GET", self._path("job", job_id, "log"), {}, None, None)
+
+    async def follow_log(self, job_id: str) -> AsyncIterator[str]:
+        """What a job prints, as it is printed, until it has ended."""
+        path = self._url + self._path("job", job_id, "log")
+        try:
+            async with self._session.get(path, params={"follow": "1"}, timeout=ClientTimeout(total=None)) as response:
+                if response.status >= 400:
+                    raise problem(Answer(response.status, await response.read(), response.headers.get("Retry-After")))
+                is_text = False
+                async for line in response.content:
+                    if line.startswith(b"event: "):
+                        is_text = line.startswith(b"event: log")
+                    elif is_text and line.startswith(b"data: "):
+                        yield msgspec.json.decode(line[6:], type=str)
+        except (TransportError, TimeoutError) as error:
+            raise ServerUnreachable(f"{self._url}: the log ended early: {str(error) or 'no answer in time'}") from error
+
+    async def why(self, job_id: str) -> jobs.Why:
+        return await self._call("GET", self._path("job", job_id, "why"), jobs.Why)
+
+    async def cancel_job(self, job_id: str) -> None:
+        """Cancel a job that is not over. One that is running is stopped."""
+        await self._fetch("POST", self._path("job", job_id, "cancel"), {}, None, None)
+
+    async def retry_job(
+        self,
+        job_id: str,
+        *,
+        delay_s: float | None = None,
+        next_run: str | None = None,
+        payload: str | bytes | None = None,
+        job_type: str | None = None,
+    ) -> None:
+        """Run a job again that has ended, or a deferred one now; or at another time, with another payload, or as a job
+        of another type."""
+        when = {"delay_s": delay_s, "next_run": next_run, "type": job_type}
+        body = {name: value for name, value in when.items() if value is not None} | _new_payload(payload)
+        await self._fetch("POST", self._path("job", job_id, "retry"), {}, body, None)
+
+    async def update_job(self, job_id: str, payload: str | bytes) -> None:
+        """Replace the payload of a job that has not started."""
+        await self._fetch("PATCH", self._path("job", job_id), {}, _new_payload(payload), None)
+
+    async def delete_job(self, job_id: str) -> int:
+        """Remove all trace of a job that is not running. Returns how many jobs are gone, with its children."""
+        return (await self._call("DELETE", self._path("job", job_id), jobs.DeletedJobs)).deleted
+
+    async def results(self, **filters: object) -> jobs.Page:
+        return await self._call("GET", self._path("results"), jobs.Page, query=filters)
+
+    async def replay(self, **request: object) -> jobs.Replayed:
+        return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
+
+    async def cancel_jobs(self, job_type: str, **request: object) -> jobs.Changed:
+        """Cancel jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+        return await self._call("POST", self._path("cancel"), jobs.Changed, body={"type": job_type, **request})
+
+    async def delete_jobs(self, job_type: str, **request: object) -> jobs.Changed:
+        """Delete ended jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+        return await self._call("POST", self._path("delete"), jobs.Changed, body={"type": job_type, **request})
+
+    async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:
+        query = {"window_s": window_s}
+        return await self._call("GET", self._path("scoreboard"), Scoreboard, query=query)
+
+    async def failures(self, **filters: object) -> FailureList:
+        return await self._call("GET", self._path("failures"), FailureList, query=filters)
+
+    async def children(self, job_id: str, **filters: object) -> jobs.Page:
+        return await self._call("GET", self._path("job", job_id, "children"), jobs.Page, query=filters)
+
+    async def timeline(self, **filters: object) -> BucketList:
+        return await self._call("GET", self._path("timeline"), BucketList, query=filters)
+
+    async def index(self, job_type: str) -> jobs.IndexAnswer:
+        return await self._call("GET", self._path("index", job_type), jobs.IndexAnswer)
+
+    async def list_rates(self) -> admin.RateList:
+        return await self._call("GET", self._path("rate"), admin.RateList)
+
+    async def set_rate(self, domain: str, rate_per_s: float, *, burst: int = 1) -> None:
+        body = {"rate_per_s": rate_per_s, "burst": burst}
+        await self._fetch("PUT", self._path("rate", domain), {}, body, None)
+
+    async def delete_rate(self, domain: str) -> None:
+        await self._fetch("DELETE", self._path("rate", domain), {}, None, None)
+
+    async def list_secrets(self) -> secrets.SecretList:
+        return await self._call("GET", self._path("secret"), secrets.SecretList)
+
+    async def set_secret(self, name: str, value: str) -> secrets.SecretRow:
+        return await self._call("PUT", self._path("secret", name), secrets.SecretRow, body={"value": value})
+
+    async def delete_secret(self, name: str) -> None:
+        await self._fetch("DELETE", self._path("secret", name), {}, None, None)
+
+    async def pause_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "pause"), {}, None, None)
+
+    async def resume_type(self, job_type: str) -> None:
+        await self._fetch("POST", self._path("type", job_type, "resume"), {}, None, None)
+
+
+def _new_payload(payload: str | bytes | None) -> dict[str, str]:
+    if payload is None:
+        return {}
+    raw = payload.encode() if isinstance(payload, str) else payload
+    return {"payload_base64": b64encode(raw).decode()}

@@ -1,0 +1,103 @@
+"""The operator's calls: tenants, keys, daemons."""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from functory.client.transport import Transport, problem
+from functory.wire import admin
+
+
+class OperatorCalls(Transport):
+    async def create_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("POST", "/admin/tenants", admin.Tenant, body={"name": name, **fields})
+
+    async def list_tenants(self) -> admin.TenantList:
+        return await self._call("GET", "/admin/tenants", admin.TenantList)
+
+    async def get_tenant(self, name: str) -> admin.Tenant:
+        return await self._call("GET", f"/admin/tenants/{name}", admin.Tenant)
+
+    async def pause_tenant(self, name: str) -> None:
+        """Suspend it: none of its jobs start, and it may only read."""
+        await self._fetch("POST", f"/admin/tenants/{name}/pause", {}, None, None)
+
+    async def resume_tenant(self, name: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/resume", {}, None, None)
+
+    async def pause_tenant_type(self, name: str, job_type: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/pause", {}, None, None)
+
+    async def resume_tenant_type(self, name: str, job_type: str) -> None:
+        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/resume", {}, None, None)
+
+    async def change_tenant(self, name: str, **fields: object) -> admin.Tenant:
+        return await self._call("PATCH", f"/admin/tenants/{name}", admin.Tenant, body=fields)
+
+    async def delete_tenant(self, name: str) -> int:
+        """Delete the tenant and all its data. Returns how many records were removed."""
+        removed, more = 0, True
+        while more:
+            step = await self._call("DELETE", f"/admin/tenants/{name}", admin.Deleted)
+            removed, more = removed + step.removed, step.more
+        return removed
+
+    async def create_key(self, tenant: str | None, **fields: object) -> admin.KeyWithSecret:
+        """A key of a tenant, or of the operator. Its text is in this answer, and nowhere else."""
+        return await self._call("POST", _keys_path(tenant), admin.KeyWithSecret, body=fields)
+
+    async def list_keys(self, tenant: str | None) -> admin.KeyList:
+        return await self._call("GET", _keys_path(tenant), admin.KeyList)
+
+    async def rotate_key(self, tenant: str | None, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
+        path = f"{_keys_path(tenant)}/{key_id}/rotate"
+        return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
+
+    async def revoke_key(self, tenant: str | None, key_id: str) -> None:
+        await self._fetch("DELETE", f"{_keys_path(tenant)}/{key_id}", {}, None, None)
+
+    async def stop(self) -> None:
+        """Start no more jobs on the daemon that answers."""
+        await self._fetch("POST", "/stop", {}, None, None)
+
+    async def start(self) -> None:
+        await self._fetch("POST", "/start", {}, None, None)
+
+    async def quit(self) -> None:
+        """End the daemon that answers, like SIGTERM."""
+        await self._fetch("POST", "/quit", {}, None, None)
+
+    async def daemon_health(self) -> admin.HealthDetail:
+        """How the daemon that answers is, in words and figures."""
+        return await self._call("GET", "/admin/health", admin.HealthDetail)
+
+    async def metrics(self) -> str:
+        return (await self._fetch("GET", "/metrics", {}, None, None)).decode()
+
+    async def pause_daemon(self, sysid: str) -> None:
+        await self._fetch("POST", f"/admin/daemons/{sysid}/pause", {}, None, None)
+
+    async def resume_daemon(self, sysid: str) -> None:
+        await self._fetch("POST", f"/admin/daemons/{sysid}/resume", {}, None, None)
+
+    async def audit(self, **filters: object) -> admin.AuditPage:
+        return await self._call("GET", "/admin/audit", admin.AuditPage, query=filters)
+
+    async def list_daemons(self) -> admin.DaemonList:
+        return await self._call("GET", "/admin/daemons", admin.DaemonList)
+
+    async def health(self, *, is_live_enough: bool = False) -> admin.HealthAnswer:
+        """Whether the daemon takes jobs; or, with `is_live_enough`, whether it is alive. Needs no key."""
+        answer = await self._send("GET", "/healthz" if is_live_enough else "/readyz", {}, None, None)
+        try:
+            return msgspec.json.decode(answer.body, type=admin.HealthAnswer)
+        except msgspec.MsgspecError:
+            raise problem(answer) from None
+
+    async def openapi(self) -> dict[str, Any]:
+        return await self._call("GET", "/openapi.json", dict[str, Any])
+
+
+def _keys_path(tenant: str | None) -> str:
+    return "/admin/keys" if tenant is None else f"/admin/tenants/{tenant}/keys"
