@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder  # tests mostly wait, so a third process is worth it on two cores
 CODE   := bench functory handlers journal runner scheduler store tests vocabulary
+unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile the same code again
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system sandbox ready mongo format check lint types imports test crash races storm mutants fresh machine image demo serve bench bench-peers soak screenshots lock editor clean

@@ -277,7 +277,10 @@ async def _receive(fd: int) -> str:
 def _keep_end(fd: int, log: bytearray) -> None:
     """Take what is printed: a full pipe would stop the attack, and that is not how it should be stopped."""
     with contextlib.suppress(BlockingIOError):
-        log += os.read(fd, 1 << 16)
+        text = os.read(fd, 1 << 16)
+        if not text:  # all of it has ended, and would be told without end
+            asyncio.get_running_loop().remove_reader(fd)
+        log += text
         del log[:-_KEPT_LOG_BYTES]
 
 

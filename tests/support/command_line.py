@@ -3,11 +3,9 @@
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 _TIMEOUT_S = 90.0
-_COMPILED = Path(__file__).parents[2] / ".cache" / "pycache"
 
 
 class Ended(NamedTuple):
@@ -43,4 +41,4 @@ def clean_environ() -> dict[str, str]:
     """Ours without the settings of a developer's own daemon, and with compiled code kept between the processes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FUNCTORY_")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return kept | {"PYTHONPYCACHEPREFIX": str(_COMPILED)}
+    return kept
