@@ -7,6 +7,8 @@ A python handler asks in a block of comments (PEP 723), anywhere in its text:
     # dependencies = ["requests>=2.31", "pillow"]
     # ///
 
+A folder may ask in `requirements.txt` or in the `project` table of `pyproject.toml` instead.
+
 Dependencies are names, extras, versions and markers. Addresses, paths and options are refused here: an installer
 would go wherever they point. A `Lock` names every package with its exact version and the hashes of its files. Pure and
 without I/O; the block is bounded before it is parsed.
@@ -16,7 +18,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -29,6 +31,12 @@ MAX_PACKAGES: Final = 256
 MAX_HASHES: Final = 1024  # of one package: it has a file for each platform and Python
 MAX_LOCK_BYTES: Final = 512 * 1024
 
+REQUIREMENTS_FILE: Final = "requirements.txt"
+PYPROJECT_FILE: Final = "pyproject.toml"
+FILES: Final = (REQUIREMENTS_FILE, PYPROJECT_FILE)
+"""Of a folder: where it may ask for packages."""
+MAX_FILE_BYTES: Final = 64 * 1024
+
 _OPENING: Final = "# /// script"
 _CLOSING: Final = "# ///"
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
@@ -39,6 +47,7 @@ _DEPENDENCY: Final = re.compile(
     r"(?: ?; ?[A-Za-z0-9_.'\"<>=!~ ()]{1,200})?"
 )
 _PACKAGE: Final = re.compile(_NAME)
+_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]{0,63}")
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _PYTHON: Final = re.compile(r"3\.\d{1,2}")
@@ -108,6 +117,52 @@ def requirements_in(text: str) -> Requirements | None:
         raise InvalidHandlerError("body", f"the block {_OPENING} is not TOML: {error}") from None
     requirements = make_requirements("body", metadata.get("dependencies", []), metadata.get("requires-python", ""))
     return requirements if requirements.dependencies else None
+
+
+def requirements_of(body: str, files: Mapping[str, bytes]) -> Requirements | None:
+    """What a python handler asks for, in the text of its entry or in one of FILES. Raises InvalidHandlerError."""
+    found = {"body": requirements_in(body)}
+    for name, data in files.items():
+        found[name] = _READERS[name](_text_of(name, data))
+    asking = {name: requirements for name, requirements in found.items() if requirements is not None}
+    if len(asking) > 1:
+        places = " and in ".join("the text" if name == "body" else name for name in asking)
+        raise InvalidHandlerError(next(reversed(asking)), f"packages are asked for in {places}: keep one of them")
+    return next(iter(asking.values()), None)
+
+
+def _text_of(name: str, data: bytes) -> str:
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidHandlerError(name, f"has {len(data)} bytes, at most {MAX_FILE_BYTES} are taken")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidHandlerError(name, f"is not text in UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _from_requirements(text: str) -> Requirements | None:
+    lines = [_COMMENT.sub("", line).strip() for line in text.splitlines()]
+    requirements = make_requirements(REQUIREMENTS_FILE, [line for line in lines if line], "")
+    return requirements if requirements.dependencies else None
+
+
+def _from_pyproject(text: str) -> Requirements | None:
+    try:
+        project = tomllib.loads(text).get("project", {})
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidHandlerError(PYPROJECT_FILE, f"is not TOML: {error}") from None
+    if not isinstance(project, dict):
+        raise InvalidHandlerError(PYPROJECT_FILE, "project must be a table")
+    requirements = make_requirements(
+        PYPROJECT_FILE, project.get("dependencies", []), project.get("requires-python", "")
+    )
+    return requirements if requirements.dependencies else None
+
+
+_READERS: Final[Mapping[str, Callable[[str], Requirements | None]]] = {
+    REQUIREMENTS_FILE: _from_requirements,
+    PYPROJECT_FILE: _from_pyproject,
+}
 
 
 def make_requirements(field: str, dependencies: object, requires_python: object) -> Requirements:

@@ -9,6 +9,7 @@ secrets.py      `secret`: a tenant's, and the keys that seal them
 work.py         `work`, the same for scripts that work on jobs; worker.py `worker`, for Python functions
 job_adding.py, job_views.py    what `job` does and shows; arguments.py reads values of flags
 invoke.py       `invoke`; handler_file.py reads a handler from a file
+workbench.py    runs handlers here, without a service, for invoke.py and dev.py
 doctor.py, demo.py, completion.py                  on this machine
 journal.py, store.py, backup.py, migrate.py        on files and stores, without a daemon
 answers.py, table.py, progress.py                  how results look in a terminal

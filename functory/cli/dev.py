@@ -2,39 +2,28 @@
 
 import argparse
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from functory.cli.answers import indented, inert
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, open_client
-from functory.config import Settings
-from functory.daemon.isolation import choose_isolation
+from functory.cli.workbench import Say, Workbench, open_workbench
 from functory.errors import FunctoryError, InvalidInput
-from functory.execution.tenant_book import Allowance
-from functory.execution.trial_runs import TrialRuns
 from functory.folders.examples import FOLDER, Example, differences, read_examples
 from functory.folders.first import LANGUAGES, write_first_handler
-from functory.folders.local import TENANT, EnvironmentSecrets, LocalTrees, look
+from functory.folders.local import LocalTrees, look
 from functory.folders.packing import check_folder, pack_folder
 from handlers.errors import HandlerError
-from handlers.model import Handler
 from runner.errors import RunnerError
 from runner.outcome import Stopped
-from runner.runner import Runner
-from scheduler import SchedulerOptions
-from scheduler.oldest import OldestFirst
 
 if TYPE_CHECKING:
     from functory.client import Client
 
 _LOOK_EVERY_S = 0.1
-_JOBTYPE = f"{TENANT}-handler"
-
-Say = Callable[[str], None]
 
 
 def add_commands(commands: Commands) -> None:
@@ -71,11 +60,11 @@ async def run_test(folder: Path, say: Say = print) -> int:
     examples = await asyncio.to_thread(read_examples, folder)
     if not examples:
         raise InvalidInput(f"{folder}/{FOLDER} has no example: write NAME.payload and NAME.expected there")
-    async with _bench() as bench:
-        handler = await bench.load(folder)
+    async with LocalTrees.opened() as trees, open_workbench(say, trees) as bench:
+        handler = await bench.load(*await trees.take(folder))
         failed = 0
         for example in examples:
-            stopped = await bench.run(handler, example)
+            stopped = await bench.run(handler, example.payload)
             wrong = differences(example, stopped)
             failed += bool(wrong)
             say(f"{'FAILED' if wrong else 'ok    '} {example.name}  {stopped.duration_ms:.1f} ms")
@@ -95,9 +84,10 @@ async def run_dev(arguments: argparse.Namespace, say: Say = print) -> int:
         if arguments.follow:
             client = await stack.enter_async_context(open_client(arguments))
             deploy = _deployer(client, folder, arguments.type or folder.name)
-        bench = await stack.enter_async_context(_bench())
+        trees = await stack.enter_async_context(LocalTrees.opened())
+        bench = await stack.enter_async_context(open_workbench(say, trees))
         seen = await asyncio.to_thread(look, folder)
-        is_good = await _round(bench, folder, deploy, say)
+        is_good = await _round(bench, trees, folder, deploy, say)
         while arguments.watch:
             await asyncio.sleep(_LOOK_EVERY_S)
             now = await asyncio.to_thread(look, folder)
@@ -105,7 +95,7 @@ async def run_dev(arguments: argparse.Namespace, say: Say = print) -> int:
                 changed = sorted(name for name in now.keys() | seen.keys() if now.get(name) != seen.get(name))
                 seen = now
                 say(f"\n{', '.join(map(repr, changed[:5]))} changed")
-                is_good = await _round(bench, folder, deploy, say)
+                is_good = await _round(bench, trees, folder, deploy, say)
     return 0 if is_good else 1
 
 
@@ -117,12 +107,17 @@ def _deployer(client: "Client", folder: Path, job_type: str) -> Callable[[], Awa
     return deploy
 
 
-async def _round(bench: "Bench", folder: Path, deploy: Callable[[], Awaitable[str]] | None, say: Say) -> bool:
+async def _round(
+    bench: Workbench, trees: LocalTrees, folder: Path, deploy: Callable[[], Awaitable[str]] | None, say: Say
+) -> bool:
     """Run the folder on all examples, and deploy it. What is wrong with it is said, and ends nothing."""
     try:
-        handler = await bench.load(folder)
+        handler = await bench.load(*await trees.take(folder))
         examples = await asyncio.to_thread(read_examples, folder)
-        good = [_tell(one, await bench.run(handler, one), say) for one in examples or [Example("empty payload", b"")]]
+        good = [
+            _tell(one, await bench.run(handler, one.payload), say)
+            for one in examples or [Example("empty payload", b"")]
+        ]
         if deploy is not None:
             say(await deploy())
     except (FunctoryError, HandlerError, RunnerError, OSError) as error:
@@ -140,39 +135,3 @@ def _tell(example: Example, stopped: Stopped, say: Say) -> bool:
     if wrong and example.expected is not None:
         say(indented("not as expected:\n" + inert("\n".join(wrong).encode("utf-8", "backslashreplace"))))
     return not wrong
-
-
-class Bench:
-    """A sandbox that stays ready between runs."""
-
-    def __init__(self, trials: TrialRuns, trees: LocalTrees) -> None:
-        self._trials = trials
-        self._trees = trees
-        self._last: Handler | None = None
-
-    async def load(self, folder: Path) -> Handler:
-        """The handler that the folder is now, checked. The contexts of the one before it are ended."""
-        handler = await self._trees.take(folder)
-        if self._last is not None and self._last != handler:
-            await self._trials.retire(_JOBTYPE, self._last)
-        await self._trials.check(_JOBTYPE, handler)
-        self._last = handler
-        return handler
-
-    async def run(self, handler: Handler, example: Example) -> Stopped:
-        return await self._trials.invoke(_JOBTYPE, handler, example.payload)
-
-
-@asynccontextmanager
-async def _bench() -> AsyncIterator[Bench]:
-    async with LocalTrees.opened() as trees:
-        isolation = await choose_isolation(Settings())
-        if isolation.refusal:
-            print(f"functory: {isolation.refusal}", file=sys.stderr)
-        runner = Runner(isolation.launcher, secrets=EnvironmentSecrets(), trees=trees)
-        await runner.start()
-        try:
-            policy = OldestFirst(SchedulerOptions(slots=1))
-            yield Bench(TrialRuns(runner, lambda _: Allowance(network=True), policy, refusal=isolation.refusal), trees)
-        finally:
-            await runner.close()

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 import aiofiles
@@ -9,18 +10,9 @@ import aiofiles
 from functory.cli.answers import print_stopped
 from functory.cli.commands import Commands
 from functory.cli.handler_file import read_handler
-from functory.config import Settings
-from functory.daemon.isolation import choose_isolation
-from functory.egress.proxy import EgressProxy
-from functory.execution.tenant_book import Allowance
-from functory.execution.trial_runs import TrialRuns
+from functory.cli.workbench import open_workbench
 from handlers.model import Handler
 from runner.outcome import Stopped
-from runner.resolver import Resolver
-from runner.runner import Runner
-from runner.targets import Targets
-from scheduler import SchedulerOptions
-from scheduler.oldest import OldestFirst
 
 
 def add_commands(commands: Commands) -> None:
@@ -53,20 +45,10 @@ async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
 
 
 async def invoke(handler: Handler, payload: bytes) -> Stopped:
-    settings = Settings()
-    isolation = await choose_isolation(settings)
-    egress = EgressProxy(Resolver(Targets(settings.hosts_allowed, settings.http_allowed)))
-    runner = Runner(isolation.launcher, egress=egress)
-    await runner.start()
-    try:
-        trial_runs = TrialRuns(
-            runner,
-            lambda _: Allowance(network=True),
-            OldestFirst(SchedulerOptions(slots=1)),
-            refusal=isolation.refusal,
-        )
-        await trial_runs.check("local-handler", handler)
-        return await trial_runs.invoke("local-handler", handler, payload)
-    finally:
-        await runner.close()
-        await egress.close()
+    async with open_workbench(_say) as bench:
+        return await bench.run(await bench.load(handler), payload)
+
+
+def _say(text: str) -> None:
+    """Beside the result, which may be piped on."""
+    print(text, file=sys.stderr)

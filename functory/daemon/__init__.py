@@ -6,6 +6,7 @@ parts.py              opens the parts and wires them together
 joining.py            joins the store: at the start, or later if it is away then
 isolation.py          which isolation tenants get here
 languages.py          which languages run here
+packages.py           gets the packages that handlers ask for
 package_collector.py  removes packages that no version needs
 kept_keys.py          keys that were verified lately, for a start without the store
 last_owner.py         takes over what the last process in this folder left claimed

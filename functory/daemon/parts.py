@@ -21,6 +21,7 @@ from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.joining import Joining
 from functory.daemon.languages import Languages, find_languages
+from functory.daemon.packages import open_packages
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
@@ -46,9 +47,7 @@ from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
 from journal import Journal, JournalOptions, Position
 from journal.durable import create_durably, make_folder
-from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import BuildSandbox, BuildSettings, find_uv
-from runner.packages.trees import TreeFolder
+from runner.packages.provider import Packages
 from runner.pool import PoolSettings
 from runner.resolver import Resolver
 from runner.runner import Runner, RunnerSettings
@@ -61,7 +60,6 @@ from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
 _MOST_TRIALS = 16
-_BUILDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,38 +252,11 @@ def _make_journal(settings: Settings, clock: Clock, sysid: str, read_from: Posit
 
 
 async def _open_packages(settings: Settings, isolation: Isolation, tenants: TenantBook) -> Packages:
-    uv = await asyncio.to_thread(find_uv)
-    build = BuildSettings(
-        index=settings.packages_index,
-        wheels=settings.packages_wheels,
-        builds=settings.packages_build,
-        timeout_s=settings.packages_timeout_s,
-        tree_bytes=settings.packages_max_bytes,
-    )
-    chosen = ProviderSettings(
-        builds=_BUILDS,
-        tree_bytes=build.tree_bytes,
-        memory_bytes=build.memory_bytes,
-        unavailable=_no_packages(settings, isolation, uv),
-    )
-    sandbox = BuildSandbox(isolation.launcher, build, uv, threads=_BUILDS + 1)
-
     def quota_of(tenant: str) -> int:
         limit = tenants.limits_of(tenant).max_package_bytes
         return settings.packages_quota_bytes if limit is None else limit
 
-    packages = Packages(sandbox, TreeFolder(settings.data_dir / "packages"), chosen, quota_of)
-    await packages.open()
-    return packages
-
-
-def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> str:
-    """Why this daemon gets no packages."""
-    if not settings.packages:
-        return "the operator has switched packages off on this daemon"
-    if isolation.refusal:
-        return isolation.refusal
-    return "" if uv else "uv is not installed on this machine, which gets packages: pip install 'functory[packages]'"
+    return await open_packages(settings, isolation, settings.data_dir / "packages", quota_of)
 
 
 def _make_egress(settings: Settings, stack: AsyncExitStack) -> EgressProxy:

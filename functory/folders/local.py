@@ -19,6 +19,7 @@ from handlers.folders.archive import list_archive
 from handlers.folders.limits import DEFAULT_LIMITS
 from handlers.folders.project import MAX_PROJECT_BYTES, PROJECT_FILE, complete_project, read_project
 from handlers.model import Handler
+from handlers.packages import FILES
 from handlers.validation import parse_handler
 from runner.errors import FilesMissingError, SecretMissingError
 from runner.masking import Masker
@@ -58,8 +59,11 @@ class LocalTrees:
         finally:
             await asyncio.to_thread(remove, base)
 
-    async def take(self, folder: Path) -> Handler:
-        """The handler that the folder is now. Raises InvalidHandlerError, InvalidInput, OSError."""
+    async def take(self, folder: Path) -> tuple[Handler, dict[str, bytes]]:
+        """The handler that the folder is now, and those of its files that may ask for packages.
+
+        Raises InvalidHandlerError, InvalidInput, OSError.
+        """
         return await asyncio.to_thread(self._take, folder)
 
     async def have(self, tenant: str, tree: str) -> Path:
@@ -68,7 +72,7 @@ class LocalTrees:
             raise FilesMissingError("the folder has changed meanwhile: run it again")
         return place
 
-    def _take(self, folder: Path) -> Handler:
+    def _take(self, folder: Path) -> tuple[Handler, dict[str, bytes]]:
         manifest = list_archive(pack_folder(folder), "tar", DEFAULT_LIMITS)
         fields: dict[str, object] = {}
         if PROJECT_FILE in manifest.by_name:
@@ -85,7 +89,7 @@ class LocalTrees:
         place = self._base / f"{TENANT}.{manifest.digest}"
         if not place.exists():
             self._copy(folder, place)
-        return handler
+        return handler, {name: (place / name).read_bytes() for name in FILES if name in manifest.by_name}
 
     def _copy(self, folder: Path, place: Path) -> None:
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=self._base))

@@ -7,11 +7,12 @@ is what is saved, and a change of the code changes no package.
 from dataclasses import replace
 
 from functory.execution.handler_document import decode_handler
+from functory.folders.contents import get_manifest, read_file
 from functory.operations.service import Service
-from handlers.errors import HandlerError
+from handlers.errors import HandlerError, InvalidHandlerError
 from handlers.languages import LANGUAGES
 from handlers.model import Handler
-from handlers.packages import Lock, Requirements, requirements_in
+from handlers.packages import FILES, MAX_FILE_BYTES, Lock, Requirements, requirements_of
 from runner.packages.source import Progress
 from store.base import Handler as StoredHandler
 from vocabulary.names import tenant_of
@@ -20,11 +21,11 @@ from vocabulary.names import tenant_of
 async def with_packages(
     service: Service, jobtype: str, handler: Handler, before: StoredHandler | None, *, upgrade: bool = False
 ) -> Handler:
-    """The handler with the lock of what its text asks for, installed if this daemon runs its language.
+    """The handler with the lock of what it asks for, installed if this daemon runs its language.
 
     Raises InvalidHandlerError, PackagesRefusedError, PackagesMissingError, PackagesBusyError.
     """
-    requirements = requirements_in(handler.body) if LANGUAGES[handler.lang].packages_from else None
+    requirements = await _requirements(service, tenant_of(jobtype), handler)
     if requirements is None:
         return replace(handler, lock=None)
     lock = None if upgrade else _known_lock(requirements, handler, before)
@@ -48,6 +49,21 @@ async def packages_of(service: Service, tenant: str, stored: StoredHandler) -> P
     except HandlerError:
         return None
     return None if lock is None else await service.packages.known(tenant, lock)
+
+
+async def _requirements(service: Service, tenant: str, handler: Handler) -> Requirements | None:
+    if not LANGUAGES[handler.lang].packages_from:
+        return None
+    files: dict[str, bytes] = {}
+    if handler.tree:
+        manifest = await get_manifest(service.store, tenant, handler.tree)
+        for name in FILES:
+            entry = manifest.by_name.get(name)
+            if entry is not None and entry.size_bytes > MAX_FILE_BYTES:
+                raise InvalidHandlerError(name, f"has {entry.size_bytes} bytes, at most {MAX_FILE_BYTES} are taken")
+            if entry is not None:
+                files[name] = await read_file(service.store, tenant, entry)
+    return requirements_of(handler.body, files)
 
 
 def _known_lock(requirements: Requirements, handler: Handler, before: StoredHandler | None) -> Lock | None:

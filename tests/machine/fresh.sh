@@ -3,7 +3,8 @@
 # python3-venv, entered with pivot_root in a mount namespace of their own (in a mere chroot the kernel allows no user
 # namespaces). Every row starts from the pristine root again: what one installs, no other finds. As root, with mmdebstrap.
 #
-#   fresh.sh              every row: all suites, three places, `make demo` and `make test`
+#   fresh.sh              `make demo` in all places of all suites; `make test` once in each suite and once in each place
+#   fresh.sh every        `make demo` and `make test` in all places of all suites: some five hours
 #   fresh.sh demo         `make demo` in all places of all suites
 #   fresh.sh part         what CI has time for: `make demo` in all places of one suite
 #   fresh.sh SUITE:PLACE:COMMAND ...     some rows: suite bookworm, trixie, forky; command demo, test, part or any other in one
@@ -31,7 +32,12 @@ mkdir -p "$cache"
 rows=()
 add() { for place in $2; do for command in $3; do rows+=("$1:$place:$command"); done; done; }
 case ${1:-all} in
-all) for suite in $suites; do add "$suite" "tmp root home" "demo test"; done; add bookworm "userns jailed" demo ;;
+all)
+    for suite in $suites; do add "$suite" "tmp root home" demo; done
+    add bookworm "userns jailed" demo
+    rows+=(bookworm:home:test trixie:tmp:test forky:root:test)
+    ;;
+every) for suite in $suites; do add "$suite" "tmp root home" "demo test"; done; add bookworm "userns jailed" demo ;;
 demo) for suite in $suites; do add "$suite" "tmp root home userns jailed" demo; done ;;
 part) add bookworm "tmp root home" demo ;;
 *) rows=("$@") ;;

@@ -13,7 +13,15 @@ from functory.daemon.package_collector import PackageCollector
 from functory.execution.handler_document import encode_handler
 from handlers.errors import InvalidHandlerError
 from handlers.model import Handler
-from handlers.packages import Lock, LockedPackage, Requirements, parse_lock, read_locked, requirements_in
+from handlers.packages import (
+    Lock,
+    LockedPackage,
+    Requirements,
+    parse_lock,
+    read_locked,
+    requirements_in,
+    requirements_of,
+)
 from handlers.validation import parse_handler
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
 from runner.packages.frames import FrameReader
@@ -39,6 +47,43 @@ def test_a_text_says_what_it_needs() -> None:
     assert requirements_in("return 1") is None
     assert requirements_in("s = '# /// script'\nreturn 1") is None
     assert requirements_in(asking_for(code="return 1")) is None
+
+
+def test_a_folder_may_ask_in_a_file() -> None:
+    text = b"\xef\xbb\xbf# all of it\n\na>=1  # why\r\nb[c]==1.* ; os_name == 'x'\n"
+    wanted = Requirements(("a>=1", "b[c]==1.* ; os_name == 'x'"))
+    assert requirements_of("return 1", {"requirements.txt": text}) == wanted
+    project = b'[project]\nrequires-python = ">=3.12"\ndependencies = ["a"]\n[tool.x]\n'
+    assert requirements_of("return 1", {"pyproject.toml": project}) == Requirements(("a",), ">=3.12")
+    assert requirements_of("return 1", {"pyproject.toml": b"[tool.x]", "requirements.txt": b"# none\n"}) is None
+    assert requirements_of(asking_for("a", code=""), {"requirements.txt": b"\n"}) == Requirements(("a",))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("requirements.txt", b"-r other.txt", "options are not taken"),
+        ("requirements.txt", b"a==1 --hash=sha256:00", "options are not taken"),
+        ("requirements.txt", b"a @ https://example.org/a.whl", "addresses"),
+        ("requirements.txt", b"\xff", "not text in UTF-8"),
+        ("requirements.txt", b"a\n" * 101, "at most 100"),
+        ("requirements.txt", b"#" * 70_000, "at most 65536"),
+        ("pyproject.toml", b"[project", "not TOML"),
+        ("pyproject.toml", b"project = 1", "must be a table"),
+        ("pyproject.toml", b'[project]\ndependencies = "a"', "list of strings"),
+        ("pyproject.toml", b'[project]\ndependencies = ["./a"]', "paths"),
+        ("pyproject.toml", b"a = " + b"[" * 20_000, "not TOML"),
+    ],
+)
+def test_files_that_cannot_be_meant_are_refused_by_name(name: str, data: bytes, words: str) -> None:
+    with pytest.raises(InvalidHandlerError, match=words) as caught:
+        requirements_of("return 1", {name: data})
+    assert caught.value.field == name
+
+
+def test_packages_are_asked_for_in_one_place() -> None:
+    with pytest.raises(InvalidHandlerError, match=r"in the text and in requirements\.txt: keep one"):
+        requirements_of(asking_for("a", code=""), {"requirements.txt": b"b"})
 
 
 @pytest.mark.parametrize(

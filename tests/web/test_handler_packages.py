@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.support.archives import tar_of
 from tests.support.served_daemon import Reply, Served, served_daemon
 from tests.support.service import ended, running_daemon
 from tests.support.wheels import asking_for, make_wheel, need_uv
@@ -75,6 +76,18 @@ async def test_a_handler_keeps_its_lock_until_it_is_told_to_upgrade(served: Serv
     assert versions(again) == ["beta 2.0"]  # a lock that comes along is taken, if it is of these requirements
     other = json.loads((await put(served, asking_for("beta<2", code=CODE), lock=upgraded["handler"]["lock"])).body)
     assert versions(other) == ["beta 1.0"]
+
+
+async def test_a_folder_asks_in_a_file(served: Served) -> None:
+    files = {"main.py": CODE.encode(), "requirements.txt": b"beta\n"}
+    headers = {"Content-Type": "application/gzip"}
+    reply = await asyncio.to_thread(served.client.ask, "PUT", "/acme/handler/x", tar_of(files), headers)
+    assert versions(json.loads(reply.body)) == ["beta 1.0"]
+    ids = json.loads((await asyncio.to_thread(served.client.add, b"x")).body)["ids"]
+    assert (await ended(served.daemon, ids[0])).outcome.result == b'"1.0"'  # type: ignore[union-attr]
+    files["requirements.txt"] = b"./beta\n"
+    refused = await asyncio.to_thread(served.client.ask, "PUT", "/acme/handler/x", tar_of(files), headers)
+    assert (refused.status, json.loads(refused.body)["error"]["detail"]["field"]) == (422, "requirements.txt")
 
 
 async def test_what_cannot_be_had_is_refused_and_nothing_is_saved(served: Served) -> None:

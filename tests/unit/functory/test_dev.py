@@ -3,12 +3,13 @@
 import argparse
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from functory.cli import dev
+from functory.cli import dev, workbench
 from functory.config import Settings
 from functory.daemon.isolation import Isolation
 from functory.errors import InvalidInput
@@ -18,16 +19,18 @@ from runner.launch import Level
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher
 from tests.support.engines import need_language
+from tests.support.wheels import asking_for, make_wheel, need_uv
 
 
 @pytest.fixture(autouse=True)
-def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real one takes a second to prove itself; the engines' suite runs folders in it."""
 
     async def choose(_: Settings) -> Isolation:
         return Isolation(PlainLauncher(), Level.L0)
 
-    monkeypatch.setattr(dev, "choose_isolation", choose)
+    monkeypatch.setattr(workbench, "choose_isolation", choose)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def stopped(result: bytes, exitcode: int = 200, code: str = "ok") -> Stopped:
@@ -137,6 +140,44 @@ async def test_dev_runs_again_on_save_goes_on_after_mistakes_and_deploys(
     assert len(deployed) == 4, "not the one that does not load"
 
 
+async def write_folder(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_text, text)
+
+
+@pytest.mark.parametrize("place", ["requirements.txt", "pyproject.toml", "main.py"])
+async def test_packages_are_installed_once_and_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    await asyncio.to_thread(need_uv)
+    wheels = tmp_path / "wheels"
+    await asyncio.to_thread(wheels.mkdir)
+    await asyncio.to_thread(make_wheel, wheels, "alpha", "1.5")
+    monkeypatch.setenv("FUNCTORY_PACKAGES_INDEX", "none")
+    monkeypatch.setenv("FUNCTORY_PACKAGES_WHEELS", str(wheels))
+    asks = {
+        "requirements.txt": "# what it needs\nalpha>=1  # the first\n",
+        "pyproject.toml": '[project]\nname = "x"\ndependencies = ["alpha>=1"]\n',
+        "main.py": asking_for("alpha>=1", code=""),
+    }
+    files = {
+        "main.py": "import alpha\nreturn alpha.VERSION",
+        "examples/a.payload": "x",
+        "examples/a.expected": '"1.5"',
+    }
+    files[place] = asks[place] + files.get(place, "")
+    await write_folder(tmp_path / "made", files)
+    said: list[str] = []
+    assert await dev.run_test(tmp_path / "made", said.append) == 0, said
+    assert said[:2] == ["packages: looking for alpha>=1", "packages: installing alpha 1.5"]
+    await asyncio.to_thread(shutil.rmtree, wheels)
+    said.clear()
+    assert await dev.run_test(tmp_path / "made", said.append) == 0, "offline, too"
+    assert not any(line.startswith("packages") for line in said)
+
+
 async def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "s3same")
     files = {
@@ -145,10 +186,7 @@ async def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: py
         "examples/a.payload": "x",
         "examples/a.expected": json.dumps(6),
     }
-    for name, text in files.items():
-        path = tmp_path / "keyed" / name
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(path.write_text, text)
+    await write_folder(tmp_path / "keyed", files)
     assert await dev.run_test(tmp_path / "keyed", lambda _: None) == 0
     monkeypatch.delenv("API_KEY")
     said: list[str] = []
