@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from handlers.hosts import ANY_HOST, HostPattern, matches_any
+from handlers.hosts import ANY_HOST, HostPattern, is_address, is_covered, matches_any
 from runner.errors import TargetRefusedError
 
 UNREACHABLE: Final = (
@@ -50,6 +50,10 @@ class Targets:
     def allows(self, host: str, port: int) -> bool:
         """Whether the host is allowed by its name."""
         return matches_any(self.hosts, host, port)
+
+    def covers(self, pattern: HostPattern) -> bool:
+        """Whether a handler may list it: all that it means is allowed by name, or it is an address that is open."""
+        return is_covered(pattern, self.hosts) or (is_address(pattern.name) and self._is_open(pattern.name))
 
     def check(self, host: str, port: int, addresses: Iterable[str]) -> None:
         """Raises TargetRefusedError unless every one of the host's addresses may be called."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functory.bedrock.commands import Commands
 from functory.bedrock.connection import Connection, Shared
 from functory.bedrock.settings import BedrockSettings
+from functory.web.closing import stop_listening
 from functory.web.http.endpoint import Web
 
 
@@ -43,7 +44,7 @@ class BedrockListener:
         """Take no more connections, end those that wait for jobs at once, let other commands finish, then close all."""
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await stop_listening([server])
         for connection in list(self._shared.open):
             connection.stop()
         with suppress(TimeoutError):

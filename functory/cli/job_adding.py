@@ -26,7 +26,7 @@ _LOOK_WHILE_IT_RUNS_S = 0.5
 
 
 async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
-    payloads: Sequence[str] = arguments.payload
+    payloads = [*arguments.payload, *[await _read(name) for name in arguments.file or ()]]
     options = _options(arguments)
     ids: list[str] = []
     with Progress("added", len(payloads) or None) as progress:
@@ -98,7 +98,12 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-async def _batches(payloads: Sequence[str]) -> AsyncIterator[Sequence[str]]:
+async def _read(name: str) -> bytes:
+    async with aiofiles.open(name, "rb") as file:
+        return await file.read()
+
+
+async def _batches(payloads: Sequence[str | bytes]) -> AsyncIterator[Sequence[str | bytes]]:
     """The payloads of one request after the other: those given, or else the lines of standard input.
 
     Standard input is read while jobs are added, and never held as a whole. As in the body of a request, blank lines are

@@ -62,6 +62,7 @@ def _add_add(actions: Commands) -> None:
     add = actions.add_parser("add", help="one job for each payload, or for each line of standard input")
     add.add_argument("type")
     add.add_argument("payload", nargs="*", help="none: the lines of standard input")
+    add.add_argument("--file", action="append", metavar="FILE", help="one job with all of this file as its payload")
     add.add_argument("--delay-s", type=float, metavar="SECONDS", help="start after this many seconds")
     add.add_argument("--dt", metavar="TIME", help="start no sooner than this: RFC 3339 with offset, or milliseconds")
     add.add_argument("--priority", choices=["0", "500", "1000"], help="default: 500")

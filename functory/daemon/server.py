@@ -24,6 +24,7 @@ from functory.web.listener import Listener
 from functory.web.waiting_room import WaitingRoom
 from handlers.folders.limits import FolderLimits
 from journal.durable import replace_durably
+from runner.targets import Targets
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
@@ -95,7 +96,8 @@ class Server:
             control=self._daemon,
             now_ms=self._daemon.clock.now_ms,
             settings=OperationSettings(
-                hosts_allowed=self._settings.hosts_allowed, folders=_folder_limits(self._settings)
+                targets=Targets(self._settings.hosts_allowed, self._settings.http_allowed),
+                folders=_folder_limits(self._settings),
             ),
         )
 

@@ -5,22 +5,23 @@ from functory.operations.daemons import info_of
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
 from handlers.errors import InvalidHandlerError
-from handlers.hosts import is_covered, parse_pattern, parse_patterns
+from handlers.hosts import parse_pattern, parse_patterns
 from handlers.model import Handler
 from runner.egress import LOWEST_LEVEL, needs_own_network
 from runner.launch import Level
+from runner.targets import Targets
 from store.base import Daemon
 
 
 async def require_hosts(service: Service, limits: TenantLimits, handler: Handler) -> None:
     """Raises Forbidden for a host that the operator does not allow, InvalidHandlerError if no daemon can run it."""
-    allowed = [service.settings.hosts_allowed]
+    allowed = [service.settings.targets]
     if limits.hosts is not None:
-        allowed.append(parse_patterns(limits.hosts))
+        allowed.append(Targets(parse_patterns(limits.hosts)))
     for text in handler.hosts:
-        for patterns in allowed:
-            if not is_covered(parse_pattern(text), patterns):
-                shown = ", ".join(map(str, patterns)) or "none"
+        for targets in allowed:
+            if not targets.covers(parse_pattern(text)):
+                shown = ", ".join(map(str, targets.hosts)) or "none"
                 raise Forbidden(
                     f"{text} is not among the hosts that handlers may call here ({shown[:500]}): ask the operator",
                     detail={"field": "hosts", "host": text},

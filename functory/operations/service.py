@@ -25,8 +25,8 @@ from functory.operations.protocols import (
 from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
 from handlers.folders.limits import FolderLimits
-from handlers.hosts import ANY_HOST, HostPattern
 from journal import Journal
+from runner.targets import Targets
 from store.base import Store
 
 
@@ -40,7 +40,7 @@ class OperationSettings:
     """Different sets of options in one body. Each becomes a batch in the journal."""
     max_created: int = 1000
     """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
-    hosts_allowed: tuple[HostPattern, ...] = (ANY_HOST,)
+    targets: Targets = field(default_factory=Targets)
     """What handlers may list in `hosts`."""
     folders: FolderLimits = field(default_factory=FolderLimits)
     """How much of a folder is taken as a handler."""

@@ -26,6 +26,7 @@ from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.wire.admin import TENANT_SCOPES, TenantLimits
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
+from runner.targets import Targets
 from store.errors import Conflict
 from vocabulary.names import type_of
 
@@ -50,7 +51,7 @@ class InProcessLink:
             workers=daemon.workers,
             vault=daemon.vault,
             packages=daemon.packages,
-            settings=OperationSettings(hosts_allowed=daemon.settings.hosts_allowed),
+            settings=OperationSettings(targets=Targets(daemon.settings.hosts_allowed, daemon.settings.http_allowed)),
         )
 
     @classmethod

@@ -1,6 +1,7 @@
 """The HTTP interface: parse, call one operation, render. docs/http-api.md is its reference.
 
     listener.py     sockets, limits of connections; addresses.py how many a client has
+    closing.py      the end of listening
     connection.py   one connection: slow clients; express.py the fast path of plain POSTs
     app.py          all routes on one service
     pages/          the scoreboard in a browser

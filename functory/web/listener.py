@@ -14,6 +14,7 @@ from aiohttp import web
 from functory.web.addresses import Addresses
 from functory.web.api.add import ADD_PATH
 from functory.web.app import ADD_JOBS, WEB
+from functory.web.closing import stop_listening
 from functory.web.connection import BUSY, Connection
 from functory.web.express import Express
 from functory.web.http.endpoint import Endpoint
@@ -72,9 +73,8 @@ class Listener:
 
     async def stop(self) -> None:
         """Take no more connections, let requests under way finish for `shutdown_s`, then close all."""
-        for server in self._servers:
-            server.close()
-        self._servers = []
+        servers, self._servers = self._servers, []
+        await stop_listening(servers)
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()

@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from functory.web.closing import stop_listening
 from functory.web.http.answers import json_answer, problem
 from functory.wire.admin import HealthAnswer
 from store.errors import StoreUnavailable
@@ -18,8 +19,6 @@ _MESSAGE: Final = (
     " comes. Nothing was accepted; try again later"
 )
 _RETRY_AFTER_S: Final = "5"
-_TURNS: Final = 5
-"""Of the event loop, until a connection that was accepted before the last listener closed is known, and is closed."""
 
 
 class WaitingRoom:
@@ -31,20 +30,21 @@ class WaitingRoom:
         self._app.router.add_get("/readyz", _readiness)
         self._app.router.add_route("*", "/{path:.*}", _refuse)
         self._runner: web.AppRunner | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(self, addresses: list[tuple[str, int]]) -> None:
         """Raises OSError when an address is not available."""
         self._runner = runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=0)
         await runner.setup()
+        assert runner.server is not None
+        loop = asyncio.get_running_loop()
         for host, port in addresses:
-            await web.TCPSite(runner, host, port, reuse_port=True).start()
+            self._servers.append(await loop.create_server(runner.server, host, port, reuse_port=True))
 
     async def stop(self) -> None:
         if self._runner is not None:
-            for site in list(self._runner.sites):
-                await site.stop()
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+            await stop_listening(self._servers)
+            self._servers = []
             await self._runner.cleanup()
             self._runner = None
 

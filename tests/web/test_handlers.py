@@ -1,6 +1,7 @@
 """Handlers over HTTP, in both spellings."""
 
 import asyncio
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from functory.operations.service import OperationSettings
 from handlers.hosts import parse_patterns
 from runner.errors import ContextEndedError
+from runner.targets import Targets
 from tests.support.web import T0, Site, open_site
 
 BODY = b"return payload.upper()"
@@ -138,9 +140,13 @@ async def test_the_network_is_the_operators_to_give(site: Site) -> None:
 
 
 async def test_hosts_are_the_operators_to_allow(tmp_path: Path) -> None:
-    settings = OperationSettings(hosts_allowed=parse_patterns("*.example.org, api.partner.example:8443"))
+    settings = OperationSettings(
+        targets=Targets(parse_patterns("*.example.org, api.partner.example:8443"), (ip_network("10.0.5.0/24"),))
+    )
     async with open_site(tmp_path, operations=settings) as site:
-        body = {"lang": "python", "body": "return None", "hosts": ["api.example.org", "api.partner.example:8443"]}
+        open_address = "10.0.5.7:9000"  # at every port, and it needs no name
+        hosts = ["api.example.org", "api.partner.example:8443", open_address]
+        body = {"lang": "python", "body": "return None", "hosts": hosts}
         answer = await site.call("PUT", "/acme/handler/up", json=body)
         assert (answer.status, answer.json["handler"]["hosts"]) == (200, body["hosts"])
         for host in ("example.org", "api.example.org:25", "*", "api.partner.example", "10.0.0.1"):
