@@ -227,6 +227,9 @@ class Settings:
 
     packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv is installed")
     packages_index: str = _setting("", package_index, "where packages come from; empty: PyPI; none: no index at all")
+    packages_hosts: tuple[HostPattern, ...] = _setting(
+        "", parse_patterns, "hosts beside the index that packages are fetched from, such as files.example.org"
+    )
     packages_wheels: Path | None = _setting("", folder, "a folder of wheels, beside the index or instead of it")
     packages_build: bool = _setting("false", switch, "let packages without a wheel run their build steps")
     packages_timeout_s: float = _setting("5m", duration, "how long it may take to resolve or to install")

@@ -18,8 +18,9 @@ from runner.raw_log import RawLog
 
 LOWEST_LEVEL: Final = Level.L2
 
-_PROXY: Final = f"http://127.0.0.1:{PROXY_PORT}"
-_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+PROXY_VARIABLES: Final = dict.fromkeys(
+    ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), f"http://127.0.0.1:{PROXY_PORT}"
+)
 """What programs look at to find a proxy. curl reads `http_proxy` in lower case only."""
 _NODE_TOO: Final = "NODE_USE_ENV_PROXY"
 """For node from version 24 on, where a handler starts it. Handlers in node are led to the proxy by their bootstrap."""
@@ -66,7 +67,7 @@ def environment(handler: Handler) -> dict[str, str]:
     """What its programs need to find the proxy."""
     if not handler.hosts:
         return {}
-    return dict.fromkeys(_VARIABLES, _PROXY) | ({} if handler.lang == "node" else {_NODE_TOO: "1"})
+    return PROXY_VARIABLES | ({} if handler.lang == "node" else {_NODE_TOO: "1"})
 
 
 def let_out(child: Child, log: RawLog, egress: Egress, tenant: str, handler: Handler) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.parts.runner import first_result
 from bench.tools.report import Report, parse_arguments, quantile
+from functory.daemon.packages import way_to_index
 from handlers.model import Handler
 from handlers.packages import Requirements
 from runner.packages.provider import Packages, ProviderSettings
@@ -39,7 +40,9 @@ def main() -> None:
 async def measure(arguments: argparse.Namespace, folder: Path) -> None:
     report = Report("packages", as_json=arguments.json)
     launcher = SandboxLauncher()
-    sandbox = BuildSandbox(launcher, BuildSettings(), await asyncio.to_thread(find_uv), threads=2)
+    settings = BuildSettings()
+    uv = await asyncio.to_thread(find_uv)
+    sandbox = BuildSandbox(launcher, settings, uv, threads=2, egress=way_to_index(settings))
     packages = Packages(sandbox, TreeFolder(folder / "packages"), ProviderSettings())
     runner = Runner(launcher, packages=packages)
     await runner.start()

@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final
 
 from functory.config import Settings
 from functory.daemon.isolation import Isolation
+from functory.egress.proxy import EgressProxy
 from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import BuildSandbox, BuildSettings, find_uv
+from runner.packages.sandbox import LISTED_IN, BuildSandbox, BuildSettings, find_uv
 from runner.packages.trees import TreeFolder
+from runner.resolver import Resolver
+from runner.targets import Targets
 
 _BUILDS: Final = 2
+_EVERYWHERE: Final = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+"""Builds reach the hosts that the operator named, wherever these are."""
 
 
 async def open_packages(
@@ -25,6 +31,7 @@ async def open_packages(
         builds=settings.packages_build,
         timeout_s=settings.packages_timeout_s,
         tree_bytes=settings.packages_max_bytes,
+        hosts=settings.packages_hosts,
     )
     chosen = ProviderSettings(
         builds=_BUILDS,
@@ -32,10 +39,15 @@ async def open_packages(
         memory_bytes=build.memory_bytes,
         unavailable=_no_packages(settings, isolation, uv),
     )
-    sandbox = BuildSandbox(isolation.launcher, build, uv, threads=_BUILDS + 1)
+    sandbox = BuildSandbox(isolation.launcher, build, uv, threads=_BUILDS + 1, egress=way_to_index(build))
     packages = Packages(sandbox, TreeFolder(folder), chosen, quota_of)
     await packages.open()
     return packages
+
+
+def way_to_index(build: BuildSettings) -> EgressProxy:
+    """The network of builds."""
+    return EgressProxy(Resolver(Targets(build.index_hosts, _EVERYWHERE)), listed_in=LISTED_IN)
 
 
 def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> str:

@@ -35,9 +35,13 @@ _Running = dict[asyncio.Task[None], Connection]
 
 
 class EgressProxy:
-    """Implements `runner.egress.Egress`. `close` ends everything and is idempotent."""
+    """Implements `runner.egress.Egress`. `close` ends everything and is idempotent. `listed_in` is where the hosts of a
+    gate are listed, in words for whoever is refused."""
 
-    def __init__(self, resolver: Resolver, limits: EgressLimits | None = None) -> None:
+    def __init__(
+        self, resolver: Resolver, limits: EgressLimits | None = None, *, listed_in: str = "this handler's `hosts`"
+    ) -> None:
+        self._listed_in = listed_in
         self.meters = Meters(limits or EgressLimits())
         self._resolver = resolver
         self._gates: set[Gate] = set()
@@ -86,7 +90,7 @@ class EgressProxy:
         """A socket that is connected to where the request wants to go. Raises Refused."""
         host, port = wanted.host, wanted.port
         if not matches_any(gate.hosts, host, port):
-            raise Refused(403, _not_listed(gate.hosts, host, port))
+            raise Refused(403, self._not_listed(gate.hosts, host, port))
         try:
             addresses = await self._resolver.resolve(gate.tenant, host, port)
         except TargetRefusedError as error:
@@ -96,6 +100,11 @@ class EgressProxy:
         except OSError:
             raise Refused(502, f"the name {host} cannot be resolved now") from None
         return await self._connect_to(addresses, host, port)
+
+    def _not_listed(self, hosts: Sequence[HostPattern], host: str, port: int) -> str:
+        if any(pattern.matches(host, each) for pattern in hosts for each in pattern.ports):
+            return f"{host} is in {self._listed_in}, but not at port {port}: add {host}:{port}"
+        return f"{host} is not in {self._listed_in}"
 
     async def _connect_to(self, addresses: Sequence[str], host: str, port: int) -> socket.socket:
         """To the first that answers. No message tells which address a name has: it may be one of the operator's."""
@@ -208,9 +217,3 @@ async def _connected(address: str, port: int) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def _not_listed(hosts: Sequence[HostPattern], host: str, port: int) -> str:
-    if any(pattern.matches(host, each) for pattern in hosts for each in pattern.ports):
-        return f"{host} is in this handler's `hosts`, but not at port {port}: add {host}:{port}"
-    return f"{host} is not in this handler's `hosts`"

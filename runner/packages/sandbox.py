@@ -1,8 +1,8 @@
 """One build at a time: starts `handlers/bootstraps/packages.py` in a context of its own, and reads what it sends.
 
 Ensures: a build ends within its time, with everything that it started; it writes to nothing but its scratch space,
-which goes with it; its network, if there is an index to reach, is the machine's. What it says is wrong is raised as
-PackagesRefusedError, what no handler can help as PackagesMissingError.
+which goes with it; where contexts have a network of their own, it reaches the hosts of the index and nothing else. What
+it says is wrong is raised as PackagesRefusedError, what no handler can help as PackagesMissingError.
 """
 
 import asyncio
@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from handlers.hosts import HostPattern, host_name
 from handlers.languages import BOOTSTRAPS
 from handlers.packages import LockedPackage, Requirements, read_locked
+from runner.egress import LOWEST_LEVEL, PROXY_VARIABLES, Egress, Gate, NoEgress
 from runner.errors import LaunchError, PackagesMissingError, PackagesRefusedError, ProtocolError
 from runner.launch import Child, Launcher, LaunchSpec, Limits
 from runner.packages.frames import END, FAILED, TEXT, FrameReader
@@ -33,6 +35,10 @@ _MB: Final = 1 << 20
 _WORK_BYTES: Final = 256 * _MB
 """For uv and python themselves, beside the files, which are in memory too where the scratch space is."""
 _PROCESSES: Final = 128
+_DOWNLOADS: Final = 8
+LISTED_IN: Final = "the operator's `packages_hosts`"
+"""Where a host has to be listed that builds may call."""
+_PYPI: Final = (HostPattern("pypi.org", (443,)), HostPattern("files.pythonhosted.org", (443,)))
 _OPEN_FILES: Final = 1024
 _SAID_BYTES: Final = 64 * 1024
 _INHERITED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -50,6 +56,18 @@ class BuildSettings:
     builds: bool = False  # whether packages may run their build steps
     timeout_s: float = 300.0
     tree_bytes: int = 256 * _MB
+    hosts: tuple[HostPattern, ...] = ()  # beside those of the index: where it keeps its files
+
+    @property
+    def index_hosts(self) -> tuple[HostPattern, ...]:
+        """What a build may call."""
+        if not self.has_index:
+            return ()
+        if not self.index:
+            return (*_PYPI, *self.hosts)
+        url = urlsplit(self.index)
+        port = url.port or (80 if url.scheme == "http" else 443)
+        return (HostPattern(host_name(url.hostname or ""), (port,)), *self.hosts)
 
     @property
     def has_index(self) -> bool:
@@ -76,10 +94,13 @@ def find_uv() -> Path | None:
 class BuildSandbox:
     """`close` waits for the threads; builds are to be cancelled before."""
 
-    def __init__(self, launcher: Launcher, settings: BuildSettings, uv: Path | None, *, threads: int) -> None:
+    def __init__(
+        self, launcher: Launcher, settings: BuildSettings, uv: Path | None, *, threads: int, egress: Egress
+    ) -> None:
         self._launcher = launcher
         self._settings = settings
         self._uv = uv
+        self._egress = egress
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="packages")
 
     def close(self) -> None:
@@ -120,6 +141,8 @@ class BuildSandbox:
             child = await self._launcher.launch(self._spec(tenant))
         except LaunchError as error:
             raise PackagesMissingError(f"the build sandbox does not start: {error}") from error
+        refused: list[str] = []
+        gate = self._let_out(child, tenant, refused.append)
         os.set_blocking(child.reader, True)
         os.set_blocking(child.writer, True)
         loop.add_reader(child.log_fd, _listen, child, tell)
@@ -132,21 +155,38 @@ class BuildSandbox:
                 f"took longer than {self._settings.timeout_s:g} s, which is the limit for packages"
             ) from None
         except PackagesRefusedError as error:
-            raise self._judged(str(error)) from None
+            raise self._judged(str(error), refused) from None
         except (EOFError, BrokenPipeError, ProtocolError) as error:
             raise await self._ended(child, error) from error
         finally:
             loop.remove_reader(child.log_fd)
             await asyncio.shield(_end(child, talk))
+            gate.close()
+
+    @property
+    def _is_proxied(self) -> bool:
+        """Not where contexts share the machine's network, nor where the machine itself needs a proxy."""
+        has_own_network = self._launcher.level >= LOWEST_LEVEL
+        return self._settings.has_index and has_own_network and not any(map(os.environ.get, _INHERITED))
+
+    def _let_out(self, child: Child, tenant: str, tell: Callable[[str], None]) -> Gate:
+        listener = child.take_listener()
+        if listener is None:
+            return NoEgress()
+        return self._egress.open(listener, tenant, self._settings.index_hosts, tell)
 
     def _spec(self, tenant: str) -> LaunchSpec:
         settings = self._settings
+        is_proxied = self._is_proxied
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "UV_SYSTEM_CERTS": "1", "NO_COLOR": "1"}
         env["UV_HTTP_RETRIES"] = "1"  # somebody waits; and what fails is tried again later
-        if settings.has_index:
+        env["UV_CONCURRENT_DOWNLOADS"] = str(_DOWNLOADS)
+        if is_proxied:
+            env |= PROXY_VARIABLES
+        elif settings.has_index:
             env |= {name: os.environ[name] for name in _INHERITED if name in os.environ}
-            if settings.index:
-                env["UV_DEFAULT_INDEX"] = settings.index
+        if settings.has_index and settings.index:
+            env["UV_DEFAULT_INDEX"] = settings.index
         size_bytes = settings.tree_bytes + settings.tree_bytes // 2
         return LaunchSpec(
             tenant=tenant,
@@ -160,12 +200,15 @@ class BuildSandbox:
                 scratch_bytes=size_bytes,
                 cpu_s=round(settings.timeout_s) * (os.cpu_count() or 1),
             ),
-            network=settings.has_index,
+            network=settings.has_index and not is_proxied,
+            egress=is_proxied,
             template="python",
         )
 
-    def _judged(self, text: str) -> PackagesRefusedError | PackagesMissingError:
+    def _judged(self, text: str, refused: list[str]) -> PackagesRefusedError | PackagesMissingError:
         """What uv said, without the index's password, by whose fault it is."""
+        if away := next((each for each in refused if LISTED_IN in each), ""):
+            return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")
         account = urlsplit(self._settings.index).netloc.rpartition("@")[0]
         told = text.replace(f"{account}@", "") if account else text
         if _NOT_REACHED.search(told):

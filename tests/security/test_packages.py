@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from functory.daemon.packages import way_to_index
+from handlers.hosts import parse_patterns
 from handlers.model import Handler
 from handlers.packages import Lock, requirements_in
 from runner.errors import PackagesMissingError, PackagesRefusedError
@@ -22,6 +24,7 @@ from runner.runner import Runner
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
 from tests.support.engines import jobs, run
+from tests.support.package_index import package_index
 from tests.support.wheels import asking_for, make_sdist, make_wheel, need_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -37,7 +40,7 @@ class Bench:
 
     def __init__(self, folder: Path, launcher: SandboxLauncher, settings: BuildSettings) -> None:
         self.root = folder / "packages"
-        sandbox = BuildSandbox(launcher, settings, need_uv(), threads=3)
+        sandbox = BuildSandbox(launcher, settings, need_uv(), threads=3, egress=way_to_index(settings))
         self.packages = Packages(sandbox, TreeFolder(self.root), ProviderSettings(tree_bytes=settings.tree_bytes))
         self.runner = Runner(launcher, packages=self.packages)
 
@@ -233,6 +236,25 @@ async def test_an_index_that_does_not_answer_is_nobodys_fault(tmp_path: Path, la
         await bench.handler("beta")
     assert "hidden" not in str(told.value)
     await bench.packages.close()
+
+
+async def test_a_build_reaches_its_index_and_nothing_else(
+    tmp_path: Path, launcher: SandboxLauncher, wheels: Path
+) -> None:
+    """Where contexts have a network of their own. A file that the index has elsewhere is not fetched."""
+    async with package_index(wheels) as other, package_index(wheels) as index:
+        index.elsewhere["beta"] = other
+        settings = BuildSettings(index.url, timeout_s=60)
+        bench = Bench(tmp_path, launcher, settings)
+        assert await bench.result(await bench.handler("big", code="import big\nreturn len(big.DATA)")) == 3_000_000
+        with pytest.raises(PackagesMissingError, match=r"is in the operator's `packages_hosts`, but not at port"):
+            await bench.handler("beta")
+        await bench.packages.close()
+        assert "/simple/beta/" in index.called
+        assert other.called == []
+        bench = Bench(tmp_path, launcher, replace(settings, hosts=parse_patterns(f"127.0.0.1:{other.port}")))
+        assert await bench.result(await bench.handler("beta", code="import beta\nreturn beta.VERSION")) == "1.0"
+        await bench.packages.close()
 
 
 # Real packages
