@@ -56,4 +56,4 @@ def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> s
         return "the operator has switched packages off on this daemon"
     if isolation.refusal:
         return isolation.refusal
-    return "" if uv else "uv is not installed on this machine, which gets packages: pip install 'functory[packages]'"
+    return "" if uv else "uv is not installed on this machine, which gets packages: pip install uv"

@@ -133,7 +133,7 @@ class BuildSandbox:
     ) -> T:
         if self._uv is None and request["do"] != "about":
             raise PackagesMissingError(
-                "uv is not installed here, which gets packages: pip install 'functory[packages]'"
+                "uv is not installed here, which gets packages: pip install uv"
             )
         request |= {"index": self._settings.has_index, "builds": self._settings.builds}
         loop = asyncio.get_running_loop()

@@ -23,7 +23,7 @@ def _uv() -> Path | None:
 def need_uv() -> Path:
     path = _uv()
     if path is None:
-        missing("uv", "install it with `make setup`, or pip install 'functory[packages]'")
+        missing("uv", "install it with `make setup`, or pip install uv")
     return path
 
 
