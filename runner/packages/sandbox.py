@@ -132,9 +132,7 @@ class BuildSandbox:
         self, tenant: str, request: dict[str, Any], take: Callable[[FrameReader], T], tell: Callable[[str], None]
     ) -> T:
         if self._uv is None and request["do"] != "about":
-            raise PackagesMissingError(
-                "uv is not installed here, which gets packages: pip install uv"
-            )
+            raise PackagesMissingError("uv is not installed here, which gets packages: pip install uv")
         request |= {"index": self._settings.has_index, "builds": self._settings.builds}
         loop = asyncio.get_running_loop()
         try:

@@ -141,7 +141,10 @@ def sweep() -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, also where a program closed parts of it to its own user. Follows no link."""
+    """Remove a folder, also where it, or a part of it, is closed to its own user. Follows no link."""
+    if not folder.is_symlink():
+        with contextlib.suppress(OSError):
+            folder.chmod(0o700)
     for parent, names, _ in os.walk(folder):
         for path in (Path(parent, name) for name in names):
             if not path.is_symlink():

@@ -17,6 +17,7 @@ from handlers.hosts import parse_patterns
 from handlers.model import Handler
 from handlers.packages import Lock, requirements_in
 from runner.errors import PackagesMissingError, PackagesRefusedError
+from runner.launch import Level
 from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.sandbox import BuildSandbox, BuildSettings
 from runner.packages.trees import TreeFolder
@@ -40,6 +41,7 @@ class Bench:
 
     def __init__(self, folder: Path, launcher: SandboxLauncher, settings: BuildSettings) -> None:
         self.root = folder / "packages"
+        self.level = launcher.level
         sandbox = BuildSandbox(launcher, settings, need_uv(), threads=3, egress=way_to_index(settings))
         self.packages = Packages(sandbox, TreeFolder(self.root), ProviderSettings(tree_bytes=settings.tree_bytes))
         self.runner = Runner(launcher, packages=self.packages)
@@ -137,7 +139,10 @@ return [len(troubles), sorted(name for name in os.listdir(tree) if name.endswith
 """
     )
     handler = await bench.handler("alpha", code=code)
-    assert await bench.result(handler) == [6, ["alpha.py", "beta.py"], []]
+    refused, names, seen = await bench.result(handler)
+    # Without namespaces a context may have the uid of the daemon's: its mode is changed then, and nothing in it.
+    assert refused == 6 or (bench.level < Level.L2 and refused == 5)
+    assert (names, seen) == (["alpha.py", "beta.py"], [])
     assert (await bench.result(replace(other, body="import beta\nreturn beta.VERSION"), "other")) == "1.0"
 
 

@@ -1,7 +1,6 @@
 """A folder from the archive to a job's result, on a whole daemon; and after its tree and its version are gone."""
 
 import asyncio
-import shutil
 from pathlib import Path
 
 from functory.operations.folders import Archive, take_archive
@@ -9,6 +8,7 @@ from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
+from runner.sandbox.handover import remove
 from tests.support.archives import tar_of
 from tests.support.service import ended, running_daemon
 
@@ -32,5 +32,5 @@ async def test_a_folder_runs_also_after_its_tree_was_lost(tmp_path: Path) -> Non
             record = await ended(daemon, job_id)
             assert record.outcome is not None
             assert record.outcome.result == b'"' + word + b'"', record.outcome
-            await asyncio.to_thread(shutil.rmtree, trees)
+            await asyncio.to_thread(remove, trees)
         await daemon._parts.folders.collect(daemon.clock.now_ms())

@@ -1,5 +1,6 @@
 """A type that keeps no ended jobs: its jobs run and are counted, who waits gets the result, and nothing is left."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,13 @@ async def test_what_a_type_keeps(tmp_path: Path, straight: str, keep: str, kept:
 @pytest.mark.parametrize("options", [PLAIN, JobOptions(priority=1000)], ids=["straight", "the long way"])
 async def test_who_waits_for_a_job_that_is_not_kept_gets_its_result(tmp_path: Path, options: JobOptions) -> None:
     async with running_daemon(tmp_path) as daemon:
-        await register(daemon, "acme-stream", "return 'x'", keep="none")
-        (job_id,) = await daemon.intake.write("acme-stream", [b"a"], options)
-        found = await wait_for_job(service_of(daemon), "acme", job_id, 20.0)
+        gate = tmp_path / "gate"
+        body = "import os, time\nwhile not os.path.exists(payload): time.sleep(0.01)\nreturn 'x'"
+        await register(daemon, "acme-stream", body, keep="none")
+        (job_id,) = await daemon.intake.write("acme-stream", [str(gate).encode()], options)
+        waiting = asyncio.create_task(wait_for_job(service_of(daemon), "acme", job_id, 20.0))
+        await asyncio.to_thread(gate.touch)
+        found = await waiting
         assert isinstance(found, JobRecord)
         assert found.outcome is not None
         assert found.outcome.result == b'"x"'
