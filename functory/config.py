@@ -171,6 +171,7 @@ class Settings:
     trusted_proxies: tuple[Network, ...] = _setting(
         "", networks, "addresses or networks whose X-Forwarded headers are believed"
     )
+    connections: int = _setting("2000", count, "HTTP connections at once; half of them may come from one address")
     status_port: int = _setting("0", count, "port for health and metrics alone, without a key; 0: none")
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
     bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")

@@ -5,6 +5,7 @@
 - `latency.py`: one job at a time; `fairness.py`: a quiet tenant beside a flood.
 - `consumers.py`: cost of an index, beside a plain queue and with more and more to do.
 - `bedrock.py`: GetJob and FinishJob by connections that each do one after the other, beside beanstalkd.
+- `workers.py`: workers that take and report, beside beanstalkd; what it costs to have a thousand that wait.
 - `growth.py`: cost of a job beside a large backlog; `soak.py`: half an hour of even load.
 - `hostile_soak.py`: hostile tenants all at once, for docs/isolation.md.
 - `scaling.py`: processor time of a job in the daemon and in the store, for docs/scaling.md.

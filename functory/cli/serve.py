@@ -9,6 +9,7 @@ import sys
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.config import Address, Settings
+from functory.daemon.descriptors import allow_descriptors
 from functory.daemon.garbage_collector import return_memory, settle_garbage
 from functory.daemon.server import Server
 from functory.logs import configure_logging
@@ -26,6 +27,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
     os.umask(0o077)  # only the owner may read what a daemon writes
     return_memory()
+    allow_descriptors()
     configure_logging(settings.log_style, settings.log_level)
     notifier = Notifier.from_environment()
     if settings.processes > 1:

@@ -62,6 +62,8 @@ class Server:
                 port=self._settings.port,
                 trusted_proxies=self._settings.trusted_proxies,
                 public_url=self._settings.public_url,
+                max_connections=self._settings.connections,
+                max_connections_of_one=max(self._settings.connections // 2, 1),
             )
             app = make_app(service, web)
             self._listener = Listener(app, sockets=self._sockets())

@@ -28,8 +28,8 @@ class WebSettings:
     max_header_bytes: int = 8190
     """Longest header line, and longest request line."""
     max_headers: int = 64
-    max_connections: int = 1000
-    max_connections_of_one: int = 500
+    max_connections: int = 2000
+    max_connections_of_one: int = 1000
     """From one address, or one /64 of IPv6. Trusted proxies have no such limit."""
 
     header_timeout_s: float = 10.0
