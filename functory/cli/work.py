@@ -38,6 +38,12 @@ def add_commands(commands: Commands) -> None:
     report.add_argument("--log", help="lines for its log")
     report.add_argument("--progress", help="how far it has come: a number is a percentage")
     add_remote(report, run_report)
+    move = actions.add_parser("move", help="have a job go on as one of another type")
+    _add_leases(move, None)
+    move.add_argument("type", help="the type that it has from now on")
+    move.add_argument("--delay-s", type=float, metavar="SECONDS", help="until it is due there")
+    move.add_argument("--payload", help="instead of its own")
+    add_remote(move, run_move)
     back = actions.add_parser("return", help="give jobs back that were not begun")
     _add_leases(back, "*")
     back.add_argument("--goodbye", metavar="NAME", help="all that the worker of this name holds")
@@ -85,6 +91,12 @@ async def run_report(client: "Client", arguments: argparse.Namespace) -> int:
         item["progress"] = _number(arguments.progress)
     answer = await client.report_jobs([{"id": job_id, "token": token, **item}])
     return _show(arguments, answer, answer.verdicts)
+
+
+async def run_move(client: "Client", arguments: argparse.Namespace) -> int:
+    request = given(delay_s=arguments.delay_s, payload=arguments.payload)
+    await client.move_job(arguments.leases, arguments.type, **request)
+    return show(arguments, {"ok": True}, f"{arguments.leases[0]} is a job of type {arguments.type} now.")
 
 
 async def run_return(client: "Client", arguments: argparse.Namespace) -> int:

@@ -26,6 +26,11 @@ class WorkerCalls(Transport):
         body = {"leases": _leases(leases), "goodbye": goodbye}
         return await self._call("POST", self._path("work", "return"), workers.Verdicts, body=body)
 
+    async def move_job(self, lease: tuple[str, int], job_type: str, **request: object) -> None:
+        """Have a job go on as one of another type: `delay_s` from now, with a `payload` or its own."""
+        body = {**_leases([lease])[0], "type": job_type, **request}
+        await self._fetch("POST", self._path("work", "move"), {}, body, None)
+
     async def drain_worker(self, name: str, *, drained: bool = True) -> None:
         """Have a worker take no more jobs for an hour, or let it take some again."""
         await self._fetch("POST", self._path("workers", "drain"), {}, {"worker": name, "drained": drained}, None)

@@ -119,6 +119,15 @@ class TakenJobs(Answer):
     drain: bool = False
 
 
+class MoveBody(LeaseBody):
+    """A job that goes on as one of another type: after `delay_s`, with this payload or its own."""
+
+    type: TypeName
+    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] = 0.0
+    payload: Raw | UnsetType = UNSET
+    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+
+
 class DrainBody(Request):
     """`drained` false: the worker gets jobs again."""
 

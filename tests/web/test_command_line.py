@@ -145,6 +145,11 @@ async def use_workers(site: Site, terminal: Terminal) -> None:
     assert "ok failed: it is broken" in await run("work", "report", first, "failed", "--result", "it is broken")
     assert "late" in await run("work", "report", first, "ok", status=5)
     assert "ok" in await run("work", "return", second)
+    site.workers.wake()
+    third = next(word for word in (await run("work", "take", "resize")).split() if "Z-" in word)
+    assert "is a job of type other now" in await run(
+        "work", "move", third, "other", "--delay-s", "60", "--payload", "x"
+    )
     assert "Nothing" in await run("work", "return", "--goodbye", "by hand")
     shown = await run("work", "list")
     assert "resize" in shown

@@ -26,7 +26,7 @@ HANDLERS = {
     )
 }  # fmt: skip
 SECRETS = {"PUT /{tenant}/secret/{secret}", "DELETE /{tenant}/secret/{secret}"}
-WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "return")}
+WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "move", "return")}
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 OTHER = {"POST /add": "any", "GET /metrics": "metrics"}
 """The first finds its tenant, and asks for the scope, in the query."""

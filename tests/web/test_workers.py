@@ -116,6 +116,27 @@ async def test_a_late_token_is_409_for_that_item_alone(site: Site) -> None:
     assert [job["payload"] for job in await take(site)] == ["1"], "no new job came of the late report"
 
 
+async def test_whoever_holds_a_job_may_have_it_go_on_as_another_type(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/mail", json={"lang": "worker"})
+    (job_id,) = await post(site, "1")
+    (job,) = await take(site)
+    late = {**lease(job), "token": job["token"] + 1, "type": "mail"}
+    assert (await site.post("/acme/work/move", json=late)).status == 409
+    moved = {**lease(job), "type": "mail", "delay_s": 60, "payload": "to bob"}
+    assert (await site.post("/acme/work/move", json=moved)).status == 200
+    assert (await site.post("/acme/work/move", json=moved)).status == 409, "the delivery is over"
+    now = (await site.get(f"/acme/job/{job_id}")).json
+    assert (now["type"], now["state"], now["payload"], now["attempts"]) == ("mail", "deferred", "to bob", 0)
+    (verdict,) = (await report(site, {**lease(job), "outcome": "ok"}))["verdicts"]
+    assert verdict["status"] == 409
+    site.clock.advance(60)
+    site.workers.wake()
+    (again,) = (await site.post("/acme/work/take", json={"types": ["mail"]})).json["jobs"]
+    assert (again["id"], again["payload"]) == (job_id, "to bob")
+    unknown = {"id": "20270115T080000000Z-a7-0000ff", "token": 1, "type": "mail"}
+    assert (await site.post("/acme/work/move", json=unknown)).status == 404
+
+
 async def test_bytes_travel_in_base64(site: Site) -> None:
     raw = bytes(range(256))
     await site.call("PUT", "/acme/handler/resize", json={"lang": "worker"})

@@ -20,6 +20,7 @@ from functory.wire.workers import (
     DrainBody,
     LeaseBody,
     MadeJob,
+    MoveBody,
     RenewBody,
     ReportBody,
     Reported,
@@ -75,6 +76,16 @@ async def report_jobs(call: Call, body: ReportBody) -> Reported:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
     taken = await _take(call, body.take)
     return Reported(shown, taken.jobs, taken.drain)
+
+
+@routes.add("POST", "/{tenant}/work/move", scope="work", summary="Have a job go on as one of another type")
+async def move_job(call: Call, body: MoveBody) -> Done:
+    call.principal.require("submit")  # it is a new job of that type, in a way
+    payload = _value("payload", body.payload, body.payload_base64)
+    due_ms = call.service.now_ms() + round(body.delay_s * 1000)
+    delivery = Delivery(body.id, body.token)
+    await operations.move(call.service, call.principal, delivery, body.type, dt_ms=due_ms, payload=payload)
+    return Done()
 
 
 @routes.add("POST", "/{tenant}/work/return", scope="work", summary="Give jobs back that were not begun")
