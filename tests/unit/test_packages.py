@@ -271,7 +271,7 @@ async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp
     told.gate.clear()
     of_one = [asyncio.create_task(shelf.have("acme-x", lock_of(number))) for number in range(4)]
     others = [asyncio.create_task(shelf.have(f"t{number}-x", LOCK)) for number in range(3)]
-    await until(lambda: told.now >= 2)
+    await until(lambda: told.now >= 2 and shelf._waiting["acme"] == 4)
     with pytest.raises(PackagesBusyError, match="4 builds"):
         await shelf.have("acme-x", lock_of(9))
     told.gate.set()
