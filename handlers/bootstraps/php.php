@@ -425,9 +425,11 @@ final class Functory
     private static function explain(Throwable $err): string
     {
         $lines = [get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine()];
-        foreach (explode("\n", $err->getTraceAsString()) as $frame) {
-            if (str_contains($frame, ' : eval()') || str_contains($frame, "eval()'d code")) {
-                $lines[] = preg_replace('/' . preg_quote(__FILE__, '/') . "\\(\\d+\\) : eval\\(\\)'d code/", 'handler.php', $frame);
+        foreach ($err->getTrace() as $frame) {
+            if (str_contains($frame['file'] ?? '', "eval()'d code")) { // the tenant's text; all others are of this file
+                $name = str_contains($frame['function'], '{closure') ? '{closure}' : $frame['function'];
+                $owner = str_starts_with($name, '{') ? '' : ($frame['class'] ?? '') . ($frame['type'] ?? '');
+                $lines[] = '#' . count($lines) - 1 . " handler.php({$frame['line']}): $owner$name()";
             }
         }
         return substr(implode("\n", $lines), 0, 8000);
