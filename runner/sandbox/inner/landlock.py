@@ -44,6 +44,7 @@ class _RulesetAttributes(ctypes.Structure):
 
 class _PathBeneath(ctypes.Structure):
     _pack_ = 1
+    _layout_ = "ms"  # as packed structures always were; Python 3.14 wants it said
     _fields_ = (("access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
