@@ -67,6 +67,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_uv()
     folder = tmp_path_factory.mktemp("wheels")
     make_wheel(folder, "alpha", requires=["beta>=1"])
     make_wheel(folder, "beta")
@@ -234,6 +235,7 @@ async def test_a_build_that_takes_too_long_is_ended(tmp_path: Path, launcher: Sa
     await bench.packages.close()
 
 
+@pytest.mark.usefixtures("wheels")
 async def test_an_index_that_does_not_answer_is_nobodys_fault(tmp_path: Path, launcher: SandboxLauncher) -> None:
     settings = BuildSettings("http://someone:hidden@127.0.0.1:9/simple", timeout_s=60)
     bench = Bench(tmp_path, launcher, settings)
