@@ -8,7 +8,7 @@ import pytest
 from functory.cli import job_adding as jobs
 
 
-async def sent(text: str, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+async def sent(text: str, monkeypatch: pytest.MonkeyPatch) -> list[list[str | bytes]]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
     return [list(batch) async for batch in jobs._batches([])]
 
