@@ -269,7 +269,7 @@ async def test_keys_of_the_last_life_are_good_and_no_others(tmp_path: Path) -> N
         await served._daemon._parts.joining.keep_spare()
     kept = data / "journal.keys"
     assert stat.S_IMODE((await asyncio.to_thread(kept.stat)).st_mode) == 0o600
-    assert used.split("_")[2].encode() not in await asyncio.to_thread(kept.read_bytes)
+    assert used.split("_", 2)[2].encode() not in await asyncio.to_thread(kept.read_bytes)
     await unmount(tmp_path)
     async with serving(data, port, url):
         await readiness(port, 200)
