@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from functory.errors import InvalidConfig
 from functory.logs import Style
-from handlers.hosts import HostPattern, parse_patterns
+from handlers.hosts import HostPattern, host_name, parse_patterns
 from vocabulary.names import is_tenant
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
@@ -128,7 +129,15 @@ def web_address(text: str) -> str:
 
 def package_index(text: str) -> str:
     """`https://pypi.example.com/simple`, `none`, or nothing."""
-    if text and text != "none" and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+    if text in ("", "none"):
+        return text
+    try:
+        url = urlsplit(text)
+        host_name(url.hostname or "")
+        is_address = bool(re.fullmatch(r"https?://[^\s/]+(/\S*)?", text)) and url.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise ValueError(f"{text!r} is not an address such as https://pypi.example.com/simple, nor none")
     return text
 

@@ -17,13 +17,13 @@ without I/O; the block is bounded before it is parsed.
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from handlers.errors import InvalidHandlerError
+from handlers.toml_text import parse_toml
 
 MAX_BLOCK_BYTES: Final = 16 * 1024
 MAX_DEPENDENCIES: Final = 100
@@ -112,8 +112,8 @@ def requirements_in(text: str) -> Requirements | None:
     if block is None:
         return None
     try:
-        metadata = tomllib.loads(block)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        metadata = parse_toml(block)
+    except ValueError as error:
         raise InvalidHandlerError("body", f"the block {_OPENING} is not TOML: {error}") from None
     requirements = make_requirements("body", metadata.get("dependencies", []), metadata.get("requires-python", ""))
     return requirements if requirements.dependencies else None
@@ -148,8 +148,8 @@ def _from_requirements(text: str) -> Requirements | None:
 
 def _from_pyproject(text: str) -> Requirements | None:
     try:
-        project = tomllib.loads(text).get("project", {})
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        project = parse_toml(text).get("project", {})
+    except ValueError as error:
         raise InvalidHandlerError(PYPROJECT_FILE, f"is not TOML: {error}") from None
     if not isinstance(project, dict):
         raise InvalidHandlerError(PYPROJECT_FILE, "project must be a table")

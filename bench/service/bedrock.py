@@ -73,7 +73,7 @@ async def measure(directory: Path | None, jobs: int, rounds: int, connections: S
             for _ in range(rounds):
                 for queue in queues:
                     found.setdefault((queue.name, count), []).append(await measure_round(queue, jobs, count))
-    best = {key: _best(measured) for key, measured in found.items()}
+    best = {key: best_of(measured) for key, measured in found.items()}
     return [_row(name, count, best[name, count], best.get((BEANSTALKD, count))) for name, count in best]
 
 
@@ -85,7 +85,7 @@ async def measure_round(queue: Queue, jobs: int, connections: int) -> Measured:
     return Measured(jobs / taken_s, used_s / jobs * 1e6)
 
 
-def _best(measured: Sequence[Measured]) -> Measured:
+def best_of(measured: Sequence[Measured]) -> Measured:
     return Measured(max(it.pairs_per_s for it in measured), min(it.cpu_us for it in measured))
 
 

@@ -15,12 +15,12 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.service.bedrock import BEANSTALKD, beanstalkd, drain
+from bench.service.bedrock import BEANSTALKD, Measured, beanstalkd, best_of, drain
 from bench.tools.connection import Connection, connect_many, message
 from bench.tools.cpu import CLIENT, cpu_seconds, spent
 from bench.tools.daemon import Service, posts, serve
@@ -45,11 +45,6 @@ class Queue(NamedTuple):
     name: str
     pid: int
     run: Round
-
-
-class Measured(NamedTuple):
-    jobs_per_s: float
-    cpu_us: float
 
 
 def main() -> None:
@@ -78,7 +73,7 @@ async def measure(directory: Path | None, jobs: int, rounds: int) -> list[dict[s
                     for queue in queues:
                         measured = await measure_round(queue, jobs, workers, batch)
                         found.setdefault((workers, batch, queue.name), []).append(measured)
-    best = {key: _best(measured) for key, measured in found.items()}
+    best = {key: best_of(measured) for key, measured in found.items()}
     return [_row(*key, best[key], best.get((*key[:2], BEANSTALKD))) for key in best]
 
 
@@ -89,14 +84,10 @@ async def measure_round(queue: Queue, jobs: int, workers: int, batch: int) -> Me
     return Measured(jobs / taken_s, used_s / jobs * 1e6)
 
 
-def _best(measured: Sequence[Measured]) -> Measured:
-    return Measured(max(it.jobs_per_s for it in measured), min(it.cpu_us for it in measured))
-
-
 def _row(workers: int, batch: int, name: str, measured: Measured, peer: Measured | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"workers": workers, "batch": batch, "queue": name, "jobs/s": measured.jobs_per_s}
+    row: dict[str, Any] = {"workers": workers, "batch": batch, "queue": name, "jobs/s": measured.pairs_per_s}
     row["cpu us/job"] = measured.cpu_us
-    row["of beanstalkd"] = measured.jobs_per_s / peer.jobs_per_s if peer is not None else None
+    row["of beanstalkd"] = measured.pairs_per_s / peer.pairs_per_s if peer is not None else None
     return row
 
 

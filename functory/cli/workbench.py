@@ -130,8 +130,8 @@ def _read_lock(place: Path, wanted: Requirements) -> Lock | None:
         lock = parse_lock(json.loads(place.read_bytes()))
     except (OSError, ValueError, InvalidHandlerError):
         return None
-    is_ours = lock is not None and lock.python == ".".join(platform.python_version_tuple()[:2])
-    return lock if is_ours and lock is not None and lock.requirements == wanted.digest else None
+    ours = (wanted.digest, ".".join(platform.python_version_tuple()[:2]))
+    return lock if lock is not None and (lock.requirements, lock.python) == ours else None
 
 
 def _keep_lock(place: Path, lock: Lock) -> None:

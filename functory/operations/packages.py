@@ -4,6 +4,7 @@ The same requirements keep their lock from version to version, until somebody as
 is what is saved, and a change of the code changes no package.
 """
 
+import asyncio
 from dataclasses import replace
 
 from functory.execution.handler_document import decode_handler
@@ -63,7 +64,7 @@ async def _requirements(service: Service, tenant: str, handler: Handler) -> Requ
                 raise InvalidHandlerError(name, f"has {entry.size_bytes} bytes, at most {MAX_FILE_BYTES} are taken")
             if entry is not None:
                 files[name] = await read_file(service.store, tenant, entry)
-    return requirements_of(handler.body, files)
+    return await asyncio.to_thread(requirements_of, handler.body, files)
 
 
 def _known_lock(requirements: Requirements, handler: Handler, before: StoredHandler | None) -> Lock | None:

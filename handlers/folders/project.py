@@ -1,6 +1,5 @@
 """The fields of a handler that is a folder: what `functory.toml` says, and the entry file."""
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 from handlers.errors import InvalidHandlerError
 from handlers.folders.names import FIELD, clean_name, refuse
 from handlers.languages import LANGUAGES
+from handlers.toml_text import parse_toml
 
 PROJECT_FILE: Final = "functory.toml"
 MAX_PROJECT_BYTES: Final = 64 * 1024
@@ -28,8 +28,8 @@ _ELSEWHERE: Final = {"body": "the entry file is the body", "tree": "the files of
 def read_project(text: bytes) -> dict[str, Any]:
     """The fields in `functory.toml`. Whether they are a handler's is checked with all others."""
     try:
-        fields = tomllib.loads(text.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        fields = parse_toml(text.decode())
+    except ValueError as error:  # not UTF-8, or not TOML
         raise InvalidHandlerError(PROJECT_FILE, f"is not TOML: {error}") from None
     for name, why in _ELSEWHERE.items():
         if name in fields:

@@ -12,7 +12,8 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,15 @@ _WORK_BYTES: Final = 256 * _MB
 """For uv and python themselves, beside the files, which are in memory too where the scratch space is."""
 _PROCESSES: Final = 128
 _DOWNLOADS: Final = 8
+_MOST_REFUSALS: Final = 16
+"""Of the proxy, that are kept to say why a build failed."""
 LISTED_IN: Final = "the operator's `packages_hosts`"
 """Where a host has to be listed that builds may call."""
 _PYPI: Final = (HostPattern("pypi.org", (443,)), HostPattern("files.pythonhosted.org", (443,)))
 _OPEN_FILES: Final = 1024
 _SAID_BYTES: Final = 64 * 1024
-_INHERITED: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_INHERITED: Final = (*_PROXIES, "NO_PROXY", "no_proxy")
 _NOT_REACHED: Final = re.compile(
     r"Failed to fetch|error sending request|client error|dns error|tcp connect error|operation timed out", re.IGNORECASE
 )
@@ -139,7 +143,7 @@ class BuildSandbox:
             child = await self._launcher.launch(self._spec(tenant))
         except LaunchError as error:
             raise PackagesMissingError(f"the build sandbox does not start: {error}") from error
-        refused: list[str] = []
+        refused: deque[str] = deque(maxlen=_MOST_REFUSALS)
         gate = self._let_out(child, tenant, refused.append)
         os.set_blocking(child.reader, True)
         os.set_blocking(child.writer, True)
@@ -165,7 +169,7 @@ class BuildSandbox:
     def _is_proxied(self) -> bool:
         """Not where contexts share the machine's network, nor where the machine itself needs a proxy."""
         has_own_network = self._launcher.level >= LOWEST_LEVEL
-        return self._settings.has_index and has_own_network and not any(map(os.environ.get, _INHERITED))
+        return self._settings.has_index and has_own_network and not any(map(os.environ.get, _PROXIES))
 
     def _let_out(self, child: Child, tenant: str, tell: Callable[[str], None]) -> Gate:
         listener = child.take_listener()
@@ -203,7 +207,7 @@ class BuildSandbox:
             template="python",
         )
 
-    def _judged(self, text: str, refused: list[str]) -> PackagesRefusedError | PackagesMissingError:
+    def _judged(self, text: str, refused: Iterable[str]) -> PackagesRefusedError | PackagesMissingError:
         """What uv said, without the index's password, by whose fault it is."""
         if away := next((each for each in refused if LISTED_IN in each), ""):
             return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")

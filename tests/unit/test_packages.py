@@ -12,6 +12,7 @@ import pytest
 from functory.daemon.package_collector import PackageCollector
 from functory.execution.handler_document import encode_handler
 from handlers.errors import InvalidHandlerError
+from handlers.folders.project import read_project
 from handlers.model import Handler
 from handlers.packages import (
     Lock,
@@ -73,12 +74,23 @@ def test_a_folder_may_ask_in_a_file() -> None:
         ("pyproject.toml", b'[project]\ndependencies = "a"', "list of strings"),
         ("pyproject.toml", b'[project]\ndependencies = ["./a"]', "paths"),
         ("pyproject.toml", b"a = " + b"[" * 20_000, "not TOML"),
+        ("pyproject.toml", b"a = " + b"1" * 20_000, "not TOML"),
+        ("pyproject.toml", b"\n" + b"a." * 30_000 + b"a = 1", "line 2 has more than 200 dots"),
     ],
 )
 def test_files_that_cannot_be_meant_are_refused_by_name(name: str, data: bytes, words: str) -> None:
     with pytest.raises(InvalidHandlerError, match=words) as caught:
         requirements_of("return 1", {name: data})
     assert caught.value.field == name
+
+
+@pytest.mark.parametrize("key", ["a" + ".a" * 5000, '"."' + '."."' * 3000])
+def test_a_key_of_many_parts_is_not_parsed(key: str) -> None:
+    """It would hold up whoever parses it for seconds."""
+    with pytest.raises(InvalidHandlerError, match="more than 200 dots"):
+        requirements_in(f"# /// script\n# {key} = 1\n# ///\n")
+    with pytest.raises(InvalidHandlerError, match="more than 200 dots"):
+        read_project(f"{key} = 1".encode())
 
 
 def test_packages_are_asked_for_in_one_place() -> None:

@@ -88,3 +88,9 @@ def test_running_unconfined_must_be_said_twice() -> None:
 def test_every_setting_explains_itself() -> None:
     for each in setting_fields().values():
         assert each.metadata["help"]
+
+
+@pytest.mark.parametrize("text", ["https://[bad/x", "https://a:99999/", "https://:8/", "ftp://x/", "https://a:0/"])
+def test_an_index_that_no_build_could_reach_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="packages_index"):
+        load_config({"packages_index": text}, {})
