@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder  # tests mostly wait, so a third process is worth it on two cores
+AGAIN  := --reruns 1 -raR  # the summary has each test that passed at its second try as RERUN: a bug of the test, or a race
 CODE   := bench functory handlers journal runner scheduler store tests vocabulary
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile the same code again
 
@@ -49,11 +50,11 @@ imports: setup
 	$(BIN)/lint-imports --cache-dir .cache/importlinter
 
 check: lint types imports system ## the fast loop: format, lint, types, import direction, fast tests
-	$(BIN)/pytest -q -m "not slow" $(PARALLEL)
+	$(BIN)/pytest -q -m "not slow" $(PARALLEL) $(AGAIN)
 
 test: setup system ## all tests; TESTS="-m slow" for those that make check leaves out
 	@$(MAKE) --no-print-directory mongo || echo "mongo: no server, its tests are skipped (or fail, if CI is set)" >&2
-	$(BIN)/pytest $(PARALLEL) $(TESTS)
+	$(BIN)/pytest $(PARALLEL) $(AGAIN) $(TESTS)
 
 crash: setup ## the journal's crash model over 100,000 seeded states (`make test` runs 2,000)
 	FUNCTORY_CRASH_STATES=100000 $(BIN)/pytest -q --timeout=0 tests/crash/test_crash_model.py

@@ -72,7 +72,9 @@ async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch:
         calls = Calls(daemon, monkeypatch, "add_jobs", "claim_jobs", "release_jobs", "add_ended_jobs")
         (id_,) = await daemon.intake.write("acme-x", [b"1"])
         assert daemon.straight.is_here(id_)
-        record = await wait_for_job(service_of(daemon), "acme", id_, 10)
+        service = service_of(daemon)
+        service.accepted.note([id_], "acme-x", JobOptions())  # as a request would: it may not have been started yet
+        record = await wait_for_job(service, "acme", id_, 10)
         assert isinstance(record, JobRecord)
         stored = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
         brief = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms(), max_bytes=0)
