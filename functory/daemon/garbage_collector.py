@@ -1,14 +1,22 @@
 """Settings of Python's cycle collector and of the C library's memory, for a process that runs jobs all day."""
 
+import asyncio
 import ctypes
 import gc
+import resource
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
-_LARGE_BYTES: Final = 512 * 1024
+_LARGE_BYTES: Final = 128 * 1024
+"""Below the pieces in which bodies and results are handled."""
 _ARENAS: Final = 2
+_GROWTH_BYTES: Final = 24 << 20
+_YOUNGER, _ALL = 1, 2
+"""Generations of the cycle collector."""
 
 
 def settle_garbage() -> None:
@@ -29,3 +37,40 @@ def return_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         libc.mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+class GrowthCollector:
+    """Collects cycles when the process has grown, however few objects they are.
+
+    Python counts objects, not bytes: a request that its client broke off leaves a cycle of some tens of objects, which
+    hold a piece of its body. A thousand of those are hundreds of megabytes, and no reason for Python to collect them.
+    """
+
+    def __init__(self, resident_bytes: Callable[[], int]) -> None:
+        self._resident_bytes = resident_bytes
+        self._settled_bytes: int | None = None
+
+    async def look(self) -> None:
+        """To be called every second or so. The old objects are looked at only if the young ones were not enough."""
+        for generation in (_YOUNGER, _ALL):
+            size = await asyncio.to_thread(self._resident_bytes)
+            if self._settled_bytes is None or size - self._settled_bytes < _GROWTH_BYTES:
+                self._settled_bytes = min(self._settled_bytes or size, size)
+                return
+            gc.collect(generation)  # in this thread: it runs finalizers of things that belong to the event loop
+            await asyncio.to_thread(_trim)
+        self._settled_bytes = await asyncio.to_thread(self._resident_bytes)
+
+
+def own_resident_bytes() -> int:
+    """Of this process; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _trim() -> None:
+    """Give free memory back to the system, also from between blocks that are in use."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from functory.config import Settings
+from functory.daemon.garbage_collector import GrowthCollector, own_resident_bytes
 from functory.daemon.joining import sysid_lease_s
 from functory.daemon.package_collector import PackageCollector
 from functory.daemon.parts import Parts
@@ -25,7 +26,6 @@ log = logging.getLogger("functory.upkeep")
 _STEP = 1000
 _PURGE_EVERY_S = 10.0
 _SWEEP_EVERY_S = 1.0
-_COLLECT_EVERY_S = 600.0
 _MEASURE_EVERY_S = 5.0
 _COLLECT_EVERY_S = 600.0
 _AUDIT_KEPT_MS = 400 * 86_400_000
@@ -49,6 +49,7 @@ class Upkeep:
         self._joining = parts.joining
         self._vitals = vitals
         self._seen = vitals.seen
+        self._garbage = GrowthCollector(own_resident_bytes)
         self._stale: dict[Lease, bool] = {}
         """Leases whose last renewal was refused, and whether they are counted as lost already."""
 
@@ -63,6 +64,7 @@ class Upkeep:
             duties.create_task(self._every(settings.poll_s, self._executor.refresh_tenants))
             duties.create_task(self._every(_PURGE_EVERY_S, self.purge))
             duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
+            duties.create_task(self._every(_SWEEP_EVERY_S, self._garbage.look))
             duties.create_task(self._every(_COLLECT_EVERY_S, self.collect_folders))
             duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
             duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
