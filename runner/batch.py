@@ -25,6 +25,9 @@ from runner.raw_log import RawLog
 
 _FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
 _WORTH_A_PAUSE_S: Final = 0.002
+_PRINTS_THROUGH_MS: Final = 20.0
+"""A job that runs for longer prints past its reply, at once (handlers/bootstraps). Of several whose replies are read
+together, what was read is one such job's."""
 _TEXT_BYTES: Final = 10_000
 
 MAX_PROGRESS_BYTES: Final = 1024
@@ -275,7 +278,9 @@ class Batch:
 
     def _report(self, stopped: list[Stopped]) -> None:
         if self._log.total_bytes:
-            stopped[-1] = self._with_raw_log(stopped[-1])
+            slow = [index for index, one in enumerate(stopped) if one.duration_ms >= _PRINTS_THROUGH_MS]
+            whose = slow[-1] if slow else -1
+            stopped[whose] = self._with_raw_log(stopped[whose])
         if self.handler.after_each:
             self._held += map(self._bounded, stopped)
         else:
@@ -293,7 +298,7 @@ class Batch:
         )._replace(log=b"")
 
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
-        """What was printed past the replies belongs to the job that stopped last."""
+        """With what was printed past the replies."""
         printed = self._log.take()
         log = self._end_of_log(stopped.log + printed.log, printed.dropped)
         if outcome.leaves_nothing(stopped.exitcode):

@@ -130,6 +130,23 @@ def test_a_job_that_crashes_carries_its_share_of_the_hook_before_it() -> None:
     assert [one.duration_ms for one in stopped] == [500.0 + 1000.0]
 
 
+@pytest.mark.parametrize(
+    ("times_us", "whose"), [((5, 30_000, 4, 3), 1), ((25_000, 21_000, 4, 3), 1), ((5, 6, 7, 8), 3)]
+)
+def test_what_was_printed_past_the_replies_is_with_the_job_that_took_its_time(
+    times_us: tuple[int, ...], whose: int
+) -> None:
+    """Quick jobs send what they print with their reply; sub-processes may print at any time."""
+    stopped: list[Stopped] = []
+    log = RawLog(LIMITS)
+    made = Handler("python", "x")
+    batch = Batch(NUMBER, jobs(*"abcd"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    log.feed(b"said\n")
+    replies = [Reply(protocol.STOPPED, 200, index, time_us, b"") for index, time_us in enumerate(times_us)]
+    batch.feed(replies, sum(times_us) / 1e6)
+    assert [index for index, one in enumerate(stopped) if one.log] == [whose]
+
+
 def test_the_time_until_its_handler_is_ready_is_no_jobs() -> None:
     stopped: list[Stopped] = []
     log = RawLog(LIMITS)
