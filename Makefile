@@ -63,11 +63,12 @@ races: setup system ## between two steps of a verb of the store any other, all p
 	@$(MAKE) --no-print-directory mongo
 	FUNCTORY_RACES=all $(BIN)/pytest -q -n 2 --dist load tests/contract/store/test_races.py
 
-storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 6 and 6,000), a pipeline of consumers beside; FUNCTORY_STORM_SEED replays one
+storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 6 and 6,000), a pipeline of consumers and workers far away beside; FUNCTORY_STORM_SEED replays one
 	@$(MAKE) --no-print-directory mongo
 	FUNCTORY_STORM_SEED=$${FUNCTORY_STORM_SEED:-$$(date +%s)} FUNCTORY_STORM_FAULTS=$${FUNCTORY_STORM_FAULTS:-200} \
 	  FUNCTORY_STORM_JOBS=$${FUNCTORY_STORM_JOBS:-1000000} FUNCTORY_CONSUMER_FAULTS=$${FUNCTORY_CONSUMER_FAULTS:-30} \
-	  FUNCTORY_CONSUMER_INDEXES=$${FUNCTORY_CONSUMER_INDEXES:-100000} $(BIN)/pytest -q tests/storm
+	  FUNCTORY_CONSUMER_INDEXES=$${FUNCTORY_CONSUMER_INDEXES:-100000} \
+	  FUNCTORY_WORKER_FAULTS=$${FUNCTORY_WORKER_FAULTS:-50} FUNCTORY_WORKER_JOBS=$${FUNCTORY_WORKER_JOBS:-100000} $(BIN)/pytest -q tests/storm
 
 mutants: setup system ## bugs put into a copy of the code one by one: each must fail a test near it; ONLY=area or words of a name
 	nice -n 10 $(BIN)/python -m tests.mutants --only "$(ONLY)"

@@ -33,6 +33,7 @@ _LONG: Final = (
     "storm/test_consumer_storm.py",
     "storm/test_storm.py::test_storm[mongodb-one",
     "storm/test_storm.py::test_storm[sqlite-two",
+    "storm/test_worker_storm.py",
 )
 """Take a quarter of a minute or more, together several minutes. `make test` runs them; CI has no time for them."""
 _MANY: Final = "contract/store/"

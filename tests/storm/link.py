@@ -1,4 +1,5 @@
-"""A TCP relay between the daemons and their store, which can be cut in the middle of whatever is passing."""
+"""A TCP relay, between daemons and their store or between workers and a daemon. It can be cut in the middle of whatever
+is passing, or swallow it in silence, as a network does that drops packets."""
 
 import asyncio
 from types import TracebackType
@@ -14,6 +15,8 @@ class Link:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cut = False
+        self._passes = asyncio.Event()
+        self._passes.set()
 
     @property
     def port(self) -> int:
@@ -27,8 +30,13 @@ class Link:
         for writer in self._writers:
             writer.transport.abort()
 
+    def hold(self) -> None:
+        """Let nothing through until `mend`; connections stay, and nobody is told."""
+        self._passes.clear()
+
     def mend(self) -> None:
         self._is_cut = False
+        self._passes.set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -39,6 +47,7 @@ class Link:
     ) -> None:
         assert self._server is not None
         self._server.close()
+        self.mend()
         self.cut()
         await asyncio.gather(*self._tasks)  # they end by themselves: both of their sides are closed
 
@@ -54,7 +63,7 @@ class Link:
             server, to_server = await asyncio.open_connection(*self._upstream)
             writers.add(to_server)
             self._writers.add(to_server)
-            await asyncio.gather(_copy(client, to_server), _copy(server, to_client))
+            await asyncio.gather(self._copy(client, to_server), self._copy(server, to_client))
         except OSError:
             return  # the server is away, or one side hung up
         finally:
@@ -63,10 +72,10 @@ class Link:
             self._writers -= writers
             self._tasks.discard(task)
 
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Until one side ends; then both do, as nobody here uses a connection in one direction."""
-    while piece := await source.read(_PIECE_BYTES):
-        target.write(piece)
-        await target.drain()
-    raise ConnectionResetError
+    async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        """Until one side ends; then both do, as nobody here uses a connection in one direction."""
+        while piece := await source.read(_PIECE_BYTES):
+            await self._passes.wait()
+            target.write(piece)
+            await target.drain()
+        raise ConnectionResetError
