@@ -7,9 +7,8 @@ from pathlib import Path
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job
-from functory.operations.service import Service
 from store.base import Code
-from tests.support.service import ended, register, running_daemon, until
+from tests.support.service import ended, register, running_daemon, service_of, until
 
 WAITS = """
 import json, time, pathlib
@@ -25,19 +24,6 @@ while not until.exists():
     time.sleep(0.01)
 return "went"
 """
-
-
-def service_of(daemon: Daemon) -> Service:
-    return Service(
-        store=daemon.store,
-        journal=daemon.journal,
-        intake=daemon.intake,
-        admission=daemon.admission,
-        waiters=daemon.waiters,
-        trial_runs=daemon.trial_runs,
-        control=daemon,
-        now_ms=daemon.clock.now_ms,
-    )
 
 
 async def add(daemon: Daemon, *payloads: object, repeat: str = "") -> list[str]:

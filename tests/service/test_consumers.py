@@ -20,24 +20,10 @@ from functory.wire.admin import TenantLimits
 from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
 from tests.support.polling import until
-from tests.support.service import register, running_daemon
+from tests.support.service import register, running_daemon, service_of
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
 OK = "return payload"
-
-
-def service_of(daemon: Daemon) -> Service:
-    return Service(
-        store=daemon.store,
-        journal=daemon.journal,
-        intake=daemon.intake,
-        admission=daemon.admission,
-        waiters=daemon.waiters,
-        trial_runs=daemon.trial_runs,
-        control=daemon,
-        consumers=daemon.consumers,
-        now_ms=daemon.clock.now_ms,
-    )
 
 
 @pytest.fixture

@@ -6,19 +6,12 @@ from pathlib import Path
 from functory.operations.folders import Archive, take_archive
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
-from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
 from runner.sandbox.handover import remove
 from tests.support.archives import tar_of
-from tests.support.service import ended, running_daemon
+from tests.support.service import ended, running_daemon, service_of
 
 FILES = {"main.py": b"import helper\nreturn helper.word()", "helper.py": b"def word():\n    return open('w').read()"}
-
-
-def service_of(daemon: object) -> Service:
-    names = ("store", "journal", "intake", "admission", "waiters", "trial_runs")
-    parts = {name: getattr(daemon, name) for name in names}
-    return Service(**parts, control=daemon, now_ms=daemon.clock.now_ms)  # type: ignore[arg-type, attr-defined]
 
 
 async def test_a_folder_runs_also_after_its_tree_was_lost(tmp_path: Path) -> None:

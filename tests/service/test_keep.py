@@ -10,8 +10,7 @@ from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.jobs import get_job, wait_for_job
 from store.base import JobRecord, TypeCounters
-from tests.support.service import register, running_daemon, until
-from tests.support.workers import service_of
+from tests.support.service import register, running_daemon, service_of, until
 
 
 async def counted(daemon: Daemon, jobtype: str) -> TypeCounters | None:

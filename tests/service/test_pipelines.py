@@ -7,9 +7,9 @@ from functory.daemon.daemon import Daemon
 from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobFilter, JobState
-from tests.service.test_consumers import add, put, service_of, standing_at
+from tests.service.test_consumers import add, put, standing_at
 from tests.support.polling import until
-from tests.support.service import register, running_daemon
+from tests.support.service import register, running_daemon, service_of
 
 EMIT = "ctx.enqueue('second', payload)\nreturn payload"
 EMIT_AND_FAIL_FIRST = """

@@ -8,9 +8,9 @@ from functory.daemon.daemon import Daemon
 from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobState
-from tests.service.test_consumers import put, service_of, standing_at
+from tests.service.test_consumers import put, standing_at
 from tests.support.polling import until
-from tests.support.service import register, running_daemon
+from tests.support.service import register, running_daemon, service_of
 
 SOURCE = """
 import json, os

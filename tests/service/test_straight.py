@@ -12,10 +12,9 @@ import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job, get_job, wait_for_job
-from functory.operations.service import Service
 from store.base import Code, JobRecord, JobState
 from store.errors import StoreUnavailable
-from tests.support.service import ended, register, running_daemon, until
+from tests.support.service import ended, register, running_daemon, service_of, until
 
 SLOW = "import time; time.sleep(0.5); return payload"
 
@@ -47,20 +46,6 @@ async def ready(daemon: Daemon, body: str = "return payload") -> None:
 
 async def looked(daemon: Daemon) -> bool:
     return daemon.executor.is_clear("acme-x")
-
-
-def service_of(daemon: Daemon) -> Service:
-    return Service(
-        store=daemon.store,
-        journal=daemon.journal,
-        intake=daemon.intake,
-        waiters=daemon.waiters,
-        trial_runs=daemon.trial_runs,
-        control=daemon,
-        straight=daemon.straight,
-        admission=daemon.admission,
-        now_ms=daemon.clock.now_ms,
-    )
 
 
 async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,9 @@ from functory.wire.admin import TenantLimits
 from store.base import Code, JobRecord, JobState, Outcome, Release
 from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
-from tests.service.test_straight import SLOW, ready, service_of
+from tests.service.test_straight import SLOW, ready
 from tests.support.served_daemon import served_daemon
-from tests.support.service import ended, register, running_daemon, until
+from tests.support.service import ended, register, running_daemon, service_of, until
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"

@@ -18,23 +18,14 @@ from functory.operations.submit import Submission, submit_jobs, submit_lines, su
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.wire.admin import TenantLimits
 from store.base import Code
-from tests.support.service import ended, register, running_daemon, until
+from tests.support.service import ended, register, running_daemon, service_of, until
 
 
 @asynccontextmanager
 async def limited(tmp_path: Path, **limits: Any) -> AsyncIterator[tuple[Daemon, Service]]:
     """A daemon that looks at tenants by itself once an hour, with one tenant."""
     async with running_daemon(tmp_path, poll="1h") as daemon:
-        service = Service(
-            store=daemon.store,
-            journal=daemon.journal,
-            intake=daemon.intake,
-            admission=daemon.admission,
-            waiters=daemon.waiters,
-            trial_runs=daemon.trial_runs,
-            control=daemon,
-            now_ms=daemon.clock.now_ms,
-        )
+        service = service_of(daemon)
         await create_tenant(service, "test", "acme", 1, TenantLimits(**limits))
         yield daemon, service
 

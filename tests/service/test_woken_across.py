@@ -17,9 +17,9 @@ from functory.operations.jobs import cancel_job
 from functory.operations.type_controls import pause_type
 from functory.peers.peers import Peers
 from store.base import Code, JobState
-from tests.support.service import ended, register, running_daemon, until
+from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
-from tests.support.workers import Shop, service_of
+from tests.support.workers import Shop
 
 WAITS = """
 import time, pathlib

@@ -10,31 +10,15 @@ from functory.daemon.daemon import Daemon
 from functory.operations import workers as operations
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
-from functory.operations.service import Service
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant
 from functory.wire.admin import TENANT_SCOPES, TenantLimits
 from functory.workers.values import Answer, Delivery, Order, Report, Taken
 from store.base import JobRecord, Outcome
-from tests.support.service import ended, running_daemon
+from tests.support.service import ended, running_daemon, service_of
 from vocabulary.clock import Clock
 
 ACME: Final = Principal("key", "acme", frozenset(TENANT_SCOPES), TenantLimits())
-
-
-def service_of(daemon: Daemon) -> Service:
-    return Service(
-        store=daemon.store,
-        journal=daemon.journal,
-        intake=daemon.intake,
-        admission=daemon.admission,
-        waiters=daemon.waiters,
-        trial_runs=daemon.trial_runs,
-        control=daemon,
-        now_ms=daemon.clock.now_ms,
-        straight=daemon.straight,
-        workers=daemon.workers,
-    )
 
 
 class Shop:
