@@ -10,7 +10,7 @@ packages='
 bwrap           bubblewrap        run,test,mongo,peers    the sandbox of handlers
 node            nodejs            languages,test,peers    handlers in node
 php             php-cli           languages,test          handlers in php
-npm             npm               peers                   queues written for node
+npm             npm               test,peers              packages of node handlers; queues written for node
 redis-server    redis-server      peers                   queues on Redis
 beanstalkd      beanstalkd        peers                   a peer
 curl            curl              test                    tests of the interface as a user calls it

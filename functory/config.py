@@ -235,10 +235,13 @@ class Settings:
     max_contexts: int = _setting("64", count, "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
 
-    packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv is installed")
+    packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv or npm is installed")
     packages_index: str = _setting("", package_index, "where packages come from; empty: PyPI; none: no index at all")
+    packages_registry: str = _setting(
+        "", package_index, "where node packages come from; empty: npm's own registry; none: nowhere"
+    )
     packages_hosts: tuple[HostPattern, ...] = _setting(
-        "", parse_patterns, "hosts beside the index that packages are fetched from, such as files.example.org"
+        "", parse_patterns, "hosts beside index and registry that packages are fetched from, such as files.example.org"
     )
     packages_wheels: Path | None = _setting("", folder, "a folder of wheels, beside the index or instead of it")
     packages_build: bool = _setting("false", switch, "let packages without a wheel run their build steps")

@@ -112,7 +112,14 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 returns_values=True,
                 packages_from="uv",
             ),
-            Language("node", command="node", bootstrap="node.js", min_memory_mb=64, returns_values=True),
+            Language(
+                "node",
+                command="node",
+                bootstrap="node.js",
+                min_memory_mb=64,
+                returns_values=True,
+                packages_from="npm",
+            ),
             Language(
                 "sh",
                 arguments=_PYTHON,

@@ -7,7 +7,8 @@ A python handler asks in a block of comments (PEP 723), anywhere in its text:
     # dependencies = ["requests>=2.31", "pillow"]
     # ///
 
-A folder may ask in `requirements.txt` or in the `project` table of `pyproject.toml` instead.
+A folder may ask in `requirements.txt` or in the `project` table of `pyproject.toml` instead. A node handler that is a
+folder asks in `package.json` (`handlers.npm`).
 
 Dependencies are names, extras, versions and markers. Addresses, paths and options are refused here: an installer
 would go wherever they point. A `Lock` names every package with its exact version and the hashes of its files. Pure and
@@ -22,7 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from handlers import npm
 from handlers.errors import InvalidHandlerError
+from handlers.npm import NodeRequirements
 from handlers.toml_text import parse_toml
 
 MAX_BLOCK_BYTES: Final = 16 * 1024
@@ -33,9 +36,12 @@ MAX_LOCK_BYTES: Final = 512 * 1024
 
 REQUIREMENTS_FILE: Final = "requirements.txt"
 PYPROJECT_FILE: Final = "pyproject.toml"
-FILES: Final = (REQUIREMENTS_FILE, PYPROJECT_FILE)
-"""Of a folder: where it may ask for packages."""
 MAX_FILE_BYTES: Final = 64 * 1024
+FILES: Final[Mapping[str, Mapping[str, int]]] = {
+    "python": {REQUIREMENTS_FILE: MAX_FILE_BYTES, PYPROJECT_FILE: MAX_FILE_BYTES},
+    "node": {npm.PACKAGE_FILE: MAX_FILE_BYTES, npm.LOCK_FILE: npm.MAX_LOCK_FILE_BYTES},
+}
+"""Of a folder, by language: where it may ask for packages, and the bytes that such a file may have."""
 
 _OPENING: Final = "# /// script"
 _CLOSING: Final = "# ///"
@@ -62,6 +68,15 @@ class Requirements(NamedTuple):
     requires_python: str = ""
 
     @property
+    def lang(self) -> str:
+        return "python"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """For people."""
+        return self.dependencies
+
+    @property
     def digest(self) -> str:
         """Tells what a lock was made from."""
         return hashlib.sha256(json.dumps(self).encode()).hexdigest()[:32]
@@ -70,6 +85,9 @@ class Requirements(NamedTuple):
         """Whether a Python of this version (3.11.7) will do."""
         version = tuple(map(int, python.split(".")[:3]))
         return all(_holds(version, *match.groups()) for match in _WANTED_PYTHON.finditer(self.requires_python))
+
+
+Wanted = Requirements | NodeRequirements
 
 
 class LockedPackage(NamedTuple):
@@ -81,29 +99,53 @@ class LockedPackage(NamedTuple):
 @dataclass(frozen=True)
 class Lock:
     """Packages with exact versions and hashes, in order of name. `requirements` is the digest of what was asked for,
-    `python` the version for which it was resolved."""
+    `python` the version for which it was resolved. For node, `npm` is the lock itself as text, and `packages` the list
+    of what it names."""
 
     requirements: str
     python: str
     packages: tuple[LockedPackage, ...]
+    npm: str = ""
+
+    @property
+    def lang(self) -> str:
+        return "node" if self.npm else "python"
 
     def to_json(self) -> dict[str, Any]:
         packages = [
             {"name": name, "version": version, "hashes": list(hashes)} for name, version, hashes in self.packages
         ]
+        if self.npm:
+            return {"requirements": self.requirements, "packages": packages, "npm": json.loads(self.npm)}
         return {"requirements": self.requirements, "python": self.python, "packages": packages}
 
     @cached_property
     def digest(self) -> str:
         """The same for all locks that install the same."""
-        return hashlib.sha256(json.dumps(self.packages).encode()).hexdigest()[:32]
+        made_of = self.npm or json.dumps(self.packages)
+        return hashlib.sha256(made_of.encode()).hexdigest()[:32]
+
+    @cached_property
+    def unrun(self) -> tuple[str, ...]:
+        """The packages that would run a script when they are installed, which nobody lets them."""
+        found = json.loads(self.npm)["packages"].items() if self.npm else ()
+        return tuple(
+            sorted({place.rpartition("node_modules/")[2] for place, entry in found if entry.get("hasInstallScript")})
+        )
 
     def as_text(self) -> str:
         """As an installer reads it, with hashes."""
-        return "".join(
+        return self.npm or "".join(
             f"{name}=={version} {' '.join(f'--hash={each}' for each in hashes)}\n"
             for name, version, hashes in self.packages
         )
+
+
+def npm_lock(requirements: str, text: str) -> Lock:
+    """Of the digest of what was asked for, and a clean lock of `handlers.npm`."""
+    named = npm.packages_in(json.loads(text))
+    packages = (LockedPackage(name, version, tuple(hashes.split())) for name, version, hashes in named)
+    return Lock(requirements, "", tuple(packages), text)
 
 
 def requirements_in(text: str) -> Requirements | None:
@@ -119,8 +161,27 @@ def requirements_in(text: str) -> Requirements | None:
     return requirements if requirements.dependencies else None
 
 
-def requirements_of(body: str, files: Mapping[str, bytes]) -> Requirements | None:
-    """What a python handler asks for, in the text of its entry or in one of FILES. Raises InvalidHandlerError."""
+def requirements_of(lang: str, body: str, files: Mapping[str, bytes]) -> Wanted | None:
+    """What a handler asks for, in its text or in some of its FILES. Raises InvalidHandlerError."""
+    for name, data in files.items():
+        check_size(lang, name, len(data))
+    match lang:
+        case "python":
+            return _python_requirements(body, files)
+        case "node":
+            return npm.node_requirements(files)
+        case _:
+            return None
+
+
+def check_size(lang: str, name: str, size_bytes: int) -> None:
+    """Raises InvalidHandlerError for one of FILES that is too big."""
+    most = FILES[lang][name]
+    if size_bytes > most:
+        raise InvalidHandlerError(name, f"has {size_bytes} bytes, at most {most} are taken")
+
+
+def _python_requirements(body: str, files: Mapping[str, bytes]) -> Requirements | None:
     found = {"body": requirements_in(body)}
     for name, data in files.items():
         found[name] = _READERS[name](_text_of(name, data))
@@ -132,8 +193,6 @@ def requirements_of(body: str, files: Mapping[str, bytes]) -> Requirements | Non
 
 
 def _text_of(name: str, data: bytes) -> str:
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidHandlerError(name, f"has {len(data)} bytes, at most {MAX_FILE_BYTES} are taken")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -189,7 +248,7 @@ def parse_lock(value: object) -> Lock | None:
     if value is None or value == {}:
         return None
     try:
-        return _lock(value)
+        return _npm_lock(value) if isinstance(value, dict) and "npm" in value else _lock(value)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidHandlerError(
             "lock", "must be a lock as `GET handler` shows it: requirements, python, and packages with their hashes"
@@ -222,6 +281,14 @@ def _lock(value: Any) -> Lock:
         or len(lock.as_text()) > MAX_LOCK_BYTES
     ):
         raise ValueError(names)
+    return lock
+
+
+def _npm_lock(value: dict[str, Any]) -> Lock:
+    text = npm.as_text(npm.clean_lock(value["npm"]))
+    lock = npm_lock(value["requirements"], text)
+    if not _DIGEST.fullmatch(lock.requirements) or value != lock.to_json():  # nothing beside what a lock has
+        raise ValueError(lock.requirements)
     return lock
 
 

@@ -322,6 +322,8 @@ def _lock(value: object, language: Language) -> Lock | None:
     lock = parse_lock(value)
     if lock is not None and not language.packages_from:
         raise InvalidHandlerError("lock", f"has no meaning for {language.name}; leave it out")
+    if lock is not None and lock.lang != language.name:
+        raise InvalidHandlerError("lock", f"is of {lock.lang} packages, and the handler is in {language.name}")
     return lock
 
 

@@ -11,7 +11,8 @@ _MB = 1 << 20
 
 NO_PACKAGES: Final = (
     "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "
-    "a python handler asks for packages in its text (docs/packages.md), others call a service that has the code"
+    "a python handler asks for packages in its text, a node handler in package.json of its folder (docs/packages.md), "
+    "others call a service that has the code"
 )
 NOT_AMONG_PACKAGES: Final = "It is not among the packages that the handler asks for: add it to its dependencies"
 

@@ -42,11 +42,15 @@ class Programs:
         return program
 
 
-def packages_argv(handler: Handler, tree: Tree) -> tuple[str | Path, ...]:
-    """The arguments by which the program finds the packages of its handler: the tree, env, modules to import."""
+def with_packages(program: Program, handler: Handler, tree: Tree) -> tuple[str | Path, ...]:
+    """What to run so that it finds the packages of its handler. Python gets the tree, env, and modules to import."""
+    if handler.lang == "node":
+        # Where there is no root of its own, the bootstrap links handler and packages side by side, and node is not to
+        # look where the links lead. There are no links otherwise: neither a folder nor a tree may have any.
+        return (program.argv[0], "--preserve-symlinks", *program.argv[1:], tree.site)
     text = f"{handler.before[:_SEARCHED]}\n{handler.body[:_SEARCHED]}"
     modules = {} if handler.secrets else dict.fromkeys(name for name in _IMPORT.findall(text) if name in tree.modules)
-    return (tree.site, json.dumps(dict(handler.env)), *list(modules)[:_MOST_IMPORTED])
+    return (*program.argv, tree.site, json.dumps(dict(handler.env)), *list(modules)[:_MOST_IMPORTED])
 
 
 def _look_up(language: Language) -> Program:

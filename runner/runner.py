@@ -40,7 +40,7 @@ from runner.modules import CompiledModules
 from runner.outcome import Stopped
 from runner.packages.source import NoPackageSource, PackageSource
 from runner.pool import ContextKey, Pool, PoolSettings
-from runner.programs import Programs, packages_argv
+from runner.programs import Programs, with_packages
 from runner.protocol import BatchJob
 from runner.resolver import Resolver
 from runner.run import Run
@@ -344,7 +344,7 @@ class Runner:
         tree = None if handler.lock is None else await self._packages.have(jobtype, handler.lock)
         spec = LaunchSpec(
             tenant=tenant_of(jobtype),
-            argv=program.argv if tree is None else (*program.argv, *packages_argv(handler, tree)),
+            argv=program.argv if tree is None else with_packages(program, handler, tree),
             env={**_BASE_ENVIRONMENT, **handler.env, **given.values, **environment(handler)},
             limits=self._limits.for_launch(self._memory_mb(handler)),
             network=handler.network,

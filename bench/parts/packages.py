@@ -13,11 +13,12 @@ from typing import Any
 
 from bench.parts.runner import first_result
 from bench.tools.report import Report, parse_arguments, quantile
-from functory.daemon.packages import way_to_index
+from functory.daemon.packages import find_tools, way_out
 from handlers.model import Handler
 from handlers.packages import Requirements
 from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import BuildSandbox, BuildSettings, find_uv
+from runner.packages.sandbox import BuildSandbox
+from runner.packages.tools import BuildSettings
 from runner.packages.trees import TreeFolder
 from runner.runner import Runner
 from runner.sandbox.launcher import SandboxLauncher
@@ -41,8 +42,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> None:
     report = Report("packages", as_json=arguments.json)
     launcher = SandboxLauncher()
     settings = BuildSettings()
-    uv = await asyncio.to_thread(find_uv)
-    sandbox = BuildSandbox(launcher, settings, uv, threads=2, egress=way_to_index(settings))
+    tools = await asyncio.to_thread(find_tools, settings)
+    sandbox = BuildSandbox(launcher, settings, tools, threads=2, egress=way_out(tools))
     packages = Packages(sandbox, TreeFolder(folder / "packages"), ProviderSettings())
     runner = Runner(launcher, packages=packages)
     await runner.start()

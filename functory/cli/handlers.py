@@ -186,6 +186,8 @@ def _tell(arguments: argparse.Namespace, handler: "Handler") -> int:
     lock = handler.handler.get("lock") or {"packages": []}
     packages = ", ".join(f"{package['name']} {package['version']}" for package in lock["packages"])
     told = f" with {packages}" if packages else ""
+    if handler.packages is not None and handler.packages.text:
+        told += f"; {handler.packages.text}"
     return show(arguments, handler, f"{handler.type}: version {handler.version} is active{told}")
 
 

@@ -26,9 +26,8 @@ from functory.execution.tenant_book import Allowance
 from functory.execution.trial_runs import TrialRuns
 from functory.folders.local import TENANT, EnvironmentSecrets
 from handlers.errors import InvalidHandlerError
-from handlers.languages import LANGUAGES
 from handlers.model import Handler
-from handlers.packages import Lock, Requirements, parse_lock, requirements_of
+from handlers.packages import Lock, Wanted, parse_lock, requirements_of
 from journal.durable import make_folder
 from runner.outcome import Stopped
 from runner.packages.provider import Packages
@@ -72,17 +71,20 @@ class Workbench:
         return await self._trials.invoke(_JOBTYPE, handler, payload)
 
     async def _with_packages(self, handler: Handler, files: Mapping[str, bytes]) -> Handler:
-        wanted = requirements_of(handler.body, files) if LANGUAGES[handler.lang].packages_from else None
+        wanted = await asyncio.to_thread(requirements_of, handler.lang, handler.body, files)
         if wanted is None:
             return handler
         place = self._locks / f"{wanted.digest}.json"
         lock = await asyncio.to_thread(_read_lock, place, wanted)
         if lock is None:
-            self._say(f"packages: looking for {', '.join(wanted.dependencies)}")
+            self._say(f"packages: looking for {', '.join(wanted.names)}")
             lock = await self._packages.lock(TENANT, wanted)
             await asyncio.to_thread(_keep_lock, place, lock)
         if (await self._packages.known(TENANT, lock)).state != State.READY:
             self._say(f"packages: installing {', '.join(f'{each.name} {each.version}' for each in lock.packages)}")
+            await self._packages.have(_JOBTYPE, lock)
+            if note := self._packages.progress(TENANT, lock).text:
+                self._say(f"packages: {note}")
         await self._packages.have(_JOBTYPE, lock)
         return replace(handler, lock=lock)
 
@@ -122,16 +124,18 @@ async def _sweep(packages: Packages) -> None:
         await packages.drop(tree)
 
 
-def _read_lock(place: Path, wanted: Requirements) -> Lock | None:
-    """The lock that was made of these requirements lately, for this python."""
+def _read_lock(place: Path, wanted: Wanted) -> Lock | None:
+    """The lock that was made of these requirements lately; of python packages, for this python."""
     try:
         if time.time() - place.stat().st_mtime > _LOCK_LIFE_S:
             return None
         lock = parse_lock(json.loads(place.read_bytes()))
     except (OSError, ValueError, InvalidHandlerError):
         return None
-    ours = (wanted.digest, ".".join(platform.python_version_tuple()[:2]))
-    return lock if lock is not None and (lock.requirements, lock.python) == ours else None
+    if lock is None or (lock.requirements, lock.lang) != (wanted.digest, wanted.lang):
+        return None
+    python = ".".join(platform.python_version_tuple()[:2])
+    return lock if lock.lang != "python" or lock.python == python else None
 
 
 def _keep_lock(place: Path, lock: Lock) -> None:

@@ -1,7 +1,7 @@
 """The packages of handlers, made from the settings: for a daemon, and for whoever runs handlers without one."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,8 @@ from functory.config import Settings
 from functory.daemon.isolation import Isolation
 from functory.egress.proxy import EgressProxy
 from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import LISTED_IN, BuildSandbox, BuildSettings, find_uv
+from runner.packages.sandbox import LISTED_IN, BuildSandbox
+from runner.packages.tools import BuildSettings, Npm, Tool, Uv, find_node, find_uv
 from runner.packages.trees import TreeFolder
 from runner.resolver import Resolver
 from runner.targets import Targets
@@ -24,7 +25,6 @@ async def open_packages(
     settings: Settings, isolation: Isolation, folder: Path, quota_of: Callable[[str], int | None] = lambda _: None
 ) -> Packages:
     """Trees are in `folder`."""
-    uv = await asyncio.to_thread(find_uv)
     build = BuildSettings(
         index=settings.packages_index,
         wheels=settings.packages_wheels,
@@ -32,28 +32,32 @@ async def open_packages(
         timeout_s=settings.packages_timeout_s,
         tree_bytes=settings.packages_max_bytes,
         hosts=settings.packages_hosts,
+        registry=settings.packages_registry,
     )
+    tools = await asyncio.to_thread(find_tools, build)
     chosen = ProviderSettings(
         builds=_BUILDS,
         tree_bytes=build.tree_bytes,
         memory_bytes=build.memory_bytes,
-        unavailable=_no_packages(settings, isolation, uv),
+        unavailable={tool.lang: _no_packages(settings, isolation) or tool.missing for tool in tools},
     )
-    sandbox = BuildSandbox(isolation.launcher, build, uv, threads=_BUILDS + 1, egress=way_to_index(build))
+    sandbox = BuildSandbox(isolation.launcher, build, tools, threads=_BUILDS + 1, egress=way_out(tools))
     packages = Packages(sandbox, TreeFolder(folder), chosen, quota_of)
     await packages.open()
     return packages
 
 
-def way_to_index(build: BuildSettings) -> EgressProxy:
+def find_tools(build: BuildSettings) -> tuple[Tool, ...]:
+    """Reads directories: not for the event loop."""
+    return Uv(build, find_uv()), Npm(build, find_node())
+
+
+def way_out(tools: Iterable[Tool]) -> EgressProxy:
     """The network of builds."""
-    return EgressProxy(Resolver(Targets(build.index_hosts, _EVERYWHERE)), listed_in=LISTED_IN)
+    hosts = tuple(host for tool in tools for host in tool.hosts)
+    return EgressProxy(Resolver(Targets(hosts, _EVERYWHERE)), listed_in=LISTED_IN)
 
 
-def _no_packages(settings: Settings, isolation: Isolation, uv: Path | None) -> str:
+def _no_packages(settings: Settings, isolation: Isolation) -> str:
     """Why there are no packages here."""
-    if not settings.packages:
-        return "the operator has switched packages off on this daemon"
-    if isolation.refusal:
-        return isolation.refusal
-    return "" if uv else "uv is not installed on this machine, which gets packages: pip install uv"
+    return isolation.refusal if settings.packages else "the operator has switched packages off on this daemon"

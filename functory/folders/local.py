@@ -89,7 +89,8 @@ class LocalTrees:
         place = self._base / f"{TENANT}.{manifest.digest}"
         if not place.exists():
             self._copy(folder, place)
-        return handler, {name: (place / name).read_bytes() for name in FILES if name in manifest.by_name}
+        asking = FILES.get(handler.lang, {})
+        return handler, {name: (place / name).read_bytes() for name in asking if name in manifest.by_name}
 
     def _copy(self, folder: Path, place: Path) -> None:
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=self._base))

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functory.execution.handler_document import decode_handler
 from functory.folders.contents import get_manifest, read_file
 from functory.operations.service import Service
-from handlers.errors import HandlerError, InvalidHandlerError
+from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES
 from handlers.model import Handler
-from handlers.packages import FILES, MAX_FILE_BYTES, Lock, Requirements, requirements_of
+from handlers.packages import FILES, Lock, Wanted, check_size, requirements_of
 from runner.packages.source import Progress
 from store.base import Handler as StoredHandler
 from vocabulary.names import tenant_of
@@ -52,22 +52,23 @@ async def packages_of(service: Service, tenant: str, stored: StoredHandler) -> P
     return None if lock is None else await service.packages.known(tenant, lock)
 
 
-async def _requirements(service: Service, tenant: str, handler: Handler) -> Requirements | None:
+async def _requirements(service: Service, tenant: str, handler: Handler) -> Wanted | None:
     if not LANGUAGES[handler.lang].packages_from:
         return None
     files: dict[str, bytes] = {}
     if handler.tree:
         manifest = await get_manifest(service.store, tenant, handler.tree)
-        for name in FILES:
+        if handler.lang == "node" and any(name.startswith("node_modules/") for name in manifest.by_name):
+            return None  # it brings its packages along
+        for name in FILES[handler.lang]:
             entry = manifest.by_name.get(name)
-            if entry is not None and entry.size_bytes > MAX_FILE_BYTES:
-                raise InvalidHandlerError(name, f"has {entry.size_bytes} bytes, at most {MAX_FILE_BYTES} are taken")
             if entry is not None:
+                check_size(handler.lang, name, entry.size_bytes)
                 files[name] = await read_file(service.store, tenant, entry)
-    return await asyncio.to_thread(requirements_of, handler.body, files)
+    return await asyncio.to_thread(requirements_of, handler.lang, handler.body, files)
 
 
-def _known_lock(requirements: Requirements, handler: Handler, before: StoredHandler | None) -> Lock | None:
+def _known_lock(requirements: Wanted, handler: Handler, before: StoredHandler | None) -> Lock | None:
     """The lock that came with the handler, or that of the version in force, if it is of these requirements."""
     locks = [handler.lock]
     if before is not None:

@@ -5,19 +5,21 @@ Protocols and values only. The daemon implements them; tests bring small impleme
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.workers.presence import Seen
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
-from handlers.packages import Lock, Requirements
+from handlers.packages import Lock, Wanted
 from runner.errors import PackagesMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
 from runner.packages.source import Progress, State
 from store.base import JobRecord, Secret
+
+_NO_PACKAGES: Final = "this service installs no packages"
 
 
 class Intake(Protocol):
@@ -185,10 +187,7 @@ class NoVault:
 class PackageShelf(Protocol):
     """The packages of handlers on this daemon. `runner.packages.provider` says what each verb does."""
 
-    @property
-    def unavailable(self) -> str: ...
-
-    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock: ...
+    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock: ...
 
     async def have(self, jobtype: str, lock: Lock) -> object: ...
 
@@ -198,18 +197,14 @@ class PackageShelf(Protocol):
 class NoPackages:
     """No packages can be had: for services that install none."""
 
-    @property
-    def unavailable(self) -> str:
-        return "this service installs no packages"
-
-    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock:  # noqa: ARG002 (the protocol's)
-        raise PackagesMissingError(self.unavailable)
+    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock:  # noqa: ARG002 (the protocol's)
+        raise PackagesMissingError(_NO_PACKAGES)
 
     async def have(self, jobtype: str, lock: Lock) -> object:  # noqa: ARG002
-        raise PackagesMissingError(self.unavailable)
+        raise PackagesMissingError(_NO_PACKAGES)
 
     async def known(self, tenant: str, lock: Lock) -> Progress:  # noqa: ARG002
-        return Progress(State.ABSENT, self.unavailable)
+        return Progress(State.ABSENT, _NO_PACKAGES)
 
 
 class TrialRuns(Protocol):

@@ -6,6 +6,7 @@
 'use strict';
 
 const fs = require('fs');
+const path = require('path');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 const { pathToFileURL } = require('url');
@@ -13,14 +14,26 @@ const { pathToFileURL } = require('url');
 // Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
 // machine has installed for everybody is not searched: a handler would run here and on no other machine.
 const Module = require('module');
-const folder = process.env.FUNCTORY_HANDLER; // of a handler that is one: its files
+const scratch = process.cwd();
+const packages = process.argv[2]; // of a handler that asks for some: their folder, a node_modules
+const folder = placeHandler(process.env.FUNCTORY_HANDLER); // of a handler that is one: its files
 if (folder) process.chdir(folder);
-const ownFolder = `${process.cwd()}/`;
+const ownFolder = `${folder === process.env.FUNCTORY_HANDLER ? process.cwd() : folder}/`;
+const searchable = packages && folder ? [ownFolder, `${path.dirname(folder)}/node_modules/`] : [ownFolder];
 const searched = Module._resolveLookupPaths;
 Module._resolveLookupPaths = (request, parent) => {
   const paths = searched(request, parent);
-  return paths && paths.filter((path) => !path.startsWith('/') || `${path}/`.startsWith(ownFolder));
+  return paths && paths.filter((one) => !one.startsWith('/') || searchable.some((place) => `${one}/`.startsWith(place)));
 };
+
+// Node looks for packages in node_modules of the folders above a file. Where a context has a root of its own they lie there;
+// where it has not, handler and packages are linked side by side in its scratch space (and node was told not to follow links).
+function placeHandler(given) {
+  if (!given || !packages || packages === `${path.dirname(given)}/node_modules`) return given;
+  fs.symlinkSync(packages, `${scratch}/node_modules`);
+  fs.symlinkSync(given, `${scratch}/handler`);
+  return `${scratch}/handler`;
+}
 globalThis.require = Module.createRequire(ownFolder);
 
 // A context with hosts reaches them through the daemon's proxy and no other way. Node looks at HTTPS_PROXY from version 24 on

@@ -1,12 +1,13 @@
-"""Runs in the build sandbox: has uv resolve or install, and sends the result over the reply pipe.
+"""Runs in the build sandbox: has uv or npm resolve or install, and sends the result over the reply pipe.
 
-Nothing of a package is run: wheels are unpacked, and their modules compiled. (If the operator allows builds, uv runs
-the build steps of packages, in here.) It has a scratch space and sees no tree: the daemon writes the files that it
-sends. A link, or anything else that is not a plain file, is an error with its name.
+Nothing of a package is run: wheels and tarballs are unpacked, and python modules compiled; npm is told to run no
+scripts. (If the operator allows builds, uv runs the build steps of packages, in here.) It has a scratch space and sees
+no tree: the daemon writes the files that it sends. A link, or anything else that is not a plain file, is an error with
+its name.
 
-Arguments: uv, and a folder of wheels or "". One request arrives on the request pipe: four bytes of length, JSON. The
-reply is a sequence of frames (`runner.packages.frames` reads them). Only the standard library: this file runs in
-contexts.
+Arguments: "uv", its program, and a folder of wheels or ""; or "npm", the program of node, and the folder of npm. One
+request arrives on the request pipe: four bytes of length, JSON. The reply is a sequence of frames
+(`runner.packages.frames` reads them). Only the standard library: this file runs in contexts.
 """
 
 import compileall
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 REQUEST_FD = 3
@@ -33,6 +34,16 @@ ERROR_BYTES = 4000
 INSIDE = "/functory/packages"  # where contexts find the tree: what their tracebacks show
 ALL = ":all:"
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
+NPM_SAYS = re.compile(r"npm (?:error|ERR!)(?: |$)")
+NPM_NOISE = re.compile(r"Log files were not written|A complete log of this run|^code E|^errno |^syscall |^$")
+NO_ROOM = re.compile(r"\b(EFBIG|ENOSPC|SIGXFSZ)\b")
+NPM_FETCHED = re.compile(r"npm http fetch GET \S+ \S*?/([^/ ]+) ")
+ABOUT_NODE = """
+const { versions, platform, arch, report } = process;
+const libc = report.getReport().header.glibcVersionRuntime ? 'glibc' : 'other';
+JSON.stringify({ version: versions.node, tag: [versions.modules, platform, arch, libc].join('-') })
+"""
+CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
 class Failure(Exception):
@@ -42,10 +53,10 @@ class Failure(Exception):
 def main() -> None:
     head = read(4)
     request = json.loads(read(int.from_bytes(head, "little")))
-    uv, wheels = sys.argv[1:3]
+    tool, program, folder = sys.argv[1:4]
     try:
-        reply = {"about": about, "resolve": resolve, "install": install}[request["do"]]
-        reply(uv, wheels, request)
+        reply = REPLIES[tool, request["do"]]
+        reply(program, folder, request)
     except Failure as failure:
         send(FAILED, "", str(failure).encode("utf-8", "replace")[:ERROR_BYTES])
     except OSError as error:
@@ -60,7 +71,7 @@ def about(uv: str, _wheels: str, _request: dict[str, Any]) -> None:
     tag = f"{sysconfig.get_config_var('SOABI')}-{importlib.util.MAGIC_NUMBER.hex()}"
     if uv:
         run([uv, "--version"])
-    send(TEXT, "about", json.dumps({"python": sys.version.split()[0], "tag": tag}).encode())
+    send(TEXT, "about", json.dumps({"version": sys.version.split()[0], "tag": tag}).encode())
 
 
 def resolve(uv: str, wheels: str, request: dict[str, Any]) -> None:
@@ -104,17 +115,21 @@ def common(wheels: str, request: dict[str, Any]) -> list[str]:
     return words if request["index"] else [*words, "--no-index", "--offline"]
 
 
-def run(command: list[str]) -> str:
+def uv_trouble(lines: list[str]) -> str:
+    return "".join(lines[-60:]).strip().removeprefix("error: ")
+
+
+def run(command: list[str], trouble: Callable[[list[str]], str] = uv_trouble) -> str:
     """Its output. Raises Failure with what it says is wrong. What it tells of its progress goes on to the daemon."""
-    process = subprocess.Popen(  # noqa: S603  # uv, with words of ours
+    process = subprocess.Popen(  # noqa: S603  # uv or npm, with words of ours
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
     )
     said: list[str] = []
     with process:
         output = collect(process, said)
     if process.returncode:
-        text = COLOUR.sub("", "".join(said[-60:])).strip().removeprefix("error: ")
-        raise Failure(text or f"uv ended with {process.returncode}")
+        text = trouble([COLOUR.sub("", line) for line in said])
+        raise Failure(text or f"the installer ended with {process.returncode}")
     return output
 
 
@@ -126,7 +141,7 @@ def collect(process: subprocess.Popen[str], said: list[str]) -> str:
     def listen() -> None:
         for line in stderr:
             said.append(line[:1000])
-            tell(line.rstrip()[:200])
+            tell(NPM_FETCHED.sub(r"fetched \1 ", line).rstrip()[:200])
 
     listener = threading.Thread(target=listen)
     listener.start()
@@ -175,6 +190,117 @@ def read(count: int) -> bytes:
             raise SystemExit(1)
         parts += part
     return parts
+
+
+def about_node(node: str, _npm: str, _request: dict[str, Any]) -> None:
+    """Which node contexts have. Packages may have been made for one ABI, platform and C library."""
+    if not node:
+        raise Failure("node is not installed on this machine")
+    said = run([node, "-p", ABOUT_NODE])
+    send(TEXT, "about", said.strip().encode())
+
+
+def resolve_node(node: str, npm: str, request: dict[str, Any]) -> None:
+    prepare_node(request, request["package"], request["lock"])
+    tell("resolving")
+    run_npm(node, npm, "install", "--package-lock-only")
+    with open("project/package-lock.json", "rb") as file:
+        send(TEXT, "lock", file.read())
+
+
+def install_node(node: str, npm: str, request: dict[str, Any]) -> None:
+    locked = json.loads(request["lock"])["packages"]
+    prepare_node(request, locked[""], request["lock"])
+    tell("installing")
+    try:
+        run_npm(node, npm, "ci")
+    except Failure as failure:
+        raise Failure("\n".join([*others_than(locked, str(failure)), str(failure)])) from None
+    tree = "project/node_modules"
+    require_locked(tree, locked)
+    found = sorted(files(tree)) if os.path.isdir(tree) else []
+    for path, info in found:
+        if not stat.S_ISREG(info.st_mode):
+            name = path.removeprefix(f"{tree}/")
+            raise Failure(f"{name} in a package is a link or a special file: it is not installed")
+    for path, info in found:
+        send_file(path, path.removeprefix(f"{tree}/"), info.st_size)
+
+
+def others_than(locked: dict[str, Any], trouble: str) -> Iterator[str]:
+    """npm names the hash that a file does not have, and not the package."""
+    for place, entry in locked.items():
+        if any(each in trouble for each in entry.get("integrity", "").split()):
+            yield f"{place.rpartition('node_modules/')[2]} {entry['version']} is not the package that was locked:"
+
+
+def require_locked(tree: str, locked: dict[str, Any]) -> None:
+    """npm lists what it has installed. Nothing else than what is in the lock may be there."""
+    listed = f"{tree}/.package-lock.json"
+    if not os.path.exists(listed):
+        return
+    with open(listed, encoding="utf-8") as file:
+        installed = json.load(file)["packages"]
+    os.remove(listed)
+    for place, entry in installed.items():
+        wanted = locked.get(place, {})
+        if [entry.get(name) for name in ("version", "inBundle")] != [
+            wanted.get(name) for name in ("version", "inBundle")
+        ]:
+            raise Failure(f"{place.removeprefix('node_modules/')} {entry.get('version')} is not what was locked")
+
+
+def prepare_node(request: dict[str, Any], package: dict[str, Any], lock: str) -> None:
+    os.mkdir("project")
+    for name, text in {
+        "npmrc": request["npmrc"],
+        "globalrc": "",
+        "project/package.json": json.dumps(package),
+        "project/package-lock.json": lock,
+    }.items():
+        if text or name.endswith("rc"):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+
+
+def run_npm(node: str, npm: str, *words: str) -> None:
+    here = os.getcwd()
+    command = [node, f"{npm}/bin/npm-cli.js", *words, "--prefix", f"{here}/project"]
+    command += ["--userconfig", f"{here}/npmrc", "--globalconfig", f"{here}/globalrc", "--cache", f"{here}/cache"]
+    command += ["--ignore-scripts", "--omit=dev", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier"]
+    command += [
+        "--fetch-retries=1",
+        "--fetch-retry-mintimeout=1000",
+        "--logs-max=0",
+        "--loglevel=http",
+        "--no-color",
+        "--no-progress",
+        "--maxsockets=8",
+    ]
+    command += [
+        f"--allow-{kind}=none" for kind in ("git", "remote", "file", "directory")
+    ]  # npm before 11.10 knows none
+    command += ["--git=/nonexistent"]
+    command += [f"--cafile={path}" for path in CERTIFICATES if os.path.exists(path)][:1]
+    os.environ["HOME"] = here
+    run(command, lambda lines: npm_trouble(lines) or "npm ended without a word")
+
+
+def npm_trouble(lines: list[str]) -> str:
+    said = [NPM_SAYS.sub("", line).strip() for line in lines if NPM_SAYS.match(line)]
+    if any(NO_ROOM.search(line) for line in said):
+        return "the packages are bigger than the limit"
+    return "\n".join(line for line in said if not NPM_NOISE.search(line))
+
+
+REPLIES = {
+    ("uv", "about"): about,
+    ("uv", "resolve"): resolve,
+    ("uv", "install"): install,
+    ("npm", "about"): about_node,
+    ("npm", "resolve"): resolve_node,
+    ("npm", "install"): install_node,
+}
 
 
 if __name__ == "__main__":

@@ -10,16 +10,17 @@ import hashlib
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from handlers.packages import Lock, Requirements
+from handlers.packages import Lock, Requirements, Wanted
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError, RunnerError
-from runner.packages.sandbox import About, BuildSandbox
+from runner.packages.sandbox import BuildSandbox
 from runner.packages.source import Progress, State
-from runner.packages.trees import Tree, TreeFolder
+from runner.packages.tools import About
+from runner.packages.trees import Room, Tree, TreeFolder
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.packages")
@@ -29,6 +30,7 @@ _LOCK_LIFE_S: Final = 3600.0
 _MOST_LOCKS: Final = 256
 _MOST_FAILURES: Final = 1000
 _AGAIN_S: Final = 30.0
+_MOST_NAMED: Final = 10
 
 _Key = tuple[str, str]  # tenant, digest of the lock
 
@@ -38,7 +40,7 @@ class ProviderSettings:
     builds: int = 2
     tree_bytes: int = 256 << 20
     memory_bytes: int = 512 << 20  # of one build
-    unavailable: str = ""  # why no packages are got here
+    unavailable: Mapping[str, str] = field(default_factory=dict)  # language: why no packages of it are got here
 
 
 class Packages:
@@ -58,7 +60,7 @@ class Packages:
         self._hold: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
         self._changed: Callable[[str], None] = lambda _: None
         self._collect: Callable[[str], Awaitable[None]] | None = None
-        self._about: asyncio.Task[About] | None = None
+        self._about: dict[str, asyncio.Task[About]] = {}  # by language
         self._ready: dict[_Key, Tree] = {}
         self._building: dict[_Key, asyncio.Task[Tree]] = {}
         self._steps: dict[_Key, str] = {}
@@ -88,26 +90,26 @@ class Packages:
         """Builds take their memory from what contexts have together."""
         self._hold = hold
 
-    @property
-    def unavailable(self) -> str:
-        """Why this daemon gets no packages; "" if it does."""
-        return self._settings.unavailable
+    def unavailable(self, lang: str) -> str:
+        """Why this daemon gets no packages for the language; "" if it does."""
+        return self._settings.unavailable.get(lang, "")
 
     # What a handler asks for
 
-    async def lock(self, tenant: str, requirements: Requirements, *, anew: bool = False) -> Lock:
+    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock:
         """Resolve, or what was resolved for the tenant within the hour. Raises PackagesRefusedError,
         PackagesMissingError, PackagesBusyError."""
-        self._require_installer()
+        self._require_installer(requirements.lang)
         known = self._locks.get((tenant, requirements.digest))
         if known is not None and not anew and time.monotonic() - known[1] < _LOCK_LIFE_S:
             return known[0]
-        python = (await self._get_about()).python
-        if not requirements.allows(python):
-            raise PackagesRefusedError(f"requires-python is {requirements.requires_python}, and handlers have {python}")
+        about = await self._get_about(requirements.lang)
+        if isinstance(requirements, Requirements) and not requirements.allows(about.version):
+            raise PackagesRefusedError(
+                f"requires-python is {requirements.requires_python}, and handlers have {about.version}"
+            )
         async with self._turn(tenant):
-            packages = await self._sandbox.resolve(tenant, requirements, _quiet)
-        lock = Lock(requirements.digest, ".".join(python.split(".")[:2]), packages)
+            lock = await self._sandbox.resolve(tenant, requirements, about, _quiet)
         self._locks[tenant, requirements.digest] = (lock, time.monotonic())
         while len(self._locks) > _MOST_LOCKS:
             self._locks.popitem(last=False)
@@ -167,12 +169,12 @@ class Packages:
     def progress(self, tenant: str, lock: Lock) -> Progress:
         key = (tenant, lock.digest)
         if key in self._ready:
-            return Progress(State.READY)
+            return Progress(State.READY, _note(lock))
         if key in self._building:
             return Progress(State.BUILDING, self._steps.get(key, "waiting for its turn"))
         if key in self._failures:
             return Progress(State.FAILED, self._failures[key])
-        return Progress(State.ABSENT, self.unavailable)
+        return Progress(State.ABSENT, self.unavailable(lock.lang))
 
     async def known(self, tenant: str, lock: Lock) -> Progress:
         """As `progress`, and a tree that was built before this daemon started is found."""
@@ -223,7 +225,7 @@ class Packages:
         tree = await self._find(tenant, lock)
         if tree is not None:
             return tree
-        self._require_installer()
+        self._require_installer(lock.lang)
         key = (tenant, lock.digest)
         name = await self._name(lock)
         async with self._turn(tenant):
@@ -233,9 +235,8 @@ class Packages:
             def tell(text: str) -> None:
                 self._steps[key] = text
 
-            return await self._sandbox.install(
-                tenant, lock.as_text(), lambda reader: self._trees.receive(reader, tenant, name, max_bytes), tell
-            )
+            room = Room(tenant, name, self._sandbox.folder_of(lock.lang), max_bytes)
+            return await self._sandbox.install(tenant, lock, lambda reader: self._trees.receive(reader, room), tell)
 
     async def _room(self, tenant: str) -> int:
         """How many bytes a new tree of the tenant may have."""
@@ -254,14 +255,15 @@ class Packages:
         return min(self._settings.tree_bytes, quota - used)
 
     async def _name(self, lock: Lock) -> str:
-        """Of the tree: the same lock for the same kind of python."""
-        tag = (await self._get_about()).tag
+        """Of the tree: the same lock for the same kind of python or node."""
+        tag = (await self._get_about(lock.lang)).tag
         return hashlib.sha256(f"{tag} {lock.digest}".encode()).hexdigest()[:32]
 
-    async def _get_about(self) -> About:
-        if self._about is None or (self._about.done() and (self._about.cancelled() or self._about.exception())):
-            self._about = self._in_background(self._sandbox.about())
-        return await asyncio.shield(self._about)
+    async def _get_about(self, lang: str) -> About:
+        known = self._about.get(lang)
+        if known is None or (known.done() and (known.cancelled() or known.exception())):
+            known = self._about[lang] = self._in_background(self._sandbox.about(lang))
+        return await asyncio.shield(known)
 
     @asynccontextmanager
     async def _turn(self, tenant: str) -> AsyncIterator[None]:
@@ -278,15 +280,23 @@ class Packages:
             if not self._waiting[tenant]:
                 del self._waiting[tenant], self._turns[tenant]
 
-    def _require_installer(self) -> None:
-        if self.unavailable:
-            raise PackagesMissingError(self.unavailable)
+    def _require_installer(self, lang: str) -> None:
+        if reason := self.unavailable(lang):
+            raise PackagesMissingError(reason)
 
     def _in_background(self, work: Coroutine[Any, Any, About]) -> asyncio.Task[About]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _note(lock: Lock) -> str:
+    """What is to be known of packages that are there."""
+    if not lock.unrun:
+        return ""
+    shown = ", ".join(lock.unrun[:_MOST_NAMED]) + (" and others" if len(lock.unrun) > _MOST_NAMED else "")
+    return f"the install scripts of {shown} were not run, as is the rule here"
 
 
 def _quiet(_: str) -> None:

@@ -8,143 +8,89 @@ it says is wrong is raised as PackagesRefusedError, what no handler can help as 
 import asyncio
 import json
 import os
-import re
-import shutil
 import sys
-import sysconfig
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Final, TypeVar
 
-from handlers.hosts import HostPattern, host_name
 from handlers.languages import BOOTSTRAPS
-from handlers.packages import LockedPackage, Requirements, read_locked
+from handlers.packages import Lock, Wanted
 from runner.egress import LOWEST_LEVEL, PROXY_VARIABLES, Egress, Gate, NoEgress
 from runner.errors import LaunchError, PackagesMissingError, PackagesRefusedError, ProtocolError
 from runner.launch import Child, Launcher, LaunchSpec, Limits
 from runner.packages.frames import END, FAILED, TEXT, FrameReader
+from runner.packages.tools import About, BuildSettings, Tool
 
 T = TypeVar("T")
 
 _PYTHON: Final = Path(sys.executable).resolve()
 _PROGRAM: Final = BOOTSTRAPS / "packages.py"
-_MB: Final = 1 << 20
-_WORK_BYTES: Final = 256 * _MB
-"""For uv and python themselves, beside the files, which are in memory too where the scratch space is."""
 _PROCESSES: Final = 128
-_DOWNLOADS: Final = 8
 _MOST_REFUSALS: Final = 16
 """Of the proxy, that are kept to say why a build failed."""
 LISTED_IN: Final = "the operator's `packages_hosts`"
 """Where a host has to be listed that builds may call."""
-_PYPI: Final = (HostPattern("pypi.org", (443,)), HostPattern("files.pythonhosted.org", (443,)))
 _OPEN_FILES: Final = 1024
 _SAID_BYTES: Final = 64 * 1024
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _INHERITED: Final = (*_PROXIES, "NO_PROXY", "no_proxy")
-_NOT_REACHED: Final = re.compile(
-    r"Failed to fetch|error sending request|client error|dns error|tcp connect error|operation timed out", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True, slots=True)
-class BuildSettings:
-    """What an operator may set. `index` is a URL, "" for uv's own default, or "none"."""
-
-    index: str = ""
-    wheels: Path | None = None  # a folder of wheels, beside the index or instead of it
-    builds: bool = False  # whether packages may run their build steps
-    timeout_s: float = 300.0
-    tree_bytes: int = 256 * _MB
-    hosts: tuple[HostPattern, ...] = ()  # beside those of the index: where it keeps its files
-
-    @property
-    def index_hosts(self) -> tuple[HostPattern, ...]:
-        """What a build may call."""
-        if not self.has_index:
-            return ()
-        if not self.index:
-            return (*_PYPI, *self.hosts)
-        url = urlsplit(self.index)
-        port = url.port or (80 if url.scheme == "http" else 443)
-        return (HostPattern(host_name(url.hostname or ""), (port,)), *self.hosts)
-
-    @property
-    def has_index(self) -> bool:
-        return self.index != "none"
-
-    @property
-    def memory_bytes(self) -> int:
-        return self.tree_bytes + _WORK_BYTES
-
-
-class About(NamedTuple):
-    """The python of contexts. Trees are made for one tag."""
-
-    python: str
-    tag: str
-
-
-def find_uv() -> Path | None:
-    """Beside the daemon's own python, or on the PATH. Reads directories: not for the event loop."""
-    path = shutil.which("uv", path=sysconfig.get_path("scripts")) or shutil.which("uv")
-    return Path(path).resolve() if path else None
 
 
 class BuildSandbox:
     """`close` waits for the threads; builds are to be cancelled before."""
 
     def __init__(
-        self, launcher: Launcher, settings: BuildSettings, uv: Path | None, *, threads: int, egress: Egress
+        self, launcher: Launcher, settings: BuildSettings, tools: Iterable[Tool], *, threads: int, egress: Egress
     ) -> None:
         self._launcher = launcher
         self._settings = settings
-        self._uv = uv
+        self._tools = {tool.lang: tool for tool in tools}
         self._egress = egress
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="packages")
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
 
-    async def about(self) -> About:
-        said = json.loads(await self._run("-", {"do": "about"}, _read_text, _ignore))
-        return About(said["python"], said["tag"])
+    def folder_of(self, lang: str) -> str:
+        """The name that the folder of packages has in a tree."""
+        return self._tools[lang].folder
 
-    async def resolve(
-        self, tenant: str, requirements: Requirements, tell: Callable[[str], None]
-    ) -> tuple[LockedPackage, ...]:
+    async def about(self, lang: str) -> About:
+        said = json.loads(await self._run("-", self._tools[lang], {"do": "about"}, _read_text, _ignore))
+        return About(said["version"], said["tag"])
+
+    async def resolve(self, tenant: str, requirements: Wanted, about: About, tell: Callable[[str], None]) -> Lock:
         """Raises PackagesRefusedError, PackagesMissingError."""
-        request = {"do": "resolve", "dependencies": list(requirements.dependencies)}
-        text = await self._run(tenant, request, _read_text, tell)
-        try:
-            packages = read_locked(text)
-        except ValueError as error:
-            raise PackagesRefusedError(f"{error} cannot be locked: it has no version, or no hash") from None
-        if not packages:
-            raise PackagesRefusedError("none of the dependencies is for this Python and platform")
-        return packages
+        tool = self._tools[requirements.lang]
+        text = await self._run(tenant, tool, {"do": "resolve", **tool.asking(requirements)}, _read_text, tell)
+        return await asyncio.to_thread(tool.lock, requirements, about, text)
 
-    async def install(self, tenant: str, lock: str, take: Callable[[FrameReader], T], tell: Callable[[str], None]) -> T:
+    async def install(
+        self, tenant: str, lock: Lock, take: Callable[[FrameReader], T], tell: Callable[[str], None]
+    ) -> T:
         """`take` gets the files, in a thread. Raises PackagesRefusedError, PackagesMissingError."""
-        return await self._run(tenant, {"do": "install", "lock": lock}, take, tell)
+        return await self._run(tenant, self._tools[lock.lang], {"do": "install", "lock": lock.as_text()}, take, tell)
 
     async def _run(
-        self, tenant: str, request: dict[str, Any], take: Callable[[FrameReader], T], tell: Callable[[str], None]
+        self,
+        tenant: str,
+        tool: Tool,
+        request: dict[str, Any],
+        take: Callable[[FrameReader], T],
+        tell: Callable[[str], None],
     ) -> T:
-        if self._uv is None and request["do"] != "about":
-            raise PackagesMissingError("uv is not installed here, which gets packages: pip install uv")
-        request |= {"index": self._settings.has_index, "builds": self._settings.builds}
+        if tool.missing and request["do"] != "about":
+            raise PackagesMissingError(tool.missing)
+        request |= tool.request()
         loop = asyncio.get_running_loop()
         try:
-            child = await self._launcher.launch(self._spec(tenant))
+            child = await self._launcher.launch(self._spec(tenant, tool))
         except LaunchError as error:
             raise PackagesMissingError(f"the build sandbox does not start: {error}") from error
         refused: deque[str] = deque(maxlen=_MOST_REFUSALS)
-        gate = self._let_out(child, tenant, refused.append)
+        gate = self._let_out(child, tenant, tool, refused.append)
         os.set_blocking(child.reader, True)
         os.set_blocking(child.writer, True)
         loop.add_reader(child.log_fd, _listen, child, tell)
@@ -157,7 +103,7 @@ class BuildSandbox:
                 f"took longer than {self._settings.timeout_s:g} s, which is the limit for packages"
             ) from None
         except PackagesRefusedError as error:
-            raise self._judged(str(error), refused) from None
+            raise _judged(tool, str(error), refused) from None
         except (EOFError, BrokenPipeError, ProtocolError) as error:
             raise await self._ended(child, error) from error
         finally:
@@ -165,57 +111,41 @@ class BuildSandbox:
             await asyncio.shield(_end(child, talk))
             gate.close()
 
-    @property
-    def _is_proxied(self) -> bool:
+    def _is_proxied(self, tool: Tool) -> bool:
         """Not where contexts share the machine's network, nor where the machine itself needs a proxy."""
         has_own_network = self._launcher.level >= LOWEST_LEVEL
-        return self._settings.has_index and has_own_network and not any(map(os.environ.get, _PROXIES))
+        return bool(tool.hosts) and has_own_network and not any(map(os.environ.get, _PROXIES))
 
-    def _let_out(self, child: Child, tenant: str, tell: Callable[[str], None]) -> Gate:
+    def _let_out(self, child: Child, tenant: str, tool: Tool, tell: Callable[[str], None]) -> Gate:
         listener = child.take_listener()
         if listener is None:
             return NoEgress()
-        return self._egress.open(listener, tenant, self._settings.index_hosts, tell)
+        return self._egress.open(listener, tenant, tool.hosts, tell)
 
-    def _spec(self, tenant: str) -> LaunchSpec:
+    def _spec(self, tenant: str, tool: Tool) -> LaunchSpec:
         settings = self._settings
-        is_proxied = self._is_proxied
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "UV_SYSTEM_CERTS": "1", "NO_COLOR": "1"}
-        env["UV_HTTP_RETRIES"] = "1"  # somebody waits; and what fails is tried again later
-        env["UV_CONCURRENT_DOWNLOADS"] = str(_DOWNLOADS)
+        is_proxied = self._is_proxied(tool)
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "NO_COLOR": "1", **tool.env}
         if is_proxied:
             env |= PROXY_VARIABLES
-        elif settings.has_index:
+        elif tool.hosts:
             env |= {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        if settings.has_index and settings.index:
-            env["UV_DEFAULT_INDEX"] = settings.index
-        size_bytes = settings.tree_bytes + settings.tree_bytes // 2
         return LaunchSpec(
             tenant=tenant,
-            argv=(_PYTHON, "-IS", _PROGRAM, self._uv or "", settings.wheels or ""),
+            argv=(_PYTHON, "-IS", _PROGRAM, *tool.argv),
             env=env,
             limits=Limits(
-                memory_bytes=size_bytes + _WORK_BYTES,
+                memory_bytes=settings.build_bytes,
                 processes=_PROCESSES,
                 open_files=_OPEN_FILES,
                 file_bytes=settings.tree_bytes,
-                scratch_bytes=size_bytes,
+                scratch_bytes=settings.work_bytes,
                 cpu_s=round(settings.timeout_s) * (os.cpu_count() or 1),
             ),
-            network=settings.has_index and not is_proxied,
+            network=bool(tool.hosts) and not is_proxied,
             egress=is_proxied,
             template="python",
         )
-
-    def _judged(self, text: str, refused: Iterable[str]) -> PackagesRefusedError | PackagesMissingError:
-        """What uv said, without the index's password, by whose fault it is."""
-        if away := next((each for each in refused if LISTED_IN in each), ""):
-            return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")
-        account = urlsplit(self._settings.index).netloc.rpartition("@")[0]
-        told = text.replace(f"{account}@", "") if account else text
-        if _NOT_REACHED.search(told):
-            return PackagesMissingError(f"the index of packages does not answer: {told}")
-        return PackagesRefusedError(told)
 
     async def _ended(self, child: Child, error: Exception) -> PackagesRefusedError | PackagesMissingError:
         if isinstance(error, ProtocolError):
@@ -226,6 +156,16 @@ class BuildSandbox:
                 f"need more memory to install than the {self._settings.tree_bytes >> 20} MB limit"
             )
         return PackagesMissingError("the build ended before it was done")
+
+
+def _judged(tool: Tool, text: str, refused: Iterable[str]) -> PackagesRefusedError | PackagesMissingError:
+    """What the tool said, without the index's password, by whose fault it is."""
+    if away := next((each for each in refused if LISTED_IN in each), ""):
+        return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")
+    told = text.replace(f"{tool.account}@", "") if tool.account else text
+    if tool.not_reached.search(told):
+        return PackagesMissingError(f"the index of packages does not answer: {told}")
+    return PackagesRefusedError(told)
 
 
 def _talk(child: Child, request: dict[str, Any], take: Callable[[FrameReader], T]) -> T:

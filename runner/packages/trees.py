@@ -1,5 +1,6 @@
 """The trees of installed packages, in a folder of the data directory: `tenant/key-random/`, with the packages in
-`site`, a description in `tree.json`, and in `users` an empty file for each type whose handlers have used it.
+`site` (`node_modules` for node), a description in `tree.json`, and in `users` an empty file for each type whose
+handlers have used it.
 
 Ensures: a tree is complete, synced and never changed from the moment that it has its name; one that a kill left half
 done has another name, by which the next start knows it. No name is used twice, so a tree that was removed and built
@@ -24,7 +25,6 @@ from runner.sandbox import leftovers
 from runner.sandbox.handover import remove
 
 _BUILDING: Final = ".building-"
-_SITE: Final = "site"
 _ABOUT: Final = "tree.json"
 _USERS: Final = "users"
 _MAX_FILES: Final = 50_000
@@ -42,10 +42,20 @@ class Tree(NamedTuple):
     folder: Path
     size_bytes: int
     modules: frozenset[str]  # what can be imported from it
+    name: str = "site"  # of the folder of packages in it
 
     @property
     def site(self) -> Path:
-        return self.folder / _SITE
+        return self.folder / self.name
+
+
+class Room(NamedTuple):
+    """For a tree that is to be built."""
+
+    tenant: str
+    key: str
+    name: str  # of the folder of packages in it
+    max_bytes: int
 
 
 class TreeFolder:
@@ -66,7 +76,8 @@ class TreeFolder:
         for folder in sorted((self._root / tenant).glob("[0-9a-f]*")):
             with contextlib.suppress(OSError, ValueError, KeyError):  # it is being removed
                 about = json.loads((folder / _ABOUT).read_bytes())
-                yield Tree(tenant, about["key"], folder, about["bytes"], frozenset(about["modules"]))
+                name = about.get("name", "site")
+                yield Tree(tenant, about["key"], folder, about["bytes"], frozenset(about["modules"]), name)
 
     def tenants(self) -> list[str]:
         return sorted(path.name for path in self._root.glob("*") if path.is_dir())
@@ -74,8 +85,9 @@ class TreeFolder:
     def size_bytes(self, tenant: str) -> int:
         return sum(tree.size_bytes for tree in self.of(tenant))
 
-    def receive(self, reader: FrameReader, tenant: str, key: str, max_bytes: int) -> Tree:
+    def receive(self, reader: FrameReader, room: Room) -> Tree:
         """Write the files that a build sends. Raises PackagesRefusedError for what does not belong into a tree."""
+        tenant, key, name, max_bytes = room
         parent = self._root / tenant
         for folder in (self._root, parent):
             folder.mkdir(exist_ok=True)
@@ -83,8 +95,8 @@ class TreeFolder:
         stage = parent / f"{_BUILDING}{leftovers.mark()}-{secrets.token_hex(4)}"
         stage.mkdir()
         try:
-            size_bytes, modules = _Receiver(stage / _SITE, max_bytes).receive(reader)
-            about = {"key": key, "bytes": size_bytes, "modules": sorted(modules)}
+            size_bytes, modules = _Receiver(stage / name, max_bytes).receive(reader)
+            about = {"key": key, "name": name, "bytes": size_bytes, "modules": sorted(modules)}
             (stage / _ABOUT).write_text(json.dumps(about))
             (stage / _USERS).mkdir()
             stage.chmod(_FOLDER_MODE)
@@ -95,7 +107,7 @@ class TreeFolder:
         except BaseException:
             remove(stage)
             raise
-        return Tree(tenant, key, folder, size_bytes, frozenset(modules))
+        return Tree(tenant, key, folder, size_bytes, frozenset(modules), name)
 
     def used(self, tree: Tree, jobtype: str) -> bool:
         """Note that contexts of a type are started with it; other processes see that, too. False: it is gone."""

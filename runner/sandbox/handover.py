@@ -30,6 +30,8 @@ BASE_RUNTIME: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/li
 
 PACKAGES: Final = f"{ROOT}/packages"
 """Where a context with a root of its own has the packages of its handler."""
+NODE_PACKAGES: Final = f"{ROOT}/node_modules"
+"""The same for node, which looks for a folder of this name above each file: so above the handler's, too."""
 
 _GIVEN: Final = f"{ROOT}/given"
 _COPIED_BYTES: Final = 1 << 20
@@ -71,7 +73,7 @@ def into_own_root(
         if path != packages and _is_below(path, BASE_RUNTIME) and not _is_below(path, hidden):
             places[path] = str(path)
             continue
-        place = places[path] = PACKAGES if path == packages else f"{_GIVEN}/{number}/{path.name}"
+        place = places[path] = _place_of(path) if path == packages else f"{_GIVEN}/{number}/{path.name}"
         if path.is_file() and path.stat().st_size <= _COPIED_BYTES:
             copies[place] = path.read_bytes()
         else:
@@ -171,6 +173,10 @@ def is_reachable(path: Path) -> bool:
         return all(parent.stat().st_mode & stat.S_IXOTH for parent in (*path.parents, *path.resolve().parents))
     except OSError:
         return False
+
+
+def _place_of(packages: Path) -> str:
+    return NODE_PACKAGES if packages.name == Path(NODE_PACKAGES).name else PACKAGES
 
 
 def _is_below(path: Path, folders: Iterable[str]) -> bool:

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from functory.daemon.packages import way_to_index
+from functory.daemon.packages import way_out
 from handlers.hosts import parse_patterns
 from handlers.model import Handler
 from handlers.packages import Lock, requirements_in
 from runner.errors import PackagesMissingError, PackagesRefusedError
 from runner.launch import Level
 from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import BuildSandbox, BuildSettings
+from runner.packages.sandbox import BuildSandbox
+from runner.packages.tools import About, BuildSettings, Uv
 from runner.packages.trees import TreeFolder
 from runner.runner import Runner
 from runner.sandbox.launcher import SandboxLauncher
@@ -42,7 +43,8 @@ class Bench:
     def __init__(self, folder: Path, launcher: SandboxLauncher, settings: BuildSettings) -> None:
         self.root = folder / "packages"
         self.level = launcher.level
-        sandbox = BuildSandbox(launcher, settings, need_uv(), threads=3, egress=way_to_index(settings))
+        tools = [Uv(settings, need_uv())]
+        sandbox = BuildSandbox(launcher, settings, tools, threads=3, egress=way_out(tools))
         self.packages = Packages(sandbox, TreeFolder(self.root), ProviderSettings(tree_bytes=settings.tree_bytes))
         self.runner = Runner(launcher, packages=self.packages)
 
@@ -231,7 +233,7 @@ async def test_a_build_that_takes_too_long_is_ended(tmp_path: Path, launcher: Sa
     assert wanted is not None
     sandbox = bench.packages._sandbox
     with pytest.raises(PackagesRefusedError, match=r"took longer than 0\.01 s"):
-        await sandbox.resolve("acme", wanted, lambda _: None)
+        await sandbox.resolve("acme", wanted, About("3.11.7", ""), lambda _: None)
     await bench.packages.close()
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 
-from runner.packages.sandbox import find_uv
+from runner.packages.tools import find_uv
 from tests.support.needs import missing
 
 

@@ -10,12 +10,15 @@ import pytest
 from handlers.model import Handler
 from runner.errors import PackagesRefusedError
 from runner.packages.frames import FrameReader
-from runner.packages.trees import TreeFolder
-from runner.programs import packages_argv
+from runner.packages.trees import Room, TreeFolder
+from runner.programs import Program, with_packages
 from runner.sandbox import leftovers
 from tests.support.wheels import frame
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+PYTHON = Program(("python",), ())
 
 
 def receive(folder: Path, sent: bytes, max_bytes: int = 1000) -> Path:
@@ -23,7 +26,7 @@ def receive(folder: Path, sent: bytes, max_bytes: int = 1000) -> Path:
     os.write(writer, sent)
     os.close(writer)
     try:
-        return TreeFolder(folder).receive(FrameReader(reader), "acme", "ab", max_bytes).site
+        return TreeFolder(folder).receive(FrameReader(reader), Room("acme", "ab", "site", max_bytes)).site
     finally:
         os.close(reader)
 
@@ -93,8 +96,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from runner.packages.frames import FrameReader
-from runner.packages.trees import TreeFolder
-TreeFolder(Path(sys.argv[1])).receive(FrameReader(0), "acme", "ab", 1000)
+from runner.packages.trees import Room, TreeFolder
+TreeFolder(Path(sys.argv[1])).receive(FrameReader(0), Room("acme", "ab", "site", 1000))
 """
 
 
@@ -117,5 +120,6 @@ def test_contexts_import_what_the_text_imports(tmp_path: Path) -> None:
     tree = TreeFolder(tmp_path).find("acme", "ab")
     assert tree is not None
     body = "import requests, json\nfrom os import path\ndef handler(payload, ctx):\n    import idna\n"
-    assert packages_argv(Handler("python", body, env={"A": "b"}), tree) == (site, '{"A": "b"}', "requests", "idna")
-    assert packages_argv(Handler("python", body, secrets=("KEY",)), tree) == (site, "{}")
+    argv = with_packages(PYTHON, Handler("python", body, env={"A": "b"}), tree)
+    assert argv == ("python", site, '{"A": "b"}', "requests", "idna")
+    assert with_packages(PYTHON, Handler("python", body, secrets=("KEY",)), tree) == ("python", site, "{}")

@@ -27,8 +27,8 @@ from handlers.validation import parse_handler
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
 from runner.packages.frames import FrameReader
 from runner.packages.provider import Packages, ProviderSettings
-from runner.packages.sandbox import About
 from runner.packages.source import State
+from runner.packages.tools import About
 from runner.packages.trees import TreeFolder
 from store.base import Tenant
 from store.url import open_store
@@ -53,11 +53,13 @@ def test_a_text_says_what_it_needs() -> None:
 def test_a_folder_may_ask_in_a_file() -> None:
     text = b"\xef\xbb\xbf# all of it\n\na>=1  # why\r\nb[c]==1.* ; os_name == 'x'\n"
     wanted = Requirements(("a>=1", "b[c]==1.* ; os_name == 'x'"))
-    assert requirements_of("return 1", {"requirements.txt": text}) == wanted
+    assert requirements_of("python", "return 1", {"requirements.txt": text}) == wanted
     project = b'[project]\nrequires-python = ">=3.12"\ndependencies = ["a"]\n[tool.x]\n'
-    assert requirements_of("return 1", {"pyproject.toml": project}) == Requirements(("a",), ">=3.12")
-    assert requirements_of("return 1", {"pyproject.toml": b"[tool.x]", "requirements.txt": b"# none\n"}) is None
-    assert requirements_of(asking_for("a", code=""), {"requirements.txt": b"\n"}) == Requirements(("a",))
+    assert requirements_of("python", "return 1", {"pyproject.toml": project}) == Requirements(("a",), ">=3.12")
+    assert (
+        requirements_of("python", "return 1", {"pyproject.toml": b"[tool.x]", "requirements.txt": b"# none\n"}) is None
+    )
+    assert requirements_of("python", asking_for("a", code=""), {"requirements.txt": b"\n"}) == Requirements(("a",))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_folder_may_ask_in_a_file() -> None:
 )
 def test_files_that_cannot_be_meant_are_refused_by_name(name: str, data: bytes, words: str) -> None:
     with pytest.raises(InvalidHandlerError, match=words) as caught:
-        requirements_of("return 1", {name: data})
+        requirements_of("python", "return 1", {name: data})
     assert caught.value.field == name
 
 
@@ -95,7 +97,7 @@ def test_a_key_of_many_parts_is_not_parsed(key: str) -> None:
 
 def test_packages_are_asked_for_in_one_place() -> None:
     with pytest.raises(InvalidHandlerError, match=r"in the text and in requirements\.txt: keep one"):
-        requirements_of(asking_for("a", code=""), {"requirements.txt": b"b"})
+        requirements_of("python", asking_for("a", code=""), {"requirements.txt": b"b"})
 
 
 @pytest.mark.parametrize(
@@ -194,15 +196,18 @@ class ToldSandbox:
         self.trouble: Exception | None = None
         self.sent = frame(b"F", "a.py", b"x" * 10) + frame(b"E")
 
-    async def about(self) -> About:
+    async def about(self, _lang: str) -> About:
         return About("3.11.7", "tag")
 
-    async def resolve(self, tenant: str, _wanted: Requirements, _tell: object) -> tuple[LockedPackage, ...]:
+    def folder_of(self, lang: str) -> str:
+        return {"python": "site", "node": "node_modules"}[lang]
+
+    async def resolve(self, tenant: str, wanted: Requirements, _about: About, _tell: object) -> Lock:
         self.resolved.append(tenant)
-        return (LockedPackage("a", str(len(self.resolved)), (HASH,)),)
+        return Lock(wanted.digest, "3.11", (LockedPackage("a", str(len(self.resolved)), (HASH,)),))
 
     async def install(
-        self, tenant: str, _lock: str, take: Callable[[FrameReader], object], tell: Callable[[str], None]
+        self, tenant: str, _lock: Lock, take: Callable[[FrameReader], object], tell: Callable[[str], None]
     ) -> object:
         self.now += 1
         self.most = max(self.most, self.now)
@@ -313,7 +318,7 @@ async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandb
 
 async def test_without_an_installer_what_is_there_still_runs(told: ToldSandbox, tmp_path: Path) -> None:
     await packages(told, tmp_path).have("acme-x", LOCK)
-    shelf = packages(told, tmp_path, unavailable="uv is not installed")
+    shelf = packages(told, tmp_path, unavailable={"python": "uv is not installed"})
     assert (await shelf.have("acme-x", LOCK)).key
     with pytest.raises(PackagesMissingError, match="uv is not installed"):
         await shelf.have("acme-x", lock_of(2))

@@ -11,6 +11,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.archives import tar_of
+from tests.support.engines import need_language
+from tests.support.npm_registry import NpmPackage, need_npm, npm_registry
 from tests.support.served_daemon import Reply, Served, served_daemon
 from tests.support.service import ended, running_daemon
 from tests.support.wheels import asking_for, make_wheel, need_uv
@@ -130,3 +132,57 @@ async def test_a_daemon_that_cannot_says_so(tmp_path: Path, wheels: Path) -> Non
             while why.get("reason") != "packages_unavailable":
                 why = await ask(one, "GET", f"/acme/job/{added[0]}/why")
         assert "switched packages off" in why["text"]
+
+
+# Node
+
+
+NODE_FILES = {
+    "main.mjs": b"import beta from 'beta';\nexport default () => beta.VERSION;",
+    "package.json": b'{"dependencies": {"beta": "^1.0.0"}}',
+}
+TAR = {"Content-Type": "application/gzip"}
+
+
+@pytest.fixture
+def npm() -> None:
+    need_npm()
+    need_language("node")
+
+
+async def put_folder(served: Served, files: dict[str, bytes]) -> Reply:
+    return await asyncio.to_thread(served.client.ask, "PUT", "/acme/handler/x", tar_of(files), TAR)
+
+
+@pytest.mark.usefixtures("npm")
+async def test_a_folder_of_node_asks_in_package_json_and_runs_on_every_daemon(tmp_path: Path) -> None:
+    async with npm_registry(NpmPackage("beta")) as registry:
+        data = tmp_path / "data"
+        async with served_daemon(data, packages_registry=registry.url) as one:
+            reply = await put_folder(one, NODE_FILES)
+            assert versions(json.loads(reply.body)) == ["beta 1.0.0"]
+            ids = json.loads((await asyncio.to_thread(one.client.add, b"x")).body)["ids"]
+            assert (await ended(one.daemon, ids[0])).outcome.result == b'"1.0.0"'  # type: ignore[union-attr]
+            await asyncio.to_thread(registry.add, NpmPackage("beta", "1.1.0"))
+            refused = await put_folder(one, {**NODE_FILES, "package.json": b'{"dependencies": {"beta": "file:."}}'})
+            assert (refused.status, json.loads(refused.body)["error"]["detail"]["field"]) == (422, "package.json")
+            brought = {**NODE_FILES, "node_modules/beta/index.js": b"exports.VERSION = 'own';"}
+            assert json.loads((await put_folder(one, brought)).body)["handler"]["lock"] is None
+            changed = {**NODE_FILES, "main.mjs": NODE_FILES["main.mjs"] + b"\n"}
+            assert versions(json.loads((await put_folder(one, changed)).body)) == ["beta 1.0.0"]
+            one.daemon.pause()
+            store = f"sqlite:///{data / 'functory.db'}"
+            async with running_daemon(tmp_path / "second", store=store, packages_registry=registry.url) as second:
+                ids = await second.intake.write("acme-x", [b"x"])
+                assert (await ended(second, ids[0])).outcome.result == b'"1.0.0"'  # type: ignore[union-attr]
+
+
+async def test_without_npm_a_folder_with_packages_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.daemon.packages.find_node", lambda: None)
+    async with served_daemon(tmp_path / "data") as one:
+        refused = await put_folder(one, NODE_FILES)
+        assert refused.status == 503
+        assert "npm is not installed on this machine" in json.loads(refused.body)["error"]["message"]
+        assert (await put_folder(one, {"main.mjs": b"export default () => 1;"})).status == 200

@@ -22,6 +22,9 @@ trees = in_file("runner/packages/trees.py", PACKAGES)
 provider = in_file("runner/packages/provider.py", PACKAGES)
 collector = in_file("functory/daemon/package_collector.py", PACKAGES)
 asked = in_file("handlers/packages.py", PACKAGES)
+NODE_PACKAGES = "tests/unit/test_node_packages.py"
+npm = in_file("handlers/npm.py", NODE_PACKAGES)
+tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
 
@@ -35,6 +38,22 @@ MUTANTS: list[Mutant] = [
     trees("a tree may be as big as it likes", "        if self._size_bytes > self._max_bytes:", "        if False:"),
     asked("an installer is sent to an address", "        if not _DEPENDENCY.fullmatch(each):", "        if not each:"),
     asked("a lock without hashes is taken", " or not 0 < len(hashes) <= MAX_HASHES", " or len(hashes) > MAX_HASHES"),
+    npm("npm is sent to an address", "or not _is_plain(wanted)", "or not wanted.isprintable()"),
+    npm("a package without a hash is locked", "    if not strong or len(strong) > 4:", "    if len(strong) > 4:"),
+    npm("a weak hash will do", "sha(?:256|384|512)-[A-Za-z0-9+/]{43,86}", "sha(?:1|256|384|512)-[A-Za-z0-9+/]{27,86}"),
+    npm("a link is locked", 'if match is None or entry.get("link"):', "if match is None:"),
+    npm("what only developers need is installed", 'entry.get("dev") is True or ', ""),
+    npm("a file from anywhere is locked", " and is_ours(address))", ")"),
+    tools(
+        "a host that begins like the registry's is the registry",
+        "host.matches(name, port)",
+        "name.startswith(host.name)",
+    ),
+    tools(
+        "an account is printed with the address",
+        "urlunsplit((url.scheme, place,",
+        "urlunsplit((url.scheme, url.netloc,",
+    ),
     provider(
         "a tenant builds as much at once as it likes",
         "            async with own, self._seats,",

@@ -19,6 +19,7 @@ from runner.launch import Level
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher
 from tests.support.engines import need_language
+from tests.support.npm_registry import NpmPackage, need_npm, npm_registry
 from tests.support.wheels import asking_for, make_wheel, need_uv
 
 
@@ -173,6 +174,30 @@ async def test_packages_are_installed_once_and_found_again(
     assert await dev.run_test(tmp_path / "made", said.append) == 0, said
     assert said[:2] == ["packages: looking for alpha>=1", "packages: installing alpha 1.5"]
     await asyncio.to_thread(shutil.rmtree, wheels)
+    said.clear()
+    assert await dev.run_test(tmp_path / "made", said.append) == 0, "offline, too"
+    assert not any(line.startswith("packages") for line in said)
+
+
+@pytest.mark.slow
+async def test_packages_of_node_are_installed_once_and_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.to_thread(need_npm)
+    await asyncio.to_thread(need_language, "node")
+    files = {
+        "main.mjs": "import alpha from 'alpha';\nexport default () => alpha.VERSION;",
+        "package.json": '{"dependencies": {"alpha": "1"}}',
+        "examples/a.payload": "x",
+        "examples/a.expected": '"1.0.0"',
+    }
+    await write_folder(tmp_path / "made", files)
+    said: list[str] = []
+    async with npm_registry(NpmPackage("alpha", fields={"scripts": {"install": "exit 1"}})) as registry:
+        monkeypatch.setenv("FUNCTORY_PACKAGES_REGISTRY", registry.url)
+        assert await dev.run_test(tmp_path / "made", said.append) == 0, said
+    assert said[:2] == ["packages: looking for alpha@1", "packages: installing alpha 1.0.0"]
+    assert said[2] == "packages: the install scripts of alpha were not run, as is the rule here"
     said.clear()
     assert await dev.run_test(tmp_path / "made", said.append) == 0, "offline, too"
     assert not any(line.startswith("packages") for line in said)
