@@ -45,6 +45,7 @@ class Language:
     hooks: bool = True  # before, beforeEach, afterEach make sense
     body_max_bytes: int = 1 * _MB
     min_memory_mb: int = 16
+    reserved_mb: int = 0  # that its program makes writable at its start, whether it will use it or not
 
     @property
     def in_context(self) -> bool:
@@ -116,9 +117,10 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 "node",
                 command="node",
                 bootstrap="node.js",
-                min_memory_mb=64,
                 returns_values=True,
                 packages_from="npm",
+                min_memory_mb=64,
+                reserved_mb=512,  # for machine code, from version 24 on
             ),
             Language(
                 "sh",

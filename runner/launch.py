@@ -45,6 +45,7 @@ class Limits:
     file_bytes: int  # the biggest file that can be written
     scratch_bytes: int  # all of the writable scratch space together
     cpu_s: int = 0  # hard backstop for a spinning process; 0 = none
+    reserved_bytes: int = 0  # that a program reserves and need not use: more than memory_bytes where those are counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class ContextLimits:
         new_bytes = self.new_jobs_bytes + self.new_job_bytes  # new jobs, and what is carried on
         return self.result_bytes + new_bytes + 4 * (self.log_bytes + self.new_jobs) + 64 * 1024
 
-    def for_launch(self, memory_mb: int) -> Limits:
+    def for_launch(self, memory_mb: int, reserved_mb: int = 0) -> Limits:
         return Limits(
             memory_bytes=memory_mb * _MB,
             processes=self.processes,
@@ -52,6 +52,7 @@ class ContextLimits:
             file_bytes=self.file_bytes,
             scratch_bytes=self.scratch_bytes,
             cpu_s=self.cpu_s,
+            reserved_bytes=reserved_mb * _MB,
         )
 
     def for_child(self, handler: Handler) -> dict[str, Any]:

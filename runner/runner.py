@@ -346,7 +346,7 @@ class Runner:
             tenant=tenant_of(jobtype),
             argv=program.argv if tree is None else with_packages(program, handler, tree),
             env={**_BASE_ENVIRONMENT, **handler.env, **given.values, **environment(handler)},
-            limits=self._limits.for_launch(self._memory_mb(handler)),
+            limits=self._limits.for_launch(self._memory_mb(handler), language.reserved_mb),
             network=handler.network,
             egress=bool(handler.hosts),
             readable=program.preload,

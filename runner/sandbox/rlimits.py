@@ -23,8 +23,8 @@ def of(limits: Limits, use: AbstractSet[Layer]) -> list[tuple[int, int]]:
     if use & {Layer.UID, Layer.NAMESPACES}:  # else it would count every process of the daemon's user
         with_init = OVERHEAD_PROCESSES if Layer.NAMESPACES in use else 0  # where it has the same uid
         chosen.append((resource.RLIMIT_NPROC, limits.processes + with_init))
-    if Layer.CGROUP not in use:  # per process and without files, so second best
-        chosen.append((resource.RLIMIT_DATA, limits.memory_bytes))
+    if Layer.CGROUP not in use:  # per process, without files and with what is reserved, so second best
+        chosen.append((resource.RLIMIT_DATA, limits.memory_bytes + limits.reserved_bytes))
     if limits.cpu_s:
         chosen.append((resource.RLIMIT_CPU, limits.cpu_s))
     return chosen
