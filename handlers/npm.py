@@ -196,6 +196,8 @@ def _entry(place: str, entry: dict[str, Any], is_ours: Callable[[str], bool]) ->
     if "inBundle" not in kept:
         kept["integrity"] = _integrity(name, version, entry.get("integrity"))
     kept |= {kind: edges for kind in _EDGES if (edges := _edges(name, kind, entry.get(kind)))}
+    if brought := _names(name, entry.get("bundleDependencies")):
+        kept["bundleDependencies"] = brought
     if optional := _optional_peers(entry.get("peerDependenciesMeta")):
         kept["peerDependenciesMeta"] = optional
     return kept | {kind: words for kind in _PLATFORMS if (words := _platforms(name, kind, entry.get(kind)))}
@@ -225,6 +227,17 @@ def _edges(owner: str, kind: str, value: object) -> dict[str, str]:
 
 def _is_plain(wanted: str) -> bool:
     return bool(_WANTED.fullmatch(wanted.strip())) and not _FILE.search(wanted.strip())
+
+
+def _names(owner: str, value: object) -> list[str]:
+    """Of packages that another brings along."""
+    if not value:
+        return []
+    if not isinstance(value, list) or len(value) > MAX_PACKAGES:
+        raise NotLockableError(f"bundleDependencies of {owner} must be a list of names")
+    if not all(isinstance(name, str) and _PACKAGE.fullmatch(name) for name in value):
+        raise NotLockableError(f"bundleDependencies of {owner} must be a list of names")
+    return value
 
 
 def _optional_peers(value: object) -> dict[str, Any]:

@@ -277,9 +277,8 @@ def run_npm(node: str, npm: str, *words: str) -> None:
         "--no-progress",
         "--maxsockets=8",
     ]
-    command += [
-        f"--allow-{kind}=none" for kind in ("git", "remote", "file", "directory")
-    ]  # npm before 11.10 knows none
+    # Not "remote": that is how npm gets the file of a package that brings others along. Older ones know none of these.
+    command += [f"--allow-{kind}=none" for kind in ("git", "file", "directory")]
     command += ["--git=/nonexistent"]
     command += [f"--cafile={path}" for path in CERTIFICATES if os.path.exists(path)][:1]
     os.environ["HOME"] = here

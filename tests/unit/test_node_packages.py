@@ -117,6 +117,7 @@ def test_files_that_cannot_be_meant_are_refused_by_name(name: str, data: bytes, 
         ({**ENTRY, "dependencies": {"b": "some/b"}}, "a asks for 'b' as 'some/b'"),
         ({**ENTRY, "peerDependencies": {"b": "file:."}}, "a asks for 'b'"),
         ({**ENTRY, "os": [1]}, "os of a"),
+        ({**ENTRY, "bundleDependencies": ["../b"]}, "bundleDependencies of a"),
         ({**ENTRY, "inBundle": True, "integrity": None}, "is in no package that brings it along"),
         ("1.0.0", "must be an object"),
     ],
@@ -139,14 +140,20 @@ def test_a_lock_keeps_what_decides_about_packages() -> None:
     inner = {"version": "2.0.0", "inBundle": True, "license": "MIT"}
     optional = {**ENTRY, "devOptional": True, "os": ["linux"], "cpu": "x64", "engines": {"node": ">=18"}}
     document = lock_file(
-        a={**ENTRY, "bin": {"a": "a.js"}, "hasInstallScript": True, "peerDependenciesMeta": {"p": {"optional": True}}},
+        a={
+            **ENTRY,
+            "bin": {"a": "a.js"},
+            "hasInstallScript": True,
+            "bundleDependencies": ["in"],
+            "peerDependenciesMeta": {"p": {"optional": True}},
+        },
         **{"a/node_modules/in": inner, "o": optional, "d": {**ENTRY, "dev": True, "link": True}},
     )
     text = read_npm_lock(json.dumps(document), lambda _: True)
     assert json.loads(text)["packages"] == {
         "": {"dependencies": {"a": "^1.0.0"}},
         "node_modules/a": {
-            "version": "1.0.0", "integrity": HASH, "hasInstallScript": True,
+            "version": "1.0.0", "integrity": HASH, "hasInstallScript": True, "bundleDependencies": ["in"],
             "peerDependenciesMeta": {"p": {"optional": True}},
         },
         "node_modules/a/node_modules/in": {"version": "2.0.0", "inBundle": True},
