@@ -39,7 +39,6 @@ class NpmPackage:
     files: Mapping[str, str] | None = None
     links: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)  # of package.json
-    integrity: str = ""  # what the registry claims; the true one by default
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -93,7 +92,7 @@ class NpmRegistry:
     def _describe(self, package: NpmPackage) -> dict[str, Any]:
         keeper = self.elsewhere.get(package.name, self)
         file = self._file_of(package)
-        dist = {"tarball": f"{keeper.url}{file}", "integrity": package.integrity or integrity(self._tarballs[file])}
+        dist = {"tarball": f"{keeper.url}{file}", "integrity": integrity(self._tarballs[file])}
         scripts = {"hasInstallScript": True} if "install" in package.fields.get("scripts", {}) else {}
         return {**package.manifest, **scripts, "dist": dist}
 
