@@ -29,6 +29,7 @@ BENCHES: Final = {
     "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
     "journal": ("parts", ["--lines", "300000"]),
     "store": ("parts", ["--rounds", "2", "--waiting", "10000", "1000000", "--types", "1"]),
+    "domains": ("parts", ["--domains", "100", "20000"]),
     "proxy": ("parts", ["--rounds", "300", "--megabytes", "128"]),
     "scheduler": ("parts", ["--types", "10000"]),
     "scaling": ("service", []),

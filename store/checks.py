@@ -28,6 +28,7 @@ from store.names import (
     check_tenant,
     checked_tenant_of,
 )
+from store.rate_rules import check_pattern, is_pattern
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
 from store.values.records import ApiKey, AuditEvent, Content, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
@@ -368,6 +369,8 @@ def check_audit_cursor(cursor: str) -> None:
 def check_rate_domain(domain: RateDomain) -> None:
     check_tenant(domain.tenant)
     check_label("rate domain", domain.domain)
+    if is_pattern(domain.domain):
+        check_pattern(domain.domain)
     if not 0 < domain.rate_per_s <= 1e6:
         raise InvalidValue(f"rate_per_s is {domain.rate_per_s}, and must be over 0, up to 1,000,000")
     check_range("burst", domain.burst, 1, 1e6)

@@ -2,53 +2,74 @@
 that is not in it. Case counts, and nothing escapes.
 
 Ensures: no pattern makes it slow. Between two stars a pattern has a fixed length, so that the leftmost place that fits
-is the right one and nothing is tried twice. A set that is not closed matches nothing.
+is the right one and nothing is tried twice; what follows the last star is compared with the end of the text. So a
+pattern with one star costs no more than its own length. A set that is not closed matches nothing.
 """
 
 import re
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Final, NamedTuple
 
 _NOTHING: Final = "(?!)"
 _KEPT: Final = 100
 
 
+class _Segment(NamedTuple):
+    """What stands between two stars: always so many characters."""
+
+    text: re.Pattern[str]
+    width: int
+
+
 def glob_matches(pattern: str, text: str) -> bool:
-    segments = _compile(pattern)
+    return _matches(_compile(pattern), text)
+
+
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """The same for one pattern and many texts."""
+    return partial(_matches, _compile(pattern))
+
+
+def _matches(segments: tuple[_Segment, ...] | None, text: str) -> bool:
     if segments is None:
         return False
     if len(segments) == 1:
-        return segments[0].fullmatch(text) is not None
+        return segments[0].text.fullmatch(text) is not None
     first, *between, last = segments
-    found = first.match(text)
+    found = first.text.match(text)
     for segment in between:
-        found = found and segment.search(text, found.end())
-    return found is not None and last.search(text, found.end()) is not None
+        found = found and segment.text.search(text, found.end())
+    at = len(text) - last.width
+    return found is not None and at >= found.end() and last.text.match(text, at) is not None
+
+
+def is_closed(pattern: str) -> bool:
+    """Whether every set of the pattern ends: one that does not matches nothing."""
+    return _compile(pattern) is not None
 
 
 @lru_cache(_KEPT)
-def _compile(pattern: str) -> tuple[re.Pattern[str], ...] | None:
+def _compile(pattern: str) -> tuple[_Segment, ...] | None:
     """What stands between the stars; None if nothing can match."""
-    segments = [""]
+    segments: list[list[str]] = [[]]
     at = 0
     while at < len(pattern):
         char = pattern[at]
         at += 1
         if char == "*":
-            segments.append("")
+            segments.append([])
         elif char == "?":
-            segments[-1] += "."
+            segments[-1].append(".")
         elif char != "[":
-            segments[-1] += re.escape(char)
+            segments[-1].append(re.escape(char))
         else:
             found = _parse_set(pattern, at)
             if found is None:
                 return None
             chars, at = found
-            segments[-1] += chars
-    if len(segments) > 1:
-        segments[-1] += r"\Z"
-    return tuple(re.compile(segment, re.DOTALL) for segment in segments)
+            segments[-1].append(chars)
+    return tuple(_Segment(re.compile("".join(parts), re.DOTALL), len(parts)) for parts in segments)
 
 
 def _parse_set(pattern: str, at: int) -> tuple[str, int] | None:

@@ -97,12 +97,12 @@ def _add_type(parser: argparse.ArgumentParser) -> None:
 def _add_rate(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_remote(actions.add_parser("list", help="all rate domains"), run_rates)
-    limit = actions.add_parser("set", help="limit a domain")
-    limit.add_argument("domain")
+    limit = actions.add_parser("set", help="limit a domain, or each domain that a pattern matches")
+    limit.add_argument("domain", help="its name, or a GLOB pattern such as 'mail:*'; '*' is the default of all others")
     limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND")
     limit.add_argument("--burst", type=int, default=1, help="default: 1")
     add_remote(limit, run_set_rate)
-    remove = actions.add_parser("rm", help="remove the limit of a domain")
+    remove = actions.add_parser("rm", help="remove the limit of a domain or a pattern")
     remove.add_argument("domain")
     add_remote(remove, run_remove_rate)
 
@@ -210,7 +210,10 @@ async def run_index(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_rates(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.list_rates()
-    rows = [(row.domain, row.rate_per_s, row.burst, round(row.tokens, 1)) for row in answer.domains]
+    rows = [
+        (row.domain, row.rate_per_s, row.burst, "each domain" if row.is_pattern else round(row.tokens, 1))
+        for row in answer.domains
+    ]
     return show_table(arguments, answer, ["domain", "per second", "burst", "left now"], rows, "No rate domains.")
 
 

@@ -25,7 +25,7 @@ async def set_rate(service: Service, tenant: str, domain: str, *, rate_per_s: fl
 
 async def delete_rate(service: Service, tenant: str, domain: str) -> None:
     """Raises NotFound."""
-    if not await service.store.delete_rate_domain(tenant, domain):
+    if not await service.store.delete_rate_domain(tenant, domain, now_ms=service.now_ms()):
         raise NotFound("there is no limit on that rate domain")
     service.control.wake()
 

@@ -19,7 +19,7 @@ from handlers.languages import WORKER
 from runner.egress import needs_own_network
 from runner.launch import Level
 from runner.packages.source import State
-from store.base import Daemon, JobRecord, JobState
+from store.base import Daemon, JobRecord, JobState, RateState
 from store.base import Handler as StoredHandler
 from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
@@ -126,10 +126,9 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     async for finding in _about_runners(service, tenant, jobtype):
         yield finding
     if record.job.domain:
-        for rate in await store.list_rate_domains(tenant, now_ms=now_ms):
-            if rate.domain.domain == record.job.domain and rate.tokens < 1:
-                text = f"rate domain {rate.domain.domain} has no token until {iso_time(rate.next_ms)}"
-                yield "rate_domain", text, {"domain": rate.domain.domain, "until_ms": rate.next_ms}
+        rate = await store.find_rate(tenant, record.job.domain, now_ms=now_ms)
+        if rate is not None and rate.tokens < 1:
+            yield _about_rate(record.job.domain, rate)
     if record.job.key and (waiting_for := await _about_key(service, tenant, record)) is not None:
         yield waiting_for
     hold = service.control.hold(jobtype)
@@ -139,6 +138,14 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     waiting = sum(row.waiting for row in counters)
     text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"
     yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+
+
+def _about_rate(domain: str, rate: RateState) -> _Finding:
+    limit = rate.domain.domain
+    text = f"rate domain {domain} has no token until {iso_time(rate.next_ms)}"
+    if limit != domain:
+        text += f": {limit} allows {rate.domain.rate_per_s:g} a second for each domain"
+    return "rate_domain", text, {"domain": domain, "limit": limit, "until_ms": rate.next_ms}
 
 
 async def _about_key(service: Service, tenant: str, record: JobRecord) -> _Finding | None:

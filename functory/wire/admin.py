@@ -110,6 +110,7 @@ class RateRow(Answer):
     burst: int
     tokens: float
     next_ms: int
+    is_pattern: Annotated[bool, Meta(description="each domain that it matches has its own tokens")] = False
 
 
 class RateList(Answer):

@@ -199,15 +199,22 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         await self._back.set_rate_domain(domain, now_ms=now_ms)
 
-    async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
+    async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
         check_tenant(tenant)
         check_label("rate domain", domain)
-        return await self._back.delete_rate_domain(tenant, domain)
+        check_time("now_ms", now_ms)
+        return await self._back.delete_rate_domain(tenant, domain, now_ms=now_ms)
 
     async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
         check_tenant(tenant)
         check_time("now_ms", now_ms)
         return await self._back.list_rate_domains(tenant, now_ms=now_ms)
+
+    async def find_rate(self, tenant: str, domain: str, *, now_ms: int) -> RateState | None:
+        check_tenant(tenant)
+        check_label("rate domain", domain)
+        check_time("now_ms", now_ms)
+        return await self._back.find_rate(tenant, domain, now_ms=now_ms)
 
 
 def _possible(job_ids: Sequence[str]) -> list[str]:

@@ -181,12 +181,26 @@ class JobVerbs(abc.ABC):
     @abc.abstractmethod
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its tokens up to
-        the new burst. Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6. Idempotent."""
+        the new burst.
+
+        A name with `*`, `?` or `[` is a pattern (GLOB): each domain that it matches, and that has no limit of its own,
+        has a bucket of its own, which starts full, exists from the domain's first claim until it is full again, and
+        follows a change of the pattern from now_ms on. Of several patterns that match the most specific holds
+        (store/rate_rules.py); `*` is the default of the tenant.
+        Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6, a pattern with two `*` or an open `[`.
+        Raises Conflict: a new pattern where the tenant has MAX_PATTERNS. Idempotent.
+        Jobs that waited for a token are looked at again before it returns; where it is interrupted, within a minute."""
 
     @abc.abstractmethod
-    async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
-        """Lift a limit; False if there was none."""
+    async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
+        """Lift a limit; False if there was none. The next pattern that matches holds from then on."""
 
     @abc.abstractmethod
     async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
-        """The tenant's limits in order of domain, each with its tokens at now_ms."""
+        """The tenant's limits in order of domain, each with its tokens at now_ms; a pattern has those of a new
+        bucket."""
+
+    @abc.abstractmethod
+    async def find_rate(self, tenant: str, domain: str, *, now_ms: int) -> RateState | None:
+        """What limits a domain, under the name on which the limit was set, with the tokens of the domain's own bucket.
+        None: nothing does. Cost: the number of the tenant's patterns."""

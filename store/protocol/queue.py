@@ -83,7 +83,9 @@ class JobQueue(abc.ABC):
         The lease of a job with retry_after_ms lasts that long instead of lease_ms.
         Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
         Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.
-        Cost: limit, plus the number of domains of that type; not on the backlog, nor on the number of keys.
+        Domains: of 16 that may run the jobs are taken in common order; where more may, the order of priorities holds,
+        and then those domains come first that could run for the longest time.
+        Cost: limit; not on the backlog, nor on the number of keys, nor on the number of domains that may not run.
         A key that has nothing to offer (its cap is reached, or nothing of it is due) is looked at once after each
         change of its jobs.
         """

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from store.rate_rules import is_pattern
+
 
 class Handler(NamedTuple):
     """One version of the code for a jobtype. data is the application's own document; the store never reads it.
@@ -117,12 +119,17 @@ class Daemon(NamedTuple):
 
 
 class RateDomain(NamedTuple):
-    """A token bucket of a tenant, shared by all daemons: rate_per_s jobs a second, at most burst at once."""
+    """A token bucket of a tenant, shared by all daemons: rate_per_s jobs a second, at most burst at once. Or such a
+    limit for each domain that a pattern matches."""
 
     tenant: str
     domain: str
     rate_per_s: float
     burst: int
+
+    @property
+    def is_pattern(self) -> bool:
+        return is_pattern(self.domain)
 
 
 class RateState(NamedTuple):

@@ -98,7 +98,7 @@ async def test_priorities_rates_pauses_and_suspension(shop: Shop) -> None:
         await shop.daemon.intake.write("acme-resize", [name.encode()], options)
     await shop.daemon.intake.flush()
     assert payloads(await shop.take(limit=10)) == ["high", "one", "low"], "the domain had one token"
-    await store.delete_rate_domain("acme", "api")
+    await store.delete_rate_domain("acme", "api", now_ms=now_ms)
     await pause_type(shop.service, "test", "acme", "resize", paused=True)
     assert await shop.take() == []
     waiter = asyncio.create_task(shop.take(wait_s=30.0))

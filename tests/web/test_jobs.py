@@ -220,7 +220,7 @@ async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     (job,) = await store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
     assert await reason(site, first) == "running"
     assert await reason(site, second) == "rate_domain"
-    await store.delete_rate_domain("acme", "api")
+    await store.delete_rate_domain("acme", "api", now_ms=T0)
     for word in ("tenant_cap", "type_cap", "tenant_share", "long_work", "no_slot"):
         site.control.held_by = word
         assert await reason(site, second) == word

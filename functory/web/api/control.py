@@ -24,12 +24,10 @@ async def resume_type(call: Call) -> Done:
 @routes.add("GET", "/{tenant}/rate", scope="read", summary="The rate domains")
 async def list_rates(call: Call) -> RateList:
     rates = await type_controls.list_rates(call.service, call.tenant)
-    return RateList(
-        [RateRow(it.domain.domain, it.domain.rate_per_s, it.domain.burst, it.tokens, it.next_ms) for it in rates]
-    )
+    return RateList([RateRow(*it.domain[1:], it.tokens, it.next_ms, it.domain.is_pattern) for it in rates])
 
 
-@routes.add("PUT", "/{tenant}/rate/{domain}", scope="manage", summary="Limit the rate of a domain")
+@routes.add("PUT", "/{tenant}/rate/{domain}", scope="manage", summary="Limit the rate of a domain, or of a pattern")
 async def set_rate(call: Call, body: RateBody) -> Done:
     domain = call.param("domain")
     await type_controls.set_rate(call.service, call.tenant, domain, rate_per_s=body.rate_per_s, burst=body.burst)

@@ -119,4 +119,7 @@ def add_effect(job: NewJob, now_ms: int, *, is_held: bool = False) -> Effect:
         jobs=1,
         size_bytes=len(job.data),
         key=job.key,
+        domain="" if job.key or is_held else job.domain,
+        priority=job.priority,
+        due_ms=job.dt_ms,
     )

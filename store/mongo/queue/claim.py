@@ -4,28 +4,23 @@ A claim is optimistic. It reads the head of the queue, together with what may fo
 on condition that nobody did before. In order of the index, so the cost is that of the jobs taken.
 """
 
-import asyncio
 import secrets
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from store.mongo.queue.documents import domain_of, job_from, kept_data
+from store.mongo.queue.documents import job_from, kept_data
+from store.mongo.queue.domain_claim import claim_from_domains
 from store.mongo.queue.keyed_claim import take_turns
-from store.mongo.queue.rates import give_tokens_back, limits_of, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, aggregate
-from store.mongo.server.schema import CLAIM, QUEUED
+from store.mongo.server.schema import QUEUED
 from store.names import MAX_DATA_BYTES, PRIORITIES
 from store.values.jobs import Claim, Job
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 8
 """How often a claim starts anew when other daemons took all that it had read."""
-
-_SEEKS: Final = 60
-"""Domains in one query: MongoDB merges up to 200 index ranges in order, and each domain has three."""
 
 
 class MongoClaim(Core):
@@ -64,11 +59,10 @@ async def _claim_plain(
     db: Core, claim: Claim, gate: "_Gate", candidates: list[Document], *, is_first: bool = True
 ) -> tuple[list[Document], bool]:
     """Jobs without a key."""
-    mark = secrets.randbits(62)
     if not gate.domains:
         chosen = _fitting(candidates, claim, is_first=is_first)
-        return await lock(db, chosen, claim, mark), bool(chosen)
-    return await _claim_within_rates(db, claim, mark, is_first=is_first)
+        return await lock(db, chosen, claim, secrets.randbits(62)), bool(chosen)
+    return await claim_from_domains(db, claim, candidates, is_first=is_first)
 
 
 async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> tuple[list[Document], bool]:
@@ -104,55 +98,6 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
     while found and "s" not in found[-1]:
         gate.read(found.pop())
     return found, gate
-
-
-async def _claim_within_rates(db: Core, claim: Claim, mark: int, *, is_first: bool) -> tuple[list[Document], bool]:
-    """As `_claim`, past the domains that have no token left."""
-    tenant = tenant_of(claim.jobtype)
-    domains = await _waiting_domains(db, claim)
-    buckets = await limits_of(db, tenant, domains)
-    tokens = {domain: whole_tokens(bucket, claim.now_ms) for domain, bucket in buckets.items()}
-    candidates = await _read_domains(db, claim, domains, tokens)
-    chosen = _fitting(candidates, claim, is_first=is_first)
-    wanted = Counter(document["dom"] for document in chosen if document["dom"] in buckets)
-    given = await take_tokens(db, buckets, wanted, mark=mark, now_ms=claim.now_ms)
-    allowed = [document for document in chosen if (domain := domain_of(document)) not in wanted or domain in given]
-    taken = await lock(db, allowed, claim, mark)
-    used = Counter(map(domain_of, taken))
-    unused = Counter({domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]})
-    await give_tokens_back(db, tenant, unused)
-    return taken, bool(chosen)
-
-
-async def _waiting_domains(db: Core, claim: Claim) -> set[str]:
-    """The domains that the type has queued jobs of: one index seek each."""
-    groups = await aggregate(
-        db.collections.jobs,
-        [
-            {"$match": {"type": claim.jobtype, "s": QUEUED, "dom": {"$gte": ""}}},
-            {"$sort": {"dom": 1}},
-            {"$group": {"_id": "$dom"}},
-        ],
-        hint=CLAIM,
-    )
-    return {group["_id"] for group in groups}
-
-
-async def _read_domains(db: Core, claim: Claim, domains: Iterable[str], tokens: Mapping[str, int]) -> list[Document]:
-    """The first jobs in the order of the queue, of each domain no more than it has tokens."""
-    open_domains = sorted(domain for domain in domains if tokens.get(domain, 1) > 0)
-    limited = [domain for domain in open_domains if domain in tokens]
-    free = [domain for domain in open_domains if domain not in tokens]
-    reads = [_read_queue(db, claim, [domain], min(tokens[domain], claim.limit)) for domain in limited]
-    reads += [_read_queue(db, claim, free[i : i + _SEEKS], claim.limit) for i in range(0, len(free), _SEEKS)]
-    found = [document for part in await asyncio.gather(*reads) for document in part]
-    found.sort(key=lambda document: (-document["prio"], document["at"], document["_id"]))
-    return found[: claim.limit]
-
-
-async def _read_queue(db: Core, claim: Claim, domains: list[str], limit: int) -> list[Document]:
-    which = _waiting(claim.jobtype, claim.now_ms) | {"dom": {"$in": domains}}
-    return await db.collections.jobs.find(which).sort(list(ORDER.items())).limit(limit).to_list(limit)
 
 
 class _Gate:

@@ -24,7 +24,7 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
-from store.mongo.server.tally import Effect
+from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
 from store.values.jobs import CreateReport, Creation, NewJob
 from vocabulary.names import tenant_of
@@ -254,6 +254,7 @@ async def change_in_place(
             deferred = int(later) - int(document.get("d", False))
     update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}
     effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes, key=key_of(document))
+    effect = entering(effect, document | fields)
     step = Step(as_read(document), {key: value for key, value in update.items() if value}, effect)
     applied = bool(await apply(db, [step], now_ms))
     if data is not None:

@@ -6,7 +6,7 @@ from store.mongo.queue.documents import data_fields, history_documents, history_
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
-from store.mongo.server.tally import Effect, of_run
+from store.mongo.server.tally import Effect, entering, of_run
 from store.values.jobs import Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
 
 NEEDED: Final = {
@@ -27,6 +27,8 @@ NEEDED: Final = {
     "rev": 1,
     "unique": 1,
     "key": 1,
+    "dom": 1,
+    "prio": 1,
     "blob": 1,
     "begun": 1,
     "planned": 1,
@@ -105,7 +107,8 @@ def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
         "$inc": {"attempts": -1},
     }
     change = int(deferred) - int(document.get("d", False))
-    return Step(condition, update, Effect(document["type"], document["_id"], deferred=change, key=key_of(document)))
+    effect = Effect(document["type"], document["_id"], deferred=change, key=key_of(document))
+    return Step(condition, update, entering(effect, document))
 
 
 def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:
@@ -175,7 +178,7 @@ def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -
     if deferred:
         update["$set"]["d"] = True
     effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred), key=key_of(document))
-    return Step(as_read(document), update, effect)
+    return Step(as_read(document), update, entering(effect, document))
 
 
 def queue_again_step(
@@ -210,7 +213,7 @@ def queue_again_step(
     change = int(deferred) - int(document.get("d", False))
     grown_bytes = _grown(document, kept)
     effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=grown_bytes, key=key_of(document))
-    step = Step(condition, update, of_run(effect, release.outcome, document["due"]))
+    step = Step(condition, update, of_run(entering(effect, document), release.outcome, document["due"]))
     return with_data(step, document, release.data, data)
 
 

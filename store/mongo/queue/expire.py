@@ -8,14 +8,16 @@ from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.documents import outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.making import follow_made, is_waiting_to_appear
+from store.mongo.queue.rates import collect_full
 from store.mongo.queue.relatives import end_with_relatives
 from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document
+from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.ledger import LAPSE_MS
-from store.mongo.server.tally import Effect
+from store.mongo.server.tally import Effect, entering
 from store.mongo.server.turn_opening import open_turns_of
 from store.values.jobs import ABANDONED, ExpireReport
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -31,7 +33,7 @@ class MongoExpire(Core):
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
-        needed = {"type": 1, "due": 1, "d": 1, "key": 1}
+        needed = {"type": 1, "due": 1, "d": 1, "key": 1, "dom": 1, "prio": 1}
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
         early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
         expired = len(await apply(self, [_defer_step(row, lapsed) for row in early], now_ms))
@@ -42,10 +44,12 @@ class MongoExpire(Core):
                 [{"$set": {"s": schema.QUEUED, "at": "$due"}}, {"$unset": "lock"}],
             )
             expired += done.modified_count
-            late = [Effect(row["type"], row["_id"], key=key_of(row)) for row in rows if row not in early]
+            late = [entering(Effect(row["type"], row["_id"], key=key_of(row)), row) for row in rows if row not in early]
             await open_turns_of(self.collections, late)
+            await open_lanes_of(self.collections, late)
         await _promote_due(self, now_ms, limit)
         await finish_interrupted(self, now_ms, limit, gone_before_ms=now_ms - LAPSE_MS)
+        await collect_full(self, now_ms, limit)
         return expired
 
     @once
@@ -75,7 +79,7 @@ def _defer_step(row: Document, lapsed: Document) -> Step:
     return Step(
         {"_id": row["_id"], "d": None, **lapsed},
         {"$set": queued, "$unset": {"lock": ""}},
-        Effect(row["type"], row["_id"], deferred=1, key=key_of(row)),
+        entering(Effect(row["type"], row["_id"], deferred=1, key=key_of(row)), row),
     )
 
 

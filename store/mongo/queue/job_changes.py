@@ -17,7 +17,7 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, retried
-from store.mongo.server.tally import Effect
+from store.mongo.server.tally import Effect, entering
 from store.refusals import check_move
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
@@ -163,15 +163,8 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
         size_bytes=-before_bytes,
         key=key_of(job),
     )
-    new = Effect(
-        jobtype,
-        job_id,
-        live=1,
-        deferred=int(dt_ms > now_ms),
-        jobs=1,
-        size_bytes=after_bytes,
-        key=key_of(job),
-    )
+    new = Effect(jobtype, job_id, live=1, deferred=int(dt_ms > now_ms), jobs=1, size_bytes=after_bytes, key=key_of(job))
+    new = entering(new, job)
     async with db.ledger.change([old, new], now_ms) as change:
         request = UpdateOne(step.condition, {**step.update, "$push": change.stamp})
         done = await retried(lambda: db.collections.jobs.bulk_write([request], ordered=False))
@@ -224,7 +217,7 @@ def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
         size_bytes=-job.get("out", {}).get("size", 0),
         key=key_of(job),
     )
-    return Step(as_read(job), update, effect)
+    return Step(as_read(job), update, entering(effect, job))
 
 
 def _ended_badly(job: Document | None) -> bool:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from pymongo import UpdateOne
 
 from store.mongo.queue.documents import domain_of
-from store.mongo.queue.rates import give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
+from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
 from store.mongo.queue.turns import IDLE_MS, Standing, fence, read_standing
 from store.mongo.server.core import Core, repeatable
@@ -174,17 +174,17 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
 class _Tokens:
     """The tokens of rate domains that a round takes: all that it wants of a domain, or none."""
 
-    def __init__(self, db: Core, claim: Claim, buckets: dict[str, Document]) -> None:
+    def __init__(self, db: Core, claim: Claim, buckets: dict[str, Held]) -> None:
         self._db = db
         self._claim = claim
         self._buckets = buckets
-        self._left = {domain: whole_tokens(bucket, claim.now_ms) for domain, bucket in buckets.items()}
+        self._left = {domain: whole_tokens(bucket) for domain, bucket in buckets.items()}
         self._wanted: Counter[str] = Counter()
 
     @classmethod
     async def read(cls, db: Core, offers: Sequence[_Offer], claim: Claim) -> "_Tokens":
         domains = {domain_of(job) for offer in offers for job in offer.jobs}
-        return cls(db, claim, await limits_of(db, tenant_of(claim.jobtype), domains))
+        return cls(db, claim, await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms))
 
     def soon_ms(self, job: Document) -> int:
         """When to look again at the turn of a job that has no token."""
@@ -212,4 +212,4 @@ class _Tokens:
         unused = {
             domain: self._wanted[domain] - used[domain] for domain in given if self._wanted[domain] > used[domain]
         }
-        await give_tokens_back(self._db, tenant_of(self._claim.jobtype), Counter(unused))
+        await give_tokens_back(self._db, self._buckets, Counter(unused))

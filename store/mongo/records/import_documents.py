@@ -13,6 +13,7 @@ from store.mongo.records.secrets import secret_document
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
+from store.rate_rules import is_pattern
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition
 from store.values.scoreboard import Bucket, FailureGroup
@@ -53,6 +54,7 @@ def _consumer(consumer: ConsumerRecord) -> Requests:
 def _rate(record: RateRecord) -> Requests:
     tenant, domain, rate, burst = record.domain
     document = {"_id": f"{tenant}|{domain}", "tenant": tenant, "domain": domain, "rate": float(rate), "burst": burst}
+    document |= {"pattern": True} if is_pattern(domain) else {}
     return _replaced("rates", document | {"tokens": record.tokens, "updated": record.updated_ms, "version": 0})
 
 

@@ -17,7 +17,7 @@ from store.mongo.records.import_documents import REQUESTS
 from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried, upserted
-from store.mongo.server.tally import Effect
+from store.mongo.server.tally import Effect, entering
 from store.names import DONE_LOCK, PAUSED_LOCK, number_key
 from store.values.jobs import NewJob
 from store.values.transfer import (
@@ -146,7 +146,7 @@ def _as_new(copy: JobCopy) -> NewJob:
 
 def _effect(document: Document) -> Effect:
     state, last = document["s"], document.get("out", {})
-    return Effect(
+    effect = Effect(
         document["type"],
         document["_id"],
         live=int(state in schema.LIVE_STATES),
@@ -156,6 +156,7 @@ def _effect(document: Document) -> Effect:
         size_bytes=document["size"] + last.get("size", 0) + last.get("log_size", 0),
         key=document.get("key", ""),
     )
+    return entering(effect, document, document["due"]) if state == schema.QUEUED else effect
 
 
 def _name_request(copy: JobCopy) -> UpdateOne | None:

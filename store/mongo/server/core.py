@@ -17,6 +17,7 @@ from store.errors import StoreClosed, StoreUnavailable
 from store.mongo.server.blobs import Blobs
 from store.mongo.server.deliveries import Deliveries
 from store.mongo.server.driver import Client, connect, disconnect, retried, translated
+from store.mongo.server.lane_opening import make_lanes
 from store.mongo.server.ledger import Ledger
 from store.mongo.server.schema import Collections, prepare
 
@@ -48,6 +49,7 @@ class Core:
             try:
                 self.collections = Collections(database)
                 await retried(lambda: prepare(self.collections))
+                await retried(lambda: make_lanes(self.collections))
             except BaseException:
                 await disconnect(client)
                 raise

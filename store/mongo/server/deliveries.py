@@ -32,6 +32,8 @@ _REMEMBERED: Final = (
     "begun",
     "planned",
     "key",
+    "dom",
+    "prio",
 )
 
 

@@ -9,7 +9,7 @@ more. A change of jobs and its counting are two writes, and a crash may come bet
 2. The jobs are changed. Each changed document notes that number, atomically with its change, among its
    last few.
 3. commit: the counters are changed, each on condition that it has not seen this number of this writer yet. Turns
-   of keys are opened with it.
+   of keys and lanes of rate domains are opened with it.
 
 After a crash anyone can finish: read the plan, look which of its jobs carry the number, count those. Step
 3 is idempotent, so it does not matter whether it had been done, in part or at all. A store object does
@@ -35,6 +35,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.mongo.server.driver import DUPLICATE_KEY, Document, find_and_update, retried
+from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.schema import Collections, next_number
 from store.mongo.server.tally import Effect, updates_of
 from store.mongo.server.turn_opening import open_turns_of
@@ -189,6 +190,7 @@ class Ledger:
         if not updates:
             return
         await open_turns_of(self._collections, effects)
+        await open_lanes_of(self._collections, effects)
         for update in updates.values():
             update.setdefault("$set", {})[seen] = number
         conditions = {key: {"_id": key, seen: {"$not": {"$gte": number}}} for key in updates}

@@ -63,6 +63,7 @@ URGENT: Final = "urgent"
 KEYED: Final = "keyed"
 OPEN_TURNS: Final = "open"
 LATER_TURNS: Final = "later"
+READY: Final = "ready"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -133,6 +134,9 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
         ),
         IndexModel([("type", ASCENDING), ("at", ASCENDING)], name=LATER_TURNS, partialFilterExpression={"open": False}),
     ),
+    "lanes": (IndexModel([("type", ASCENDING), ("top", DESCENDING), ("ready", ASCENDING)], name=READY),),
+    "rates": (IndexModel([("tenant", ASCENDING)], name="patterns", partialFilterExpression={"pattern": True}),),
+    "rate_buckets": (IndexModel([("full", ASCENDING)], name="full"),),
     "daemons": (IndexModel([("until", ASCENDING)], name="by_until"),),
 }
 
@@ -153,6 +157,8 @@ class Collections:
         self.versions: Collection = database["versions"]
         self.consumers: Collection = database["consumers"]
         self.rates: Collection = database["rates"]
+        self.rate_buckets: Collection = database["rate_buckets"]  # of domains that a pattern limits
+        self.lanes: Collection = database["lanes"]  # per jobtype and rate domain: see queue/domain_claim.py
         self.turns: Collection = database["turns"]  # per jobtype and key: see queue/turns.py
         self.positions: Collection = database["positions"]
         self.daemons: Collection = database["daemons"]

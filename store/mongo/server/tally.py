@@ -3,7 +3,7 @@
 Pure. The ledger decides when, and ensures that each effect is counted once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from store.values.histogram import cell_of
@@ -16,7 +16,8 @@ class Effect(NamedTuple):
 
     live: jobs that are not archived. deferred: those counted as deferred. blocked: those paused. jobs and
     size_bytes: all that is stored. code, when not "", is what ended now; run says that it ended a run, which
-    took duration_us and started wait_us after it was due. key is that of the job.
+    took duration_us and started wait_us after it was due. key is that of the job. domain, if it has no key and enters
+    the queue, is its rate domain; then it has this priority and is not due before due_ms.
     """
 
     jobtype: str
@@ -33,6 +34,15 @@ class Effect(NamedTuple):
     fingerprint: str = ""
     message: str = ""
     key: str = ""
+    domain: str = ""
+    priority: int = 0
+    due_ms: int = 0
+
+
+def entering(effect: Effect, document: Mapping[str, Any], due_ms: int = 0) -> Effect:
+    """The effect, and that the job of the document enters the queue."""
+    domain: str | None = document.get("dom")
+    return effect._replace(domain=domain, priority=document["prio"], due_ms=due_ms) if domain else effect
 
 
 def of_run(effect: Effect, outcome: Outcome, due_ms: int) -> Effect:

@@ -6,13 +6,18 @@ whenever `PRAGMA data_version` says that another connection has changed the file
 or a part of one is rolled back.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 
 from store.names import PRIORITIES
+from store.rate_rules import Limit, Patterns
 from store.sqlite.file.buckets import Buckets
 from vocabulary.names import tenant_of
+
+_MOST_LANES: Final = 20_000
+_MOST_TENANTS: Final = 1000
+"""Remembered at a time: a tenant may have a domain for each of its jobs."""
 
 
 class Lane(NamedTuple):
@@ -22,14 +27,23 @@ class Lane(NamedTuple):
     keyed: bool = False
 
 
+class Kinds(NamedTuple):
+    """What a type has jobs of, besides those without a domain and without a key."""
+
+    has_domains: bool
+    has_keys: bool
+
+
 class Catalog:
     def __init__(self, conn: apsw.Connection) -> None:
         self._conn = conn
         self._data_version = -1
         self._types: dict[str, int] = {}
         self._lanes: dict[tuple[int, str, int, bool], int] = {}
-        self._lanes_of: dict[int, tuple[tuple[Lane, ...], ...]] = {}
-        self._keyed_lanes: dict[int, dict[int, Lane]] = {}
+        self._plain_lanes: dict[int, dict[int, Lane]] = {}
+        self._kinds: dict[int, Kinds] = {}
+        self._by_number: dict[int, Lane] = {}
+        self._patterns: dict[str, Patterns] = {}
         self.buckets = Buckets()
 
     def clear(self) -> None:
@@ -37,8 +51,10 @@ class Catalog:
         self.buckets.clear()
         self._types.clear()
         self._lanes.clear()
-        self._lanes_of.clear()
-        self._keyed_lanes.clear()
+        self._plain_lanes.clear()
+        self._kinds.clear()
+        self._by_number.clear()
+        self._patterns.clear()
 
     def revalidate(self) -> None:
         """To be called at the start of every write transaction."""
@@ -73,29 +89,55 @@ class Catalog:
             if lane is None:
                 self._conn.execute("INSERT INTO lanes (type, domain, priority, keyed) VALUES (?, ?, ?, ?)", key)
                 lane = self._conn.last_insert_rowid()
-                self._lanes_of.pop(number, None)
-                self._keyed_lanes.pop(number, None)
+                self._plain_lanes.pop(number, None)
+                self._kinds.pop(number, None)
+            if len(self._lanes) >= _MOST_LANES:
+                self._lanes.clear()
             self._lanes[key] = lane
         return lane
 
-    def lanes_of(self, number: int) -> tuple[tuple[Lane, ...], ...]:
-        """The lanes of a type, grouped by priority, first to be served first. Without those of jobs with a key."""
-        groups = self._lanes_of.get(number)
-        if groups is None:
-            found = self._read_lanes(number, keyed=False)
-            groups = tuple(group for p in PRIORITIES if (group := tuple(lane for lane in found if lane.priority == p)))
-            self._lanes_of[number] = groups
-        return groups
-
-    def keyed_lanes(self, number: int) -> dict[int, Lane]:
-        """The lanes that count jobs with a key, by number."""
-        lanes = self._keyed_lanes.get(number)
+    def plain_lanes(self, number: int) -> dict[int, Lane]:
+        """The lanes of a type for jobs without a domain and without a key, by priority, first to be served first."""
+        lanes = self._plain_lanes.get(number)
         if lanes is None:
-            lanes = self._keyed_lanes[number] = {lane.lane: lane for lane in self._read_lanes(number, keyed=True)}
+            sql = "SELECT priority, lane FROM lanes WHERE type = ? AND domain = '' AND keyed = 0"
+            found = dict(self._conn.execute(sql, (number,)))
+            lanes = {priority: Lane(found[priority], "", priority) for priority in PRIORITIES if priority in found}
+            self._plain_lanes[number] = lanes
         return lanes
 
-    def _read_lanes(self, number: int, *, keyed: bool) -> list[Lane]:
-        sql = "SELECT lane, domain, priority FROM lanes WHERE type = ? AND keyed = ?"
-        return [
-            Lane(lane, domain, priority, keyed) for lane, domain, priority in self._conn.execute(sql, (number, keyed))
-        ]
+    def kinds(self, number: int) -> Kinds:
+        kinds = self._kinds.get(number)
+        if kinds is None:
+            sql = (
+                "SELECT EXISTS (SELECT 1 FROM lanes WHERE type = ?1 AND domain > ''),"
+                " EXISTS (SELECT 1 FROM lanes WHERE type = ?1 AND keyed = 1)"
+            )
+            has_domains, has_keys = self._conn.execute(sql, (number,)).get
+            kinds = self._kinds[number] = Kinds(bool(has_domains), bool(has_keys))
+        return kinds
+
+    def lane(self, lane: int) -> Lane:
+        """A lane by its number."""
+        found = self._by_number.get(lane)
+        if found is None:
+            sql = "SELECT domain, priority, keyed FROM lanes WHERE lane = ?"
+            domain, priority, keyed = self._conn.execute(sql, (lane,)).get
+            if len(self._by_number) >= _MOST_LANES:
+                self._by_number.clear()
+            found = self._by_number[lane] = Lane(lane, domain, priority, bool(keyed))
+        return found
+
+    def patterns(self, tenant: str) -> Patterns:
+        """The limits of a tenant on patterns of rate domains."""
+        patterns = self._patterns.get(tenant)
+        if patterns is None:
+            sql = "SELECT domain, rate, burst, updated FROM rates WHERE tenant = ? AND pattern = 1"
+            patterns = Patterns(Limit(*row) for row in self._conn.execute(sql, (tenant,)))
+            if len(self._patterns) >= _MOST_TENANTS:
+                self._patterns.clear()
+            self._patterns[tenant] = patterns
+        return patterns
+
+    def forget_patterns(self, tenant: str) -> None:
+        self._patterns.pop(tenant, None)

@@ -9,6 +9,7 @@ What a row of `jobs` means:
   it in due order, and it keeps the counts of its live jobs.
 - state is a number of State. WAITING and DEFERRED are both queued: a claim looks only at `due`, so a deferred job can
   be claimed when it is due without being promoted. The two differ in the counter that holds the job.
+- ready of a lane with a rate domain is when it may run next, NULL if nothing of it is queued (queue/domain_claim.py).
 - types and lanes are never renumbered (AUTOINCREMENT). A transaction writes its counts by number at its end, and they
   must not reach a newer type that took the number of a deleted one.
 - turn is the integer of its key in `turns`, NULL without one, and prio then repeats the priority of its lane. Jobs with
@@ -311,7 +312,26 @@ END;
 """Keys of jobs: see queue/turns.py. The triggers are there because jobs change in many places, and one that forgot the
 turn would leave its jobs waiting for ever; for jobs without a key they cost a look at one column."""
 
-MIGRATIONS: Final = (_FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, _KEYS)
+_READY: Final = """
+ALTER TABLE lanes ADD COLUMN until INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE lanes ADD COLUMN ready INTEGER;
+UPDATE lanes SET ready = 0 WHERE domain <> '' AND keyed = 0 AND waiting + deferred > 0;
+CREATE INDEX lanes_ready ON lanes (type, priority, ready) WHERE ready IS NOT NULL;
+CREATE INDEX lanes_keyed ON lanes (type) WHERE keyed = 1;
+ALTER TABLE rates ADD COLUMN pattern INTEGER NOT NULL DEFAULT 0;
+UPDATE rates SET pattern = 1 WHERE domain GLOB '*[*?[]*';
+CREATE INDEX rates_patterns ON rates (tenant) WHERE pattern = 1;
+CREATE TABLE rate_buckets (
+    tenant TEXT NOT NULL, domain TEXT NOT NULL, tokens REAL NOT NULL, updated INTEGER NOT NULL, rate REAL NOT NULL,
+    burst INTEGER NOT NULL, full INTEGER NOT NULL, PRIMARY KEY (tenant, domain)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX rate_buckets_full ON rate_buckets (full);
+"""
+"""Rate domains by pattern, and when the lanes of domains may run: see queue/domain_claim.py."""
+
+MIGRATIONS: Final = (
+    _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, _KEYS, _READY,
+)  # fmt: skip
 
 
 def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:

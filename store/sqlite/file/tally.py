@@ -19,6 +19,11 @@ from vocabulary.states import Code
 _BLOCKED: Final = len(CODES)
 _BYTES: Final = _BLOCKED + 1
 
+_READY: Final = (
+    "UPDATE lanes SET ready = max(until, min(ifnull(ready, ?1), ?1)) WHERE lane = ?2 AND domain <> '' AND keyed = 0"
+)
+"""Whatever enters a queue is counted, so that no lane is forgotten (queue/domain_claim.py)."""
+
 
 class Tally:
     """Lane counts are [waiting, deferred, running, stored]; type counts are the codes, blocked, bytes."""
@@ -26,10 +31,16 @@ class Tally:
     def __init__(self) -> None:
         self.lanes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
         self.types: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (_BYTES + 1))
+        self.entered: dict[int, int] = {}
+        """Lanes that jobs entered, and when the first of these is due, or a time before that."""
         self.runs: defaultdict[tuple[int, int], Runs] = defaultdict(Runs)
         self.failures: dict[tuple[int, str], tuple[int, str, int, int, str]] = {}
 
-    def lane(self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0) -> None:
+    def lane(
+        self, lane: int, *, waiting: int = 0, deferred: int = 0, running: int = 0, stored: int = 0, due_ms: int = 0
+    ) -> None:
+        if waiting > 0 or deferred > 0:
+            self.entered[lane] = min(due_ms, self.entered.get(lane, due_ms))
         counts = self.lanes[lane]
         counts[0] += waiting
         counts[1] += deferred
@@ -67,6 +78,8 @@ class Tally:
             for number, counts in its.items():
                 before = mine.get(number)
                 mine[number] = counts if before is None else list(map(add, before, counts))
+        for lane, due_ms in other.entered.items():
+            self.entered[lane] = min(due_ms, self.entered.get(lane, due_ms))
         for when, runs in other.runs.items():
             if when in self.runs:
                 self.runs[when].add(runs)
@@ -85,6 +98,7 @@ class Tally:
             " stored = stored + ? WHERE lane = ?",
             [(*counts, lane) for lane, counts in self.lanes.items() if any(counts)],
         )
+        conn.executemany(_READY, [(due_ms, lane) for lane, due_ms in self.entered.items()])
         conn.executemany(
             "UPDATE types SET ok = ok + ?, failed = failed + ?, retry = retry + ?, error = error + ?,"
             " abandoned = abandoned + ?, cancelled = cancelled + ?, blocked = blocked + ?,"

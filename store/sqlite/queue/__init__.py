@@ -2,6 +2,7 @@
 
 add.py           a job enters: in bulk, or one with a unique name or a parent
 claim.py         the next jobs of a type are handed out; bulk_claim.py the usual case in columns
+domain_claim.py  jobs with a rate domain are handed out, past domains that may not run
 keyed_claim.py   jobs with a key are handed out; turns.py the queue of a key; taking.py what all claims do
 straight.py      jobs that started elsewhere first; bulk_straight.py the usual case in columns
 rates.py         the token buckets that a claim draws from

@@ -48,11 +48,11 @@ def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool =
     if added < len(jobs):
         jobs = those_added(tx, added, jobs)
         columns = columns_of(tx, jobs, now_ms)
-    _, types, lanes, states, _, _, sizes_bytes, *_ = columns
+    _, types, lanes, states, due, _, sizes_bytes, *_ = columns
     if len(columns) == _INSERT_KEYED.width:
         enter(tx, [turn for turn in columns[11] if turn is not None])
-    for (number, lane, state), (sizes,) in by_key([types, lanes, states], [sizes_bytes]):
-        put_in_queue(tx, lane, state, len(sizes), stored=len(sizes))
+    for (number, lane, state), (sizes, its_due) in by_key([types, lanes, states], [sizes_bytes, due]):
+        put_in_queue(tx, lane, state, len(sizes), stored=len(sizes), due_ms=min(its_due))
         tx.tally.size(number, sum(sizes))
     if is_gated:
         give_numbers(tx, jobs, types, states, lanes)

@@ -1,57 +1,73 @@
 """Claiming: the next jobs of a type by priority, due time and id, past domains that have no token.
 
-The cost is that of the jobs taken and of one index seek per lane; jobs behind them cost nothing.
+The cost is that of the jobs taken; jobs behind them, and domains that may not run, cost nothing.
 """
 
-import heapq
-from collections.abc import Iterator
 from typing import Final
 
-from store.sqlite.file.catalog import Lane
+from store.names import PRIORITIES
+from store.sqlite.file.catalog import Kinds, Lane
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.bulk_claim import IN_ORDER, find_first_deliveries, first_deliveries
+from store.sqlite.queue.bulk_claim import IN_ORDER, IS_OPEN, find_first_deliveries, first_deliveries
+from store.sqlite.queue.domain_claim import take_from_domains
 from store.sqlite.queue.keyed_claim import take_turns
 from store.sqlite.queue.rates import Rates
-from store.sqlite.queue.taking import COLUMNS, Room, Row, Taken, delivered, lock
+from store.sqlite.queue.taking import COLUMNS, Room, Taken, delivered, lock
 from store.values.jobs import Claim, Job
 
 _QUEUED: Final = f"SELECT {COLUMNS} FROM jobs WHERE {IN_ORDER}"
+_PLAIN: Final = Kinds(has_domains=False, has_keys=False)
 
 
 def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
     number = tx.catalog.type_of(claim.jobtype)
     if number is None:
         return []
-    groups = tx.catalog.lanes_of(number)
-    keyed = tx.catalog.keyed_lanes(number)
-    domains = {lane.domain for group in groups for lane in group} | {lane.domain for lane in keyed.values()}
-    rates = Rates(tx, claim.jobtype, domains, claim.now_ms)
+    kinds = tx.catalog.kinds(number)
     room = Room(claim)
-    if not keyed:
-        taken = _in_order(tx, number, groups, rates, room, claim)
+    if kinds == _PLAIN:
+        taken = _first_of_all(tx, number, room, claim)
+    elif not tx.conn.execute(f"SELECT {IS_OPEN}", (number,)).get:
+        taken = []
     else:
-        room.keep(claim.for_keys)
-        taken = _in_order(tx, number, groups, rates, room, claim)
-        room.use_kept()
-        taken += take_turns(tx, number, rates, room, claim)
-        taken += _in_order(tx, number, groups, rates, room, claim)
-    rates.write(tx)
+        taken = _take_all_kinds(tx, number, kinds, room, claim)
     return [job for each in taken for job in each.jobs]
 
 
-def _in_order(
-    tx: Tx, number: int, groups: tuple[tuple[Lane, ...], ...], rates: Rates, room: Room, claim: Claim
-) -> list[Taken]:
-    """Jobs without a key."""
+def _take_all_kinds(tx: Tx, number: int, kinds: Kinds, room: Room, claim: Claim) -> list[Taken]:
+    rates = Rates(tx, claim.jobtype, claim.now_ms)
+    if kinds.has_keys:
+        room.keep(claim.for_keys)
+        taken = _without_key(tx, number, kinds, rates, room, claim)
+        room.use_kept()
+        taken += take_turns(tx, number, rates, room, claim)
+        taken += _without_key(tx, number, kinds, rates, room, claim)
+    else:
+        taken = _without_key(tx, number, kinds, rates, room, claim)
+    rates.write()
+    return taken
+
+
+def _without_key(tx: Tx, number: int, kinds: Kinds, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
+    if not kinds.has_domains:
+        return _first_of_all(tx, number, room, claim)
     taken: list[Taken] = []
-    for group in groups:
+    plain = tx.catalog.plain_lanes(number)
+    for priority in PRIORITIES:
         if room.jobs == 0:
             break
-        if len(group) == 1 and not rates.limits(group[0].domain):
-            taken.append(_first_of(tx, number, group[0], room, claim))
-        else:
-            taken += _merged(tx, number, group, rates, room, claim)
+        taken += take_from_domains(tx, number, priority, plain.get(priority), rates, room, claim)
+    return taken
+
+
+def _first_of_all(tx: Tx, number: int, room: Room, claim: Claim) -> list[Taken]:
+    """Jobs without a domain and without a key."""
+    taken: list[Taken] = []
+    for lane in tx.catalog.plain_lanes(number).values():
+        if room.jobs == 0:
+            break
+        taken.append(_first_of(tx, number, lane, room, claim))
     lock(tx, taken, claim)
     return taken
 
@@ -65,21 +81,3 @@ def _first_of(tx: Tx, number: int, lane: Lane, room: Room, claim: Claim) -> Take
         return Taken(lane, jobs, fresh.numbers, fresh.deferred)
     rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))
     return delivered(tx, lane, rows[: room.take([row[4] for row in rows])], claim)
-
-
-def _merged(tx: Tx, number: int, group: tuple[Lane, ...], rates: Rates, room: Room, claim: Claim) -> Iterator[Taken]:
-    """From lanes of one priority and several domains, one by one in common order, while the rates allow."""
-    for row, lane in heapq.merge(*(_of_lane(tx, number, lane, rates, claim) for lane in group)):
-        if room.take([row[4]]):
-            rates.take(lane.domain)
-            yield delivered(tx, lane, [row], claim)
-        if room.jobs == 0:
-            return
-
-
-def _of_lane(tx: Tx, number: int, lane: Lane, rates: Rates, claim: Claim) -> Iterator[tuple[Row, Lane]]:
-    if rates.allows(lane.domain):
-        for row in tx.conn.execute(_QUEUED, (number, lane.lane, claim.now_ms, claim.limit)):
-            if not rates.allows(lane.domain):
-                return
-            yield row, lane

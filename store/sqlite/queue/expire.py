@@ -14,6 +14,7 @@ from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Row, abandoned, end_jobs
 from store.sqlite.queue.listing import ENDED, archived_pairs
+from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
 from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue
 from store.values.jobs import ExpireReport
@@ -28,6 +29,7 @@ def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
     lapsed = [Row(*row) for row in tx.conn.execute(sql, (value, limit))]
     requeue(tx, lapsed, now_ms)
     _promote_due(tx, now_ms, limit)
+    collect_full(tx, now_ms, limit)
     return len(lapsed)
 
 

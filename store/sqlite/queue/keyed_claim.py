@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any, Final
 
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.bulk_claim import IS_OPEN
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import Room, Taken, delivered, lock
 from store.sqlite.queue.turns import (
@@ -37,8 +36,6 @@ have been changed."""
 def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
     """Jobs with a key, locked."""
     taken: list[Taken] = []
-    if room.jobs == 0 or not tx.conn.execute(f"SELECT {IS_OPEN}", (number,)).get:
-        return taken
     wake(tx, number, claim.now_ms)
     looks = claim.limit + _MOST_LOOKS
     while room.jobs > 0 and looks > 0 and (turns := open_turns(tx, number, room.jobs)):
@@ -48,7 +45,7 @@ def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> l
             one_round.look(turn)
             if room.jobs == 0:
                 break
-        mine = _by_lane(tx, number, one_round.rows, claim)
+        mine = _by_lane(tx, one_round.rows, claim)
         lock(tx, mine, claim)
         emptied = [Rest(turn, jobs, open=False, at_ms=next_due_ms(tx, turn)) for turn, jobs in one_round.emptied]
         settle(tx, number, one_round.served, one_round.rests + emptied)
@@ -65,7 +62,6 @@ class _Round:
         self._room = room
         self._claim = claim
         self._share = share
-        self._lanes = tx.catalog.keyed_lanes(tx.catalog.type_of(claim.jobtype) or 0)
         self.rows: list[Sequence[Any]] = []
         self.served: list[Turn] = []
         self.rests: list[Rest] = []
@@ -104,7 +100,7 @@ class _Round:
         """Those for which there is a token and room; and when there is the next token, if that is what is missing."""
         taken: list[Sequence[Any]] = []
         for row in rows:
-            domain = self._lanes[row[-1]].domain
+            domain = self._tx.catalog.lane(row[-1]).domain
             if not self._rates.allows(domain):
                 soonest_ms = self._rates.next_ms(domain)
                 return taken, min(soonest_ms, self._claim.now_ms + _MOST_WAIT_MS)
@@ -115,7 +111,6 @@ class _Round:
         return taken, None
 
 
-def _by_lane(tx: Tx, number: int, rows: Iterable[Sequence[Any]], claim: Claim) -> list[Taken]:
+def _by_lane(tx: Tx, rows: Iterable[Sequence[Any]], claim: Claim) -> list[Taken]:
     """In the order in which they were taken: a change of lane begins a new group."""
-    lanes = tx.catalog.keyed_lanes(number)
-    return [delivered(tx, lanes[lane], list(mine), claim) for lane, mine in groupby(rows, _LANE)]
+    return [delivered(tx, tx.catalog.lane(lane), list(mine), claim) for lane, mine in groupby(rows, _LANE)]

@@ -12,12 +12,13 @@ def queued_state(due_ms: int, now_ms: int) -> int:
     return WAITING if due_ms <= now_ms else DEFERRED
 
 
-def put_in_queue(tx: Tx, lane: int, state: int, count: int = 1, *, stored: int = 0) -> None:
-    """Count jobs that entered (or with a negative count left) the queue as waiting or deferred."""
+def put_in_queue(tx: Tx, lane: int, state: int, count: int = 1, *, stored: int = 0, due_ms: int = 0) -> None:
+    """Count jobs that entered (or with a negative count left) the queue as waiting or deferred. None of them is due
+    before due_ms."""
     if state == State.WAITING:
-        tx.tally.lane(lane, waiting=count, stored=stored)
+        tx.tally.lane(lane, waiting=count, stored=stored, due_ms=due_ms)
     else:
-        tx.tally.lane(lane, deferred=count, stored=stored)
+        tx.tally.lane(lane, deferred=count, stored=stored, due_ms=due_ms)
 
 
 def leave(tx: Tx, state: int, number: int, lane: int, count: int = 1) -> None:

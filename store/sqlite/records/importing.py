@@ -6,6 +6,7 @@ from operator import sub
 from typing import Any, Final
 
 from store.names import DONE_LOCK, PAUSED_LOCK, number_key
+from store.rate_rules import is_pattern
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.totals import COUNTS, add_totals
@@ -156,10 +157,13 @@ def _put_numbers(tx: Tx, record: NumberRecord) -> None:
 
 
 def _put_rate(tx: Tx, record: RateRecord) -> None:
-    values = (*record.domain, record.tokens, record.updated_ms)
+    values = (*record.domain, record.tokens, record.updated_ms, is_pattern(record.domain.domain))
     tx.conn.execute(
-        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated) VALUES (?, ?, ?, ?, ?, ?)", values
+        "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated, pattern)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        values,
     )
+    tx.catalog.forget_patterns(record.domain.tenant)
 
 
 def _put_once(tx: Tx, record: OnceRecord) -> None:

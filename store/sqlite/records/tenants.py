@@ -59,7 +59,7 @@ _BUCKETS_OF = (
 """By the totals of the tenant, which are where it has buckets: there is no index by type, and a scan would pass those
 of everybody. One whose total is past its age already goes by its own."""
 _RECORDS_OF_TYPE = ("handlers", "failures", "lanes", "turns", "types")
-_RECORDS_OF_TENANT = ("rates", "once", "totals", "consumers", "numbers", "secrets", "contents")
+_RECORDS_OF_TENANT = ("rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "contents")
 
 
 def delete_tenant(tx: Tx, name: str, limit: int) -> DeleteReport:

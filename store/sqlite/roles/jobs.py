@@ -12,6 +12,8 @@ from vocabulary.states import JobState
 _FEW = 20
 """Jobs that are numbered before batches that wait."""
 
+_LANES_AT_ONCE = 1000
+
 
 class SqliteJobs(SqliteCore, JobVerbs):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
@@ -113,10 +115,20 @@ class SqliteJobs(SqliteCore, JobVerbs):
 
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
+        await self._reopen_lanes(domain.tenant, now_ms)
 
-    async def delete_rate_domain(self, tenant: str, domain: str) -> bool:
-        sql = "DELETE FROM rates WHERE tenant = ? AND domain = ? RETURNING 1"
-        return await self._write(lambda tx: tx.conn.execute(sql, (tenant, domain)).get is not None)
+    async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
+        was_there = await self._write(lambda tx: rates.delete_rate_domain(tx, tenant, domain))
+        await self._reopen_lanes(tenant, now_ms)
+        return was_there
 
     async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
         return await self._read(lambda conn: rates.list_rate_domains(conn, tenant, now_ms))
+
+    async def find_rate(self, tenant: str, domain: str, *, now_ms: int) -> RateState | None:
+        return await self._read(lambda conn: rates.find_rate(conn, tenant, domain, now_ms))
+
+    async def _reopen_lanes(self, tenant: str, now_ms: int) -> None:
+        """In slices, so that a tenant with very many domains holds up nobody."""
+        while await self._write(lambda tx: rates.reopen_lanes(tx, tenant, now_ms, _LANES_AT_ONCE), bulk=True):
+            pass

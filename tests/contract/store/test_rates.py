@@ -68,8 +68,8 @@ async def test_limits_can_be_listed_changed_and_lifted(store: Store) -> None:
     assert (api.next_ms, other.next_ms) == (T0 + 500, T0 + 100)
     await store.set_rate_domain(LIMIT._replace(rate_per_s=100.0), now_ms=T0 + 100)
     assert len(await claim(store, now_ms=T0 + 108)) == 1
-    assert await store.delete_rate_domain(TENANT, "api")
-    assert not await store.delete_rate_domain(TENANT, "api")
+    assert await store.delete_rate_domain(TENANT, "api", now_ms=T0 + 108)
+    assert not await store.delete_rate_domain(TENANT, "api", now_ms=T0 + 108)
     assert len(await claim(store, now_ms=T0 + 108)) == 5
     assert await store.list_rate_domains("other", now_ms=T0) == []
 

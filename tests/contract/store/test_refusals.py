@@ -73,6 +73,8 @@ SOUND: dict[str, dict[str, Any]] = {
     "hold_jobs": {"tenant": TENANT, "name": "c", "token": 1, "after": 0, "now_ms": T0},
     "set_rate_domain": {"domain": RateDomain(TENANT, "api", 1.0, 1), "now_ms": T0},
     "list_rate_domains": {"tenant": TENANT, "now_ms": T0},
+    "delete_rate_domain": {"tenant": TENANT, "domain": "api", "now_ms": T0},
+    "find_rate": {"tenant": TENANT, "domain": "api", "now_ms": T0},
     "set_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "lang": "sh", "data": b"", "now_ms": T0},
     "roll_back_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "version": 1, "now_ms": T0},
     "get_counters": {"tenant": TENANT, "now_ms": T0},
@@ -150,7 +152,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
         lambda store: store.get_position(TENANT, ID, now_ms=T0, cap=100_001),
         "cap is 100001, and must be from 1 to 100000",
     ),
-    "a rate domain": (lambda store: store.delete_rate_domain(TENANT, ""), f"rate domain ''{A_LABEL}"),
+    "a rate domain": (lambda store: store.delete_rate_domain(TENANT, "", now_ms=T0), f"rate domain ''{A_LABEL}"),
     "another tenant's type": (
         lambda store: store.get_handler("zeta", JOBTYPE),
         "jobtype 'acme-thumb' does not belong to tenant 'zeta'",

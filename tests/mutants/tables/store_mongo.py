@@ -31,6 +31,7 @@ add = in_file(
 change = in_file("store/mongo/queue/job_changes.py", CHANGES)
 relatives = in_file("store/mongo/queue/relatives.py", RELATIVES)
 rates = in_file("store/mongo/queue/rates.py", CLAIM)
+domains = in_file("store/mongo/queue/domain_claim.py", "tests/contract/store/test_rate_patterns.py -k mongodb")
 ledger = in_file("store/mongo/server/ledger.py", CUT)
 deliveries = in_file("store/mongo/server/deliveries.py", FENCES)
 tenants = in_file("store/mongo/records/tenants.py", f"{between('remember')} tests/contract/store/test_tenants.py")
@@ -186,9 +187,9 @@ MUTANTS: list[Mutant] = [
         '        self.closed |= document.get("paused", False)',
         tests="tests/contract/store/test_tenants.py tests/contract/store/test_claim.py -k mongodb",
     ),
-    claim(
+    domains(
         "unused tokens are kept",
-        "    await give_tokens_back(db, tenant, unused)\n",
+        "    await give_tokens_back(db, held, unused)\n",
         "",
         tests="tests/mongo/test_rate_race.py",
     ),
@@ -217,9 +218,26 @@ MUTANTS: list[Mutant] = [
     ),
     rates(
         "two daemons take the same tokens",
-        '        same = {"_id": bucket["_id"], "version": bucket["version"]}\n        steps.append',
-        '        same = {"_id": bucket["_id"]}\n        steps.append',
+        'UpdateOne({"_id": held.key, "version": held.version}, {"$set": left',
+        'UpdateOne({"_id": held.key}, {"$set": left',
         tests="tests/mongo/test_rate_race.py",
+    ),
+    rates(
+        "two daemons make the same bucket",
+        "version = secrets.randbits(52) if held.version is None else held.version",
+        "version = 1 if held.version is None else held.version",
+        tests="tests/mongo/test_rate_race.py",
+    ),
+    domains(
+        "a lane without a token stays in the way",
+        '            steps += _moved(look.lane, next_ms, look.lane["top"])\n',
+        '            _moved(look.lane, next_ms, look.lane["top"])\n',
+    ),
+    ledger(
+        "jobs that enter a lane are not found",
+        "        await open_lanes_of(self._collections, effects)\n",
+        "",
+        tests="tests/contract/store/test_rate_patterns.py -k mongodb",
     ),
     create(
         "a name is taken without looking whose it is",

@@ -207,9 +207,13 @@ MUTANTS: list[Mutant] = [
         "    UPDATE turns SET open = 1, tag = tag + (OLD",
         "    UPDATE turns SET tag = tag + (OLD",
     ),
-    claim("rates are not written back", "    rates.write(tx)\n", ""),
-    rates("a rate is never used up", "            self._tokens[domain] -= 1.0\n", ""),
-    rates("a clock that is behind refills a rate twice", "updated = max(updated, ?)", "updated = ?"),
+    claim("rates are not written back", "    rates.write()\n", ""),
+    rates("a rate is never used up", "held._replace(tokens=held.tokens - 1.0)", "held"),
+    rates(
+        "a clock that is behind refills a rate twice",
+        "UPDATE rates SET tokens = ?, updated = max(updated, ?)",
+        "UPDATE rates SET tokens = ?, updated = ?",
+    ),
     add(
         "a job that is there is inserted over",
         'INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) DO NOTHING")',

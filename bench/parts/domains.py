@@ -1,0 +1,102 @@
+"""Rate domains: what a claim costs by their number, when one pattern gives each of them a token a second.
+
+python -m bench.parts.domains [--json] [--domains N ...] [--store URL]
+
+Every domain has jobs waiting all the time, and time is simulated: it moves on by as much as gives CLAIM domains their
+next token, so that a claim has as much to take whatever the number of domains, and all others may not run. Three claims
+are measured: of CLAIM jobs, of one job that has no domain beside all of them, and one for which nothing may run.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from bench.parts.store_limit import NOW_MS
+from bench.tools.report import Report, parse_arguments, quantile
+from store.base import Job, NewJob, RateDomain, Store
+from store.url import open_store
+
+CLAIM: Final = 100
+MEASURED: Final = 101
+ADDED: Final = 5000
+TENANT: Final = "bench"
+JOBTYPE: Final = "bench-a"
+
+
+def make_job(number: int, domain: str) -> NewJob:
+    return NewJob(f"20261114T235959123Z-a7-{number:08x}", JOBTYPE, b"x" * 100, NOW_MS, NOW_MS, 500, domain)
+
+
+async def claim(store: Store, limit: int, now_ms: int) -> list[Job]:
+    return await store.claim_jobs(JOBTYPE, limit, owner="a7", lease_ms=3_600_000, now_ms=now_ms)
+
+
+async def timed(work: Callable[[], Awaitable[list[Job]]], expected: int) -> tuple[float, float]:
+    """Milliseconds of the clock and of all processors."""
+    began, cpu = time.perf_counter(), time.process_time()
+    found = await work()
+    spent = (time.perf_counter() - began) * 1e3, (time.process_time() - cpu) * 1e3
+    assert len(found) == expected, f"{len(found)} jobs and not {expected}"
+    return spent
+
+
+async def point(url: str, domains: int) -> dict[str, Any]:
+    store = open_store(url)
+    await store.open()
+    try:
+        await store.set_rate_domain(RateDomain(TENANT, "*", 1.0, 1), now_ms=NOW_MS)
+        rounds = 1 + -(-(MEASURED + 1) * CLAIM // domains)
+        jobs = [make_job(n, f"mail:{n % domains}") for n in range(domains * (rounds + 1))]
+        for start in range(0, len(jobs), ADDED):
+            await store.add_jobs(jobs[start : start + ADDED], now_ms=NOW_MS)
+        now_us = NOW_MS * 1000
+        step_us = CLAIM * 1_000_000 // domains
+        for _ in range(domains // CLAIM):
+            await claim(store, CLAIM, now_us // 1000)
+            now_us += step_us
+        many, empty, plain = [], [], []
+        for n in range(MEASURED):
+            now_ms = now_us // 1000
+            many.append(await timed(lambda at=now_ms: claim(store, CLAIM, at), CLAIM))  # type: ignore[misc]
+            empty.append(await timed(lambda at=now_ms: claim(store, CLAIM, at), 0))  # type: ignore[misc]
+            await store.add_jobs([make_job(len(jobs) + n, "")], now_ms=now_ms)
+            plain.append(await timed(lambda at=now_ms: claim(store, 1, at), 1))  # type: ignore[misc]
+            now_us += step_us
+    finally:
+        await store.close()
+    row: dict[str, Any] = {"domains": domains}
+    for name, laps in ((f"{CLAIM} jobs", many), ("no domain", plain), ("nothing", empty)):
+        row[f"{name}, p50 ms"] = quantile([wall for wall, _ in laps], 0.5)
+        row[f"{name}, processor ms"] = quantile([cpu for _, cpu in laps], 0.5)
+    return row
+
+
+def growth(url: str | None, domains: int) -> dict[str, Any]:
+    if url is not None:
+        return asyncio.run(point(f"{url}_{domains}", domains))
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(point(f"sqlite:///{Path(folder) / 'bench.db'}", domains))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.parts.domains", description=__doc__)
+    parser.add_argument("--domains", type=int, nargs="+", default=[100, 100_000], help="numbers of domains to compare")
+    parser.add_argument(
+        "--store", help="mongodb://.../name: databases name_N are filled there; a new SQLite file if left out"
+    )
+    arguments = parse_arguments(parser, None)
+    report = Report("domains", as_json=arguments.json)
+    rows = [growth(arguments.store, domains) for domains in arguments.domains]
+    report.table("a claim, by the number of rate domains with one token a second each", rows)
+    first, last = rows[0], rows[-1]
+    times = {"domains": f"{last['domains']} of {first['domains']}"}
+    report.table("times", [times | {name: last[name] / first[name] for name in first if name != "domains"}])
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

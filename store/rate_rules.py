@@ -1,0 +1,104 @@
+"""Which limit holds for a rate domain, and what a bucket holds when its limit has been changed. Pure.
+
+A limit is set on a name. A name with `*`, `?` or `[` is a pattern (vocabulary/glob.py): every domain that it matches
+has a bucket of its own. The limit on a domain's own name wins; else the pattern with the longest text before its first
+special character; of those one without `*`, then the longer one, then the first in the alphabet. So `*` is the default
+of a tenant.
+
+A bucket of a pattern is kept only while it is not full: one that is not there is full.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from store.errors import Conflict, InvalidValue
+from vocabulary.glob import glob_matcher, is_closed
+from vocabulary.token_bucket import refill
+
+MAX_PATTERNS: Final = 50
+"""Of a tenant: a claim compares a domain with all of them."""
+MOST_WAIT_MS: Final = 60_000
+"""A queue without a token is looked at again after this long, even if the next token comes later: whoever changed the
+limit may have died before it told all queues."""
+_SPECIAL: Final = "*?["
+
+
+class Limit(NamedTuple):
+    """What was set on a name, and when."""
+
+    name: str
+    rate_per_s: float
+    burst: int
+    set_ms: int = 0
+
+
+class Bucket(NamedTuple):
+    """What is kept of a domain that a pattern limits: its tokens at a time, and the limit of that time."""
+
+    tokens: float
+    updated_ms: int
+    rate_per_s: float
+    burst: int
+
+
+class Patterns:
+    """The patterns of one tenant."""
+
+    def __init__(self, limits: Iterable[Limit]) -> None:
+        found = sorted(limits, key=_place)
+        self._limits = [(limit, literal_prefix(limit.name), glob_matcher(limit.name)) for limit in found]
+
+    def find(self, domain: str) -> Limit | None:
+        """The limit of a domain that has none on its own name."""
+        for limit, prefix, matches in self._limits:
+            if domain.startswith(prefix) and (matches(domain) or domain == limit.name):
+                return limit
+        return None
+
+
+def is_pattern(name: str) -> bool:
+    return any(char in name for char in _SPECIAL)
+
+
+def literal_prefix(name: str) -> str:
+    """What stands before the first special character."""
+    places = [place for char in _SPECIAL if (place := name.find(char)) >= 0]
+    return name[: min(places)] if places else name
+
+
+def check_pattern(name: str) -> None:
+    """One star, so that no pattern costs more than its length to compare."""
+    if name.count("*") > 1:
+        raise InvalidValue(f"rate domain {name!r:.80} is a pattern, and a pattern may have one * only")
+    if not is_closed(name):
+        raise InvalidValue(f"rate domain {name!r:.80} is a pattern, and its [ has no ]: it would match nothing")
+
+
+def check_room(patterns: int) -> None:
+    """For one more pattern of a tenant that has so many."""
+    if patterns >= MAX_PATTERNS:
+        raise Conflict(
+            f"a tenant may have {MAX_PATTERNS} patterns of rate domains, and this one has them: delete one first"
+        )
+
+
+def tokens_at(bucket: Bucket | None, limit: Limit, now_ms: int) -> float:
+    """By the rate of the time: the old one until the limit was set, the new one from then on."""
+    if bucket is None:
+        return float(limit.burst)
+    tokens, updated_ms, rate_per_s, burst = bucket
+    if (rate_per_s, burst) != (limit.rate_per_s, limit.burst):
+        set_ms = min(max(limit.set_ms, updated_ms), max(now_ms, updated_ms))
+        tokens = refill(tokens, updated_ms, rate_per_s=rate_per_s, burst=burst, now_ms=set_ms)
+        updated_ms = set_ms
+    return refill(tokens, updated_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
+
+
+def full_ms(tokens: float, limit: Limit, now_ms: int) -> int:
+    """When a bucket that has so many tokens is full."""
+    return now_ms + math.ceil((limit.burst - tokens) * 1000.0 / limit.rate_per_s)
+
+
+def _place(limit: Limit) -> tuple[int, bool, int, str]:
+    return -len(literal_prefix(limit.name)), "*" in limit.name, -len(limit.name), limit.name

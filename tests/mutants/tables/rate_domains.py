@@ -1,0 +1,50 @@
+"""Rate domains by pattern: too many jobs of one, or one that waits for ever."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+PATTERNS = "tests/contract/store/test_rate_patterns.py -k sqlite"
+
+rates = in_file("store/sqlite/queue/rates.py", PATTERNS)
+domains = in_file("store/sqlite/queue/domain_claim.py", PATTERNS)
+tally = in_file("store/sqlite/file/tally.py", PATTERNS)
+rules = in_file("store/rate_rules.py", PATTERNS)
+in_mongo = in_file("store/mongo/queue/domain_claim.py", "tests/mongo/test_rate_race.py")
+
+MUTANTS: list[Mutant] = [
+    rates(
+        "a bucket is collected that a slower limit holds",
+        "if found is None or tokens >= found.burst:",
+        "if found is None or tokens >= 0:",
+    ),
+    rates(
+        "lanes rest on when their limit is lifted",
+        "SET ready = 0, until = 0 WHERE",
+        "SET until = 0 WHERE",
+    ),
+    domains(
+        "a lane without a token stays in the way",
+        "            changed.append((until_ms, until_ms, lane.lane))\n",
+        "",
+    ),
+    domains(
+        "a lane is left when its jobs come later",
+        "self._tx.conn.execute(_NEXT, (source.lane.lane,)).get",
+        "None",
+    ),
+    tally("jobs that enter a lane are not found", "        conn.executemany(_READY, ", "        print(_READY, "),
+    rules(
+        "the broadest pattern wins",
+        "    return -len(literal_prefix(limit.name))",
+        "    return len(literal_prefix(limit.name))",
+    ),
+    rules(
+        "a new rate holds for the time before it",
+        "set_ms = min(max(limit.set_ms, updated_ms)",
+        "set_ms = min(max(0, updated_ms)",
+    ),
+    in_mongo(
+        "tokens that came back are not used before the next",
+        '        await db.collections.lanes.update_many(named, {"$set": {"ready": 0}, "$inc": {"v": 1}})\n',
+        "        pass\n",
+    ),
+]

@@ -1,0 +1,69 @@
+"""Lanes of rate domains on SQLite: the file of an older version, the index of a claim, what is left of idle domains."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+
+from store.base import RateDomain
+from store.sqlite import SqliteStore
+from store.sqlite.file import schema
+from store.sqlite.queue.domain_claim import READY
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job
+
+BEFORE = 10
+OLDER = f"""
+INSERT INTO types (tenant, jobtype) VALUES ('{TENANT}', '{TENANT}-a');
+INSERT INTO lanes (type, domain, priority, waiting, stored) VALUES (1, 'dx', 500, 2, 2), (1, '', 500, 1, 1);
+INSERT INTO jobs (id, type, lane, state, due, created, data_bytes, data) VALUES
+    ('{job_id(1)}', 1, 1, 0, {T0}, {T0}, 1, x'00'), ('{job_id(2)}', 1, 1, 0, {T0}, {T0}, 1, x'00'),
+    ('{job_id(3)}', 1, 2, 0, {T0}, {T0}, 1, x'00');
+INSERT INTO rates VALUES ('{TENANT}', 'd*', 0.001, 1, 1.0, {T0}), ('{TENANT}', 'e', 0.001, 1, 1.0, {T0});
+"""  # noqa: S608 - all of it is written here
+
+
+def write_older(path: Path) -> None:
+    """A file as the version before left it."""
+    conn = apsw.Connection(str(path))
+    for script in schema.MIGRATIONS[:BEFORE]:
+        conn.execute(script)
+    conn.execute(OLDER)
+    conn.execute(f"PRAGMA user_version = {BEFORE}")
+    conn.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    conn.close()
+
+
+async def test_jobs_and_limits_of_an_older_file_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    await asyncio.to_thread(write_older, path)
+    async with SqliteStore(path) as store:
+        assert ids(await claim(store, jobtype=f"{TENANT}-a")) == [job_id(1), job_id(3)]
+        names = {
+            state.domain.domain: state.domain.is_pattern for state in await store.list_rate_domains(TENANT, now_ms=T0)
+        }
+        assert names == {"d*": True, "e": False}
+        await store.delete_rate_domain(TENANT, "d*", now_ms=T0)
+        assert ids(await claim(store, jobtype=f"{TENANT}-a")) == [job_id(2)]
+
+
+async def test_a_claim_reads_lanes_from_their_index(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "store.db") as store:
+        plan = await store._read(lambda conn: conn.execute(f"EXPLAIN QUERY PLAN {READY}", (1, 1, 1, 1)).fetchall())
+    steps = [str(row[3]) for row in plan]
+    assert len(steps) == 1, steps
+    assert "lanes_ready (type=? AND priority=? AND ready<?)" in steps[0]
+
+
+@pytest.mark.parametrize("name", ["d*", "d1"])
+async def test_idle_domains_leave_nothing_to_look_at(tmp_path: Path, name: str) -> None:
+    async with SqliteStore(tmp_path / "store.db") as store:
+        await store.set_rate_domain(RateDomain(TENANT, name, 1.0, 1), now_ms=T0)
+        await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(20)], now_ms=T0)
+        jobs = await claim(store, 100)
+        assert len(jobs) == 20
+        await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=T0)
+        await store.expire_locks(now_ms=T0 + 1000)
+        assert await claim(store, now_ms=T0 + 1000) == []
+        left = "SELECT (SELECT count(*) FROM rate_buckets), (SELECT count(*) FROM lanes WHERE ready IS NOT NULL)"
+        assert await store._read(lambda conn: conn.execute(left).get) == (0, 0)
