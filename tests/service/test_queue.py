@@ -173,7 +173,7 @@ async def test_a_job_ends_once(place: Place) -> None:
 
 
 async def test_leases_are_kept_alive_and_a_lost_one_is_told(place: Place) -> None:
-    async with place.open(lease_s=1.0) as queue:
+    async with place.open(lease_s=4.0) as queue:
         await queue.register("resize")
         await queue.add("resize", "1")
         job = await queue.next()

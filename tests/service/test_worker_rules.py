@@ -57,10 +57,12 @@ async def test_caps_hold_for_workers_and_handlers_together(shop: Shop) -> None:
     await shop.serve("resize", "crop")
     await shop.post("1", "2", "3", "4")
     await shop.post("5", "6", type_name="crop")
-    jobs = await shop.take(limit=10)
-    assert len(jobs) == 2, "the cap of a type"
-    more = await shop.take("*", limit=10)
-    assert payloads(more) == ["5"], "the cap of the tenant"
+    jobs = await shop.take(limit=10, wait_s=30.0)
+    while len(jobs) < 2:  # until the executor has seen that a type is not its own, its try counts as well
+        jobs += await shop.take(limit=10, wait_s=30.0)
+    assert (payloads(jobs), await shop.take(limit=10)) == (["1", "2"], []), "the cap of a type"
+    more = await shop.take("*", limit=10, wait_s=30.0)
+    assert (payloads(more), await shop.take("*", limit=10)) == (["5"], []), "the cap of the tenant"
     await register(shop.daemon, "acme-inside", "return 1")
     (inside,) = await shop.post("7", type_name="inside")
     waiter = asyncio.create_task(shop.take("resize", wait_s=30.0))
