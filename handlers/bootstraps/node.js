@@ -74,20 +74,28 @@ function useProxy() {
     if (!isLed) {
       isLed = true;
       void globalThis.Headers; // what fetch is made of is loaded when it is first touched
-      const place = Symbol.for('undici.globalDispatcher.1');
-      if (globalThis[place]) {
-        globalThis[place] = new globalThis[place].constructor({
-          connect: ({ hostname, protocol, port, servername }, done) => {
-            const secure = protocol === 'https:';
-            const host = hostname.replace(/^\[|\]$/g, '');
-            const to = { host, port: port || (secure ? 443 : 80), ALPNProtocols: ['http/1.1'] };
-            open({ ...to, servername: servername || (net.isIP(host) ? undefined : host) }, secure, done);
-          },
-        });
-      }
+      leadFetch(({ hostname, protocol, port, servername }, done) => {
+        const secure = protocol === 'https:';
+        const host = hostname.replace(/^\[|\]$/g, '');
+        const to = { host, port: port || (secure ? 443 : 80), ALPNProtocols: ['http/1.1'] };
+        open({ ...to, servername: servername || (net.isIP(host) ? undefined : host) }, secure, done);
+      });
     }
     return fetchDirectly.apply(globalThis, given);
   };
+}
+
+// The agent of fetch has its place in the global object; from undici 8 on (node 26) in a second one, and a wrapper of it in the
+// first, for older copies of undici that a package may bring along.
+function leadFetch(connect) {
+  const places = [2, 1].map((version) => Symbol.for(`undici.globalDispatcher.${version}`)).filter((place) => globalThis[place]);
+  if (!places.length) return;
+  const Agent = globalThis[places[0]].constructor;
+  const agent = new Agent({ connect });
+  for (const place of places) {
+    const Kind = globalThis[place].constructor;
+    globalThis[place] = Kind === Agent ? agent : new Kind(agent);
+  }
 }
 
 const PROTOCOL = 1;
