@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from handlers.languages import BOOTSTRAPS
+from handlers.languages import BOOTSTRAPS, LANGUAGES
 from handlers.packages import Lock, Wanted
 from runner.egress import LOWEST_LEVEL, PROXY_VARIABLES, Egress, Gate, NoEgress
 from runner.errors import LaunchError, PackagesMissingError, PackagesRefusedError, ProtocolError
@@ -141,6 +141,7 @@ class BuildSandbox:
                 file_bytes=settings.tree_bytes,
                 scratch_bytes=settings.work_bytes,
                 cpu_s=round(settings.timeout_s) * (os.cpu_count() or 1),
+                reserved_bytes=LANGUAGES[tool.lang].reserved_mb << 20,
             ),
             network=bool(tool.hosts) and not is_proxied,
             egress=is_proxied,

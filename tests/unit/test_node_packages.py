@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.errors import InvalidHandlerError
+from handlers.languages import LANGUAGES
 from handlers.npm import NodeRequirements, NotLockableError, as_text, clean_lock, read_npm_lock
 from handlers.packages import Lock, npm_lock, parse_lock, requirements_of
 from handlers.validation import parse_handler
+from runner.egress import NoEgress
+from runner.packages.sandbox import BuildSandbox
 from runner.packages.tools import BuildSettings, Node, Npm, Uv
+from runner.plain import PlainLauncher
 
 HASH = "sha512-" + "A" * 86 + "=="
 ENTRY = {"version": "1.0.0", "resolved": "https://registry.example/a/-/a-1.0.0.tgz", "integrity": HASH}
@@ -267,3 +271,13 @@ def test_builds_of_node_call_the_registry_and_those_of_python_the_index() -> Non
 def test_what_is_of_the_registry(address: str, *, ours: bool) -> None:
     tool = npm(registry="http://npm.example.org:4873")
     assert tool._is_ours(address) is ours
+
+
+def test_a_build_has_room_for_what_node_reserves() -> None:
+    """Where memory is limited by process, node from version 24 on would not start otherwise."""
+    settings = BuildSettings()
+    npm, uv = Npm(settings, None), Uv(settings, None)
+    sandbox = BuildSandbox(PlainLauncher(), settings, (npm, uv), threads=1, egress=NoEgress())
+    assert sandbox._spec("acme", npm).limits.reserved_bytes == LANGUAGES["node"].reserved_mb << 20
+    assert sandbox._spec("acme", uv).limits.reserved_bytes == 0
+    sandbox.close()
