@@ -4,6 +4,7 @@ What is old is looked for on a reading connection and only named to the writer, 
 before it touches it: so a search over many types keeps no other write waiting.
 """
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 import apsw
@@ -34,17 +35,17 @@ def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
 
 
 def _promote_due(tx: Tx, now_ms: int, limit: int) -> None:
-    """Count deferred jobs that came due as waiting, so that readers need not look for them."""
-    sql = f"SELECT n, lane FROM jobs WHERE state = {State.DEFERRED} AND lane = ? AND due <= ? LIMIT ?"
-    lanes = [int(row[0]) for row in tx.conn.execute("SELECT lane FROM lanes WHERE deferred > 0")]
-    for lane in lanes:
-        due = tx.conn.execute(sql, (lane, now_ms, limit)).fetchall()
-        tx.conn.executemany(f"UPDATE jobs SET state = {State.WAITING} WHERE n = ?", [(n,) for n, _ in due])
-        leave(tx, State.DEFERRED, 0, lane, len(due))
-        put_in_queue(tx, lane, State.WAITING, len(due))
-        limit -= len(due)
-        if limit <= 0:
-            return
+    """Count deferred jobs that came due as waiting, so that readers need not look for them. One statement finds them:
+    a tenant may have very many lanes."""
+    sql = (
+        "SELECT j.n, j.lane FROM lanes l CROSS JOIN jobs j"
+        f" WHERE l.deferred > 0 AND j.state = {State.DEFERRED} AND j.lane = l.lane AND j.due <= ? LIMIT ?"
+    )
+    due = fetch(tx.conn, sql, (now_ms, limit))
+    tx.conn.executemany(f"UPDATE jobs SET state = {State.WAITING} WHERE n = ?", [(n,) for n, _ in due])
+    for lane, count in Counter(lane for _, lane in due).items():
+        leave(tx, State.DEFERRED, 0, lane, count)
+        put_in_queue(tx, lane, State.WAITING, count)
 
 
 class Old(NamedTuple):

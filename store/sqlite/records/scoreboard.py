@@ -1,11 +1,11 @@
 """Reading counters and buckets, and removing old ones. Nothing here looks at jobs, but for those just come due."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import apsw
 
-from store.names import FORGOTTEN_AFTER_MS
+from store.names import FORGOTTEN_AFTER_MS, PRIORITIES
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.totals import expire_totals
@@ -35,21 +35,31 @@ HAVING t.paused + t.blocked + t.ok + t.failed + t.retry + t.error + t.abandoned 
     OR sum(l.waiting + l.deferred + l.running) > 0
 ORDER BY t.jobtype
 """
+_HEAD: Final = f"(SELECT due FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
+_WITH_JOBS: Final = (
+    " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
+    " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
+)
+_QUEUES: Final = f"SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority, {_HEAD}{_WITH_JOBS}"
+MOST_LANES: Final = 1000
+"""With a domain, in the whole file, that are looked at one by one."""
+_MANY: Final = "SELECT 1 FROM lanes WHERE ready IS NOT NULL LIMIT 1 OFFSET ?"
+_DOMAINS: Final = (
+    f"SELECT t.type, t.jobtype, t.handler, sum(l.waiting), max(l.priority){_WITH_JOBS}"
+    " AND l.ready IS NOT NULL GROUP BY t.type"
+)
+_HEADS: Final = (
+    f"SELECT {_HEAD} FROM lanes l WHERE l.type = ? AND l.priority = ? AND l.ready IS NOT NULL ORDER BY l.ready LIMIT 50"
+)
 _PAUSED: Final = (True,)
 _NOT_PAUSED: Final = (False,)
 
 
 def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> list[WaitingType]:
-    lanes = fetch(
-        conn,
-        "SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority,"
-        f" (SELECT due FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
-        " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
-        " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)",
-        (int(runnable),),
-    )
-    types: dict[str, WaitingType] = {}
-    for jobtype, handler, waiting, deferred, lane, priority, oldest in lanes:
+    is_many = conn.execute(_MANY, (MOST_LANES,)).get is not None
+    types = {each.jobtype: each for each in _of_domains(conn, now_ms, runnable=runnable)} if is_many else {}
+    sql = f"{_QUEUES} AND l.ready IS NULL" if is_many else _QUEUES
+    for jobtype, handler, waiting, deferred, lane, priority, oldest in fetch(conn, sql, (int(runnable),)):
         if oldest is None or oldest > now_ms:
             continue
         if deferred:
@@ -60,6 +70,16 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
             priority = max(priority, known.priority)  # noqa: PLW2901
         types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority)
     return [types[jobtype] for jobtype in sorted(types)]
+
+
+def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterator[WaitingType]:
+    """What waits in lanes with a domain, where there are very many: without a look at each. The oldest job is that of
+    the lanes that may run first, and deferred jobs that came due count when expire_locks has moved them."""
+    for number, jobtype, handler, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
+        heads = [due for p in PRIORITIES for (due,) in fetch(conn, _HEADS, (number, p)) if due is not None]
+        oldest = min(heads, default=now_ms + 1)
+        if oldest <= now_ms:
+            yield WaitingType(jobtype, max(waiting, 1), oldest, handler, max(priority, 500))
 
 
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:

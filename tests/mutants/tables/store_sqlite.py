@@ -151,7 +151,7 @@ MUTANTS: list[Mutant] = [
         "due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for",
         "due = [tx.conn.execute(sql, (n, 1 << 60)).get for",
     ),
-    expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane, len(due))\n", "", tests=CONTRACT),
+    expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane, count)\n", "", tests=CONTRACT),
     claim(
         "a claim takes what is not due",
         "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))",

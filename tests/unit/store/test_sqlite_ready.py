@@ -10,6 +10,7 @@ from store.base import RateDomain
 from store.sqlite import SqliteStore
 from store.sqlite.file import schema
 from store.sqlite.queue.domain_claim import READY
+from store.sqlite.records import scoreboard
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job
 
 BEFORE = 10
@@ -67,3 +68,30 @@ async def test_idle_domains_leave_nothing_to_look_at(tmp_path: Path, name: str) 
         assert await claim(store, now_ms=T0 + 1000) == []
         left = "SELECT (SELECT count(*) FROM rate_buckets), (SELECT count(*) FROM lanes WHERE ready IS NOT NULL)"
         assert await store._read(lambda conn: conn.execute(left).get) == (0, 0)
+
+
+async def test_very_many_domains_are_counted_without_a_look_at_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same answer as where each lane is looked at, but for the one job that came due and is not moved yet."""
+    async with SqliteStore(tmp_path / "store.db") as store:
+        await store.set_rate_domain(RateDomain(TENANT, "d*", 0.001, 1), now_ms=T0)
+        jobs = [new_job(n, domain=f"d{n % 9}", dt_ms=T0 - n) for n in range(40)]
+        jobs += [
+            new_job(50, dt_ms=T0 - 100),
+            new_job(51, key="k"),
+            new_job(52, jobtype="acme-later", domain="d1", dt_ms=T0 + 9),
+        ]
+        jobs += [new_job(60 + n, jobtype="acme-b", domain=f"e{n}", priority=1000) for n in range(3)]
+        await store.add_jobs(jobs, now_ms=T0)
+        await claim(store, 12)
+        one_by_one = await store.get_waiting_jobtypes(now_ms=T0)
+        assert [(each.jobtype, each.priority) for each in one_by_one] == [("acme-b", 1000), ("acme-thumb", 500)]
+        monkeypatch.setattr(scoreboard, "MOST_LANES", 2)
+        assert await store.get_waiting_jobtypes(now_ms=T0) == one_by_one
+        assert [each.jobtype for each in await store.get_waiting_jobtypes(now_ms=T0 + 9)] == [
+            "acme-b",
+            "acme-later",
+            "acme-thumb",
+        ]
+        assert await store.get_waiting_jobtypes(now_ms=T0, runnable=True) == []
