@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from functory.cli.commands import Commands
-from functory.cli.remote import add_remote, show
+from functory.cli.remote import add_remote
 
 if TYPE_CHECKING:
     from functory.client import Client
@@ -15,15 +15,17 @@ def add_commands(commands: Commands) -> None:
     deploy = commands.add_parser("deploy", help="register a folder as the handler of a type")
     deploy.add_argument("folder", type=Path, metavar="DIR", help="an entry file (main.py, ...), and what it needs")
     deploy.add_argument("--type", help="the type (default: the name of the folder)")
+    deploy.add_argument("--upgrade", action="store_true", help="resolve the packages that it asks for anew")
     add_remote(deploy, run_deploy)
 
 
 async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
 
+    from functory.cli.handlers import tell_active, with_word  # noqa: PLC0415
     from functory.folders.packing import check_folder, pack_folder  # noqa: PLC0415
 
     folder = await asyncio.to_thread(check_folder, arguments.folder)
     packed = await asyncio.to_thread(pack_folder, folder)
-    handler = await client.put_folder(arguments.type or folder.name, packed)
-    return show(arguments, handler, f"{handler.type}: version {handler.version} is active")
+    putting = client.put_folder(arguments.type or folder.name, packed, upgrade=arguments.upgrade)
+    return tell_active(arguments, await with_word(putting))

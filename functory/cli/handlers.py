@@ -108,7 +108,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         upgrade=arguments.upgrade,
     )
     putting = client.put_handler(arguments.type, lang, body, **texts, **fields)
-    return _tell(arguments, await (_with_word(putting) if "# /// script" in body else putting))
+    return tell_active(arguments, await (with_word(putting) if "# /// script" in body else putting))
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
@@ -138,7 +138,7 @@ async def run_versions(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_rollback(client: "Client", arguments: argparse.Namespace) -> int:
-    return _tell(arguments, await client.roll_back(arguments.type, arguments.version))
+    return tell_active(arguments, await client.roll_back(arguments.type, arguments.version))
 
 
 async def run_remove(client: "Client", arguments: argparse.Namespace) -> int:
@@ -171,7 +171,7 @@ def _print_invoked(invoked: "Invoked") -> None:
     )
 
 
-async def _with_word(putting: "Coroutine[Any, Any, Handler]") -> "Handler":
+async def with_word(putting: "Coroutine[Any, Any, Handler]") -> "Handler":
     """Say now and then that packages are being got: it may take a minute."""
     import asyncio  # noqa: PLC0415 (not for the parser)
 
@@ -182,7 +182,8 @@ async def _with_word(putting: "Coroutine[Any, Any, Handler]") -> "Handler":
     return await task
 
 
-def _tell(arguments: argparse.Namespace, handler: "Handler") -> int:
+def tell_active(arguments: argparse.Namespace, handler: "Handler") -> int:
+    """Which version is in force now, and with which packages."""
     lock = handler.handler.get("lock") or {"packages": []}
     packages = ", ".join(f"{package['name']} {package['version']}" for package in lock["packages"])
     told = f" with {packages}" if packages else ""

@@ -35,11 +35,13 @@ class HandlerCalls(Transport):
         return await self._call("POST", self._path("handler", job_type, "invoke"), handlers.Invoked, body=body)
 
     async def put_folder(
-        self, job_type: str, packed: bytes, *, content_type: str = "application/gzip"
+        self, job_type: str, packed: bytes, *, content_type: str = "application/gzip", upgrade: bool = False
     ) -> handlers.Handler:
-        """Register a folder, packed as tar, tar.gz or zip, as the handler of a type."""
+        """Register a folder, packed as tar, tar.gz or zip, as the handler of a type. With `upgrade` its packages are
+        resolved anew."""
         data = BytesPayload(packed, content_type=content_type)
-        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, data=data)
+        query = {"upgrade": "true"} if upgrade else {}
+        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, query=query, data=data)
 
     async def download_folder(self, job_type: str, *, version: int | None = None) -> bytes:
         """The files of a handler that is a folder, as a tar."""

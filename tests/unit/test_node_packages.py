@@ -1,6 +1,7 @@
 """What a node handler asks for in its files, and the lock that npm makes of it: pure parts, and hostile files."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import strategies as st
 from handlers.errors import InvalidHandlerError
 from handlers.languages import LANGUAGES
 from handlers.npm import NodeRequirements, NotLockableError, as_text, clean_lock, read_npm_lock
-from handlers.packages import Lock, npm_lock, parse_lock, requirements_of
+from handlers.packages import Lock, Requirements, npm_lock, parse_lock, requirements_of
 from handlers.validation import parse_handler
 from runner.egress import NoEgress
+from runner.errors import PackagesMissingError
 from runner.packages.sandbox import BuildSandbox
+from runner.packages.source import Progress, State
 from runner.packages.tools import BuildSettings, Node, Npm, Uv
 from runner.plain import PlainLauncher
+from tests.support.told_sandbox import ToldSandbox, packages
 
 HASH = "sha512-" + "A" * 86 + "=="
 ENTRY = {"version": "1.0.0", "resolved": "https://registry.example/a/-/a-1.0.0.tgz", "integrity": HASH}
@@ -281,3 +285,16 @@ def test_a_build_has_room_for_what_node_reserves() -> None:
     assert sandbox._spec("acme", npm).limits.reserved_bytes == LANGUAGES["node"].reserved_mb << 20
     assert sandbox._spec("acme", uv).limits.reserved_bytes == 0
     sandbox.close()
+
+
+async def test_an_installer_may_be_missing_for_one_language(tmp_path: Path) -> None:
+    told = ToldSandbox()
+    shelf = packages(told, tmp_path, unavailable={"node": "npm is not installed"})
+    await shelf.lock("acme", Requirements(("a",)))
+    with pytest.raises(PackagesMissingError, match="npm is not installed"):
+        await shelf.lock("acme", NodeRequirements((("a", "1"),)))
+    lock = npm_lock("1" * 32, json.dumps({"packages": {"node_modules/a": {"version": "1", "integrity": "sha512-x"}}}))
+    assert shelf.progress("acme", lock) == Progress(State.ABSENT, "npm is not installed")  # what `why` says
+    able = packages(told, tmp_path)
+    assert (await able.have("acme-x", lock)).site.name == "node_modules"
+    assert (await shelf.known("acme", lock)).state is State.READY  # built before: it runs

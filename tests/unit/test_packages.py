@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,16 +23,12 @@ from handlers.packages import (
 )
 from handlers.validation import parse_handler
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
-from runner.packages.frames import FrameReader
-from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.source import State
-from runner.packages.tools import About
-from runner.packages.trees import TreeFolder
 from store.base import Tenant
 from store.url import open_store
-from tests.support.wheels import asking_for, frame
+from tests.support.told_sandbox import HASH, ToldSandbox, packages
+from tests.support.wheels import asking_for
 
-HASH = "sha256:" + "0" * 64
 LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", (HASH,)),))
 
 
@@ -185,55 +179,6 @@ def test_a_resolvers_output_becomes_a_lock() -> None:
 # The provider, with a sandbox that does as it is told
 
 
-class ToldSandbox:
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.resolved: list[str] = []
-        self.most = self.now = 0
-        self.of_tenant: Counter[str] = Counter()
-        self.most_of_one = 0
-        self.trouble: Exception | None = None
-        self.sent = frame(b"F", "a.py", b"x" * 10) + frame(b"E")
-
-    async def about(self, _lang: str) -> About:
-        return About("3.11.7", "tag")
-
-    def folder_of(self, lang: str) -> str:
-        return {"python": "site", "node": "node_modules"}[lang]
-
-    async def resolve(self, tenant: str, wanted: Requirements, _about: About, _tell: object) -> Lock:
-        self.resolved.append(tenant)
-        return Lock(wanted.digest, "3.11", (LockedPackage("a", str(len(self.resolved)), (HASH,)),))
-
-    async def install(
-        self, tenant: str, _lock: Lock, take: Callable[[FrameReader], object], tell: Callable[[str], None]
-    ) -> object:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        self.of_tenant[tenant] += 1
-        self.most_of_one = max(self.most_of_one, *self.of_tenant.values())
-        tell("installing")
-        await self.gate.wait()
-        self.now -= 1
-        self.of_tenant[tenant] -= 1
-        if self.trouble is not None:
-            raise self.trouble
-        return await asyncio.to_thread(self._send, take)
-
-    def _send(self, take: Callable[[FrameReader], object]) -> object:
-        reader, writer = os.pipe()
-        os.write(writer, self.sent)
-        os.close(writer)
-        try:
-            return take(FrameReader(reader))
-        finally:
-            os.close(reader)
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
 async def until(met: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not met():  # noqa: ASYNC110 (several tasks bring it about: no one event)
@@ -243,10 +188,6 @@ async def until(met: Callable[[], bool]) -> None:
 @pytest.fixture
 def told() -> ToldSandbox:
     return ToldSandbox()
-
-
-def packages(told: ToldSandbox, folder: Path, quota: int | None = None, **settings: object) -> Packages:
-    return Packages(told, TreeFolder(folder), ProviderSettings(**settings), lambda _: quota)  # type: ignore[arg-type]
 
 
 def lock_of(number: int) -> Lock:

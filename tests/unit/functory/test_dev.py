@@ -10,6 +10,7 @@ from typing import Self
 import pytest
 
 from functory.cli import dev, workbench
+from functory.cli.folders import run_deploy
 from functory.config import Settings
 from functory.daemon.isolation import Isolation
 from functory.errors import InvalidInput
@@ -217,3 +218,25 @@ async def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: py
     said: list[str] = []
     assert await dev.run_test(tmp_path / "keyed", said.append) == 1
     assert "API_KEY is not set" in "\n".join(said)
+
+
+@pytest.mark.parametrize("upgrade", [False, True])
+async def test_deploy_says_which_packages_a_version_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, upgrade: bool
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    class Service:
+        async def put_folder(self, job_type: str, packed: bytes, *, upgrade: bool) -> argparse.Namespace:
+            assert packed
+            asked.append((job_type, upgrade))
+            lock = {"packages": [{"name": "alpha", "version": "1.0.0"}]}
+            note = argparse.Namespace(text="the install scripts of alpha were not run")
+            return argparse.Namespace(type=job_type, version=3, handler={"lock": lock}, packages=note)
+
+    await write_folder(tmp_path / "made", {"main.py": "return 1"})
+    arguments = argparse.Namespace(folder=tmp_path / "made", type=None, upgrade=upgrade, json=False)
+    assert await run_deploy(Service(), arguments) == 0  # type: ignore[arg-type]
+    assert asked == [("made", upgrade)]
+    said = "made: version 3 is active with alpha 1.0.0; the install scripts of alpha were not run\n"
+    assert capsys.readouterr().out == said
