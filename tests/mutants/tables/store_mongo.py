@@ -222,12 +222,6 @@ MUTANTS: list[Mutant] = [
         'UpdateOne({"_id": held.key}, {"$set": left',
         tests="tests/mongo/test_rate_race.py",
     ),
-    rates(
-        "two daemons make the same bucket",
-        "version = secrets.randbits(52) if held.version is None else held.version",
-        "version = 1 if held.version is None else held.version",
-        tests="tests/mongo/test_rate_race.py",
-    ),
     domains(
         "a lane without a token stays in the way",
         '            steps += _moved(look.lane, next_ms, look.lane["top"])\n',
