@@ -13,12 +13,14 @@ from typing import Any
 import apsw
 import pytest
 
+import functory.execution.straight
+import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from tests.support.service import register, running_daemon
 
 JOBS = 50
 NOISE = 0.2
-"""Upkeep goes on meanwhile: looks, renewals, the position when nothing else carries it."""
+"""Upkeep goes on meanwhile: looks and renewals."""
 
 
 @pytest.fixture
@@ -45,6 +47,9 @@ async def counts(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counter[str]]
         counted["turns"] += 1
         run_once()
 
+    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
+        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    monkeypatch.setattr(functory.intake.journal_reader, "_KEEP_AFTER_S", 3600.0)
     monkeypatch.setattr(os, "fdatasync", count_sync)
     monkeypatch.setattr(loop, "_run_once", count_turn, raising=False)
     apsw.connection_hooks.append(trace)
