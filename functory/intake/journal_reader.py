@@ -260,8 +260,8 @@ class JournalReader:
         position = self.position()
         if not open_.missing and self._journal.read_point == open_.reservation.span.start:
             position = self._at(open_.reservation.span.end)
-        if not new and open_.missing:
-            return  # the position goes with the next that has something to write
+        if not new:
+            return  # the position goes with the next that has something to write, or alone a little later
         try:
             await self._store.add_jobs(to_new_jobs(new, now_ms), now_ms=now_ms, position=position)
         except ValueError:  # InvalidValue of the store among them

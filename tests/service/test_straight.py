@@ -89,7 +89,7 @@ async def test_what_is_out_of_the_ordinary_takes_the_long_way(
 
 async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
-        await ready(daemon, SLOW)
+        await ready(daemon, "import time; time.sleep(3); return payload")
         (id_,) = await daemon.intake.write("acme-x", [b"1"])
 
         async def is_shown() -> bool:

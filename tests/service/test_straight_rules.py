@@ -129,6 +129,7 @@ async def test_an_end_that_is_refused_in_every_form_takes_the_long_way(
     async def refuse(*_: Any, **__: Any) -> Any:
         raise InvalidValue("never")
 
+    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         monkeypatch.setattr(daemon.store, "add_ended_jobs", refuse)
