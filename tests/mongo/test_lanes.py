@@ -2,9 +2,10 @@
 
 import pytest
 
-from store.base import RateDomain
+from store.base import Job, NewJob, RateDomain, Store
 from store.mongo import MongoStore
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job
+from tests.support.turns import interleave, open_pair
 
 pytestmark = pytest.mark.slow
 
@@ -31,3 +32,21 @@ async def test_idle_domains_leave_nothing(store: MongoStore) -> None:
     assert await claim(store, now_ms=T0 + 1000) == []
     assert await store.collections.rate_buckets.count_documents({}) == 0
     assert await store.collections.lanes.count_documents({}) == 0
+
+
+async def test_a_job_that_comes_while_a_claim_looks_at_its_lane_is_found(mongo_url: str) -> None:
+    """A claim that finds a lane empty, stopped before each of its steps while another job enters that lane."""
+    async with open_pair(mongo_url) as pair:
+        stop_at, was_stopped = 1, True
+        while was_stopped:
+            stop_at += 1
+            first, second = new_job(2 * stop_at, domain="d"), new_job(2 * stop_at + 1, domain="d")
+            await pair.other.add_jobs([first], now_ms=T0)
+
+            async def add(store: Store, job: NewJob = second) -> list[Job]:
+                await store.add_jobs([job], now_ms=T0)
+                return []
+
+            found, _, was_stopped = await interleave(pair, claim, add, stop_at)
+            rest = await claim(pair.other)
+            assert sorted(ids(found) + ids(rest)) == [first.id, second.id], f"before step {stop_at}"

@@ -43,6 +43,12 @@ MUTANTS: list[Mutant] = [
         "set_ms = min(max(0, updated_ms)",
     ),
     in_mongo(
+        "a lane that a job entered meanwhile is closed",
+        '    return {"_id": lane["_id"], "v": lane["v"]}\n',
+        '    return {"_id": lane["_id"]}\n',
+        tests="tests/mongo/test_lanes.py",
+    ),
+    in_mongo(
         "tokens that came back are not used before the next",
         '        await db.collections.lanes.update_many(named, {"$set": {"ready": 0}, "$inc": {"v": 1}})\n',
         "        pass\n",
