@@ -16,6 +16,7 @@ import json
 import os
 import py_compile
 import re
+import signal
 import stat
 import struct
 import subprocess
@@ -30,6 +31,7 @@ REPLY_FD = 4
 FRAME = struct.Struct("<cHQ")  # kind, bytes of the name, bytes of the content
 FILE, TEXT, END, FAILED = b"F", b"T", b"E", b"X"
 CHUNK = 1 << 16
+TOO_BIG = "the packages are bigger than the limit"
 ERROR_BYTES = 4000
 INSIDE = "/functory/packages"  # where contexts find the tree: what their tracebacks show
 ALL = ":all:"
@@ -60,7 +62,7 @@ def main() -> None:
     except Failure as failure:
         send(FAILED, "", str(failure).encode("utf-8", "replace")[:ERROR_BYTES])
     except OSError as error:
-        text = "the packages are bigger than the limit" if error.errno == 28 else f"{error}"
+        text = TOO_BIG if error.errno == 28 else f"{error}"
         send(FAILED, "", text.encode("utf-8", "replace")[:ERROR_BYTES])
     else:
         send(END, "", b"")
@@ -127,6 +129,8 @@ def run(command: list[str], trouble: Callable[[list[str]], str] = uv_trouble) ->
     said: list[str] = []
     with process:
         output = collect(process, said)
+    if process.returncode == -signal.SIGXFSZ:  # it may have had no time to say so
+        raise Failure(TOO_BIG)
     if process.returncode:
         text = trouble([COLOUR.sub("", line) for line in said])
         raise Failure(text or f"the installer ended with {process.returncode}")
@@ -282,13 +286,13 @@ def run_npm(node: str, npm: str, *words: str) -> None:
     command += ["--git=/nonexistent"]
     command += [f"--cafile={path}" for path in CERTIFICATES if os.path.exists(path)][:1]
     os.environ["HOME"] = here
-    run(command, lambda lines: npm_trouble(lines) or "npm ended without a word")
+    run(command, npm_trouble)
 
 
 def npm_trouble(lines: list[str]) -> str:
     said = [NPM_SAYS.sub("", line).strip() for line in lines if NPM_SAYS.match(line)]
     if any(NO_ROOM.search(line) for line in said):
-        return "the packages are bigger than the limit"
+        return TOO_BIG
     return "\n".join(line for line in said if not NPM_NOISE.search(line))
 
 
