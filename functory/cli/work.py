@@ -119,11 +119,12 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
             it.version,
             " ".join(it.types),
             f"{it.running}/{it.capacity}",
+            f"{it.per_minute:.0f}",
             moment(it.asked_ms),
         )
         for it in listed.workers
     ]
-    headers = ("name", "host", "version", "types", "running", "last asked")
+    headers = ("name", "host", "version", "types", "running", "a minute", "last asked")
     return show_table(arguments, listed, headers, rows, "No worker has asked for jobs in the last hour.")
 
 

@@ -161,7 +161,8 @@ class Reported(Verdicts):
 
 
 class WorkerRow(Answer):
-    """A worker as it last asked for jobs. `running`: jobs that it holds."""
+    """A worker as it last asked for jobs. `running`: jobs that it holds. `per_minute`: jobs that it ends, of the daemon
+    that it asked last."""
 
     name: str
     host: str
@@ -170,6 +171,7 @@ class WorkerRow(Answer):
     types: list[str]
     asked_ms: int
     running: int
+    per_minute: float
     daemon: str
     is_draining: bool
 

@@ -7,6 +7,6 @@ claims.py          from a type to jobs in a worker's hands, within caps
 taker_line.py      the workers of one tenant that wait, and the types that may have something for them
 handout.py         the lines of all tenants, and one look at the store for all of them
 reports.py         renewals, outcomes and jobs given back, each with a verdict
-presence.py        which workers were seen, and when; drains.py which were asked to take no more
+presence.py        which workers were seen, and when; pace.py how much they do; drains.py which take no more
 worker_queue.py    the front of it all
 """

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from functory.loops.shared import Shared
+from functory.workers.pace import Pace
 from functory.workers.values import Order
 from store.errors import StoreUnavailable
 from vocabulary.glob import glob_matches
@@ -38,6 +39,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     asked_ms: int = 0
     """When it last asked for jobs, or waited for some."""
     running: int = 0
+    per_minute: float = 0.0
+    """Jobs that it has ended, of those that it took from this daemon."""
     daemon: str = ""
     is_draining: bool = False
 
@@ -60,6 +63,8 @@ class Presence:
         self._sysid = shared.owner
         self._running = running
         self._workers: dict[str, dict[str, Seen]] = {}
+        self._paces: dict[tuple[str, str], Pace] = {}
+        """Of those that have ended a job: tenant and name."""
         self._changed: set[str] = set()
         self._written_s: dict[str, float] = {}
         """When the note of a tenant was last written."""
@@ -96,8 +101,14 @@ class Presence:
             daemon=self._sysid,
         )
         if len(workers) > _MOST_OF_ONE:
-            del workers[next(iter(workers))]
+            self._forget(order.tenant, next(iter(workers)))
         self._changed.add(order.tenant)
+
+    def worked(self, tenant: str, name: str) -> None:
+        """It has ended a job."""
+        if name in self._workers.get(tenant, {}):
+            self._paces.setdefault((tenant, name), Pace()).add(self._clock.now_ms())
+            self._changed.add(tenant)
 
     def tenants(self) -> list[str]:
         """Those whose workers were seen here."""
@@ -105,7 +116,8 @@ class Presence:
 
     def left(self, tenant: str, name: str) -> None:
         """It said goodbye."""
-        if self._workers.get(tenant, {}).pop(name, None) is not None:
+        if name in self._workers.get(tenant, {}):
+            self._forget(tenant, name)
             self._changed.add(tenant)
 
     def here(self, tenant: str) -> list[Seen]:
@@ -116,8 +128,9 @@ class Presence:
             is_waiting = (tenant, seen.name) in self._waiting
             asked_ms = now_ms if is_waiting else seen.asked_ms
             if asked_ms >= now_ms - KEPT_MS:
-                count = running.get(seen.name, 0)
-                found.append(msgspec.structs.replace(seen, running=count, asked_ms=asked_ms))
+                count, pace = running.get(seen.name, 0), self._paces.get((tenant, seen.name))
+                per_minute = 0.0 if pace is None else pace.per_minute(now_ms)
+                found.append(msgspec.structs.replace(seen, running=count, per_minute=per_minute, asked_ms=asked_ms))
         return found
 
     async def everywhere(self, tenant: str) -> list[Seen]:
@@ -162,8 +175,15 @@ class Presence:
         workers = self._workers.pop(tenant, {})
         self._workers[tenant] = workers
         if len(self._workers) > _MOST_TENANTS:
-            del self._workers[next(iter(self._workers))]
+            oldest = next(iter(self._workers))
+            for name in list(self._workers[oldest]):
+                self._forget(oldest, name)
+            del self._workers[oldest]
         return workers
+
+    def _forget(self, tenant: str, name: str) -> None:
+        del self._workers[tenant][name]
+        self._paces.pop((tenant, name), None)
 
 
 def _shortened(patterns: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ new jobs either, because the lease is renewed before they are written.
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from functory.errors import NotReadyYet
@@ -24,6 +24,7 @@ from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import Stopped, leaves_nothing, name_of, size_bytes, too_big
 from store.base import Lease, Release, Unclaim
+from vocabulary.names import tenant_of
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -32,11 +33,13 @@ _LIMITS: Final = ContextLimits()
 
 
 class Reports:
-    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims) -> None:
+    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims, worked: Callable[[str, str], None]) -> None:
+        """worked: a worker of a tenant has ended a job."""
         self._store = shared.store
         self._clock = shared.clock
         self._outbox = outbox
         self._claims = claims
+        self._worked = worked
         self._held = claims.held
         self._endings: dict[tuple[str, int], Held] = {}
         """On their way to the store."""
@@ -176,6 +179,8 @@ class Reports:
                 continue
             verdict = _late(job.id) if job.id in late else _verdict(job.id, release)
             held.ending.set_result(verdict)
+            if held.worker and verdict.answer is Answer.OK and not isinstance(release, Unclaim):
+                self._worked(tenant_of(job.jobtype), held.worker)
 
     def _released(self, endings: Sequence[Ending]) -> None:
         """After they were recorded, and also if they could not be in any form."""

@@ -32,8 +32,8 @@ class WorkerQueue:
         self._claims = claims
         self._outbox = outbox
         self._handout = Handout(shared, claims, poll_s)
-        self._reports = Reports(shared, outbox, claims)
         self._presence = Presence(shared, claims.held.by_worker)
+        self._reports = Reports(shared, outbox, claims, self._presence.worked)
         self._drains = Drains(shared)
         self._stopping = asyncio.Event()
         outbox.when_released(self._learn)

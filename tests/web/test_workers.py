@@ -241,11 +241,14 @@ async def test_a_drained_worker_is_told_and_shown(site: Site) -> None:
 async def test_the_page_of_workers(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         assert "No worker has asked" in (await acme.get("/ui/t/acme/workers")).text
-        await post(site, "1")
-        await take(
-            site, worker={"name": "<u>&'\"", "host": "<b>box", "version": "<i>7", "capacity": 3}, types=["<s>*", "re*"]
-        )
+        await post(site, "1", "2")
+        about = {"name": "<u>&'\"", "host": "<b>box", "version": "<i>7", "capacity": 3}
+        first, second = await take(site, worker=about, types=["<s>*", "re*"])
         page = (await acme.get("/ui/t/acme/workers")).text
+        assert '2 of 3</td><td class="num">0</td>' in page
+        await report(site, {**lease(first), "exitcode": 200}, {**lease(second), "progress": 50})
+        page = (await acme.get("/ui/t/acme/workers")).text
+        assert '1 of 3</td><td class="num">1</td>' in page, "one has ended, the other goes on"
         for text in ("&lt;u&gt;&amp;&#39;&#34;", "&lt;b&gt;box", "&lt;i&gt;7", "&lt;s&gt;* re*", "1 of 3"):
             assert text in page, text
         drained = await acme.post("/ui/t/acme/workers/drain", {"name": "<u>&'\""})

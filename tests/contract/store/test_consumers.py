@@ -63,6 +63,15 @@ async def test_jobs_of_a_consumed_type_are_numbered_and_held_until_they_are_let_
     await check_counters(store, TENANT, T0)
 
 
+async def test_jobs_are_held_also_if_they_come_with_those_of_another_type(store: Store) -> None:
+    await store.set_consumer(CONSUMER, start_index=3)
+    mixed = [new_job(n, jobtype=JOBTYPE if n % 2 else "acme-other") for n in range(1, 9)]
+    await store.add_jobs(mixed, now_ms=T0)
+    assert await states(store, 4) == [JobState.WAITING, JobState.WAITING, JobState.PAUSED, JobState.PAUSED]
+    assert len(await claim(store, jobtype="acme-other")) == 4
+    await check_counters(store, TENANT, T0)
+
+
 async def test_jobs_that_are_let_in_already_are_not_held(store: Store) -> None:
     await store.add_jobs(new_jobs(1, indexed=True), now_ms=T0)
     await store.set_consumer(CONSUMER, start_index=3)

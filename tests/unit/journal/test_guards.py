@@ -20,18 +20,24 @@ async def test_a_close_waits_for_the_writes_under_way(tmp_path: Path, monkeypatc
     journal = Journal(tmp_path, "a7")
     await journal.open()
     append, may_end = SegmentWriter.append, threading.Event()
+    close_files, is_closing = Journal._close_files, threading.Event()
+
+    def close(journal: Journal) -> None:
+        is_closing.set()
+        close_files(journal)
 
     def slow(writer: SegmentWriter, writes: Sequence[Write]) -> Appended:
         may_end.wait(30)
         return append(writer, writes)
 
     monkeypatch.setattr(SegmentWriter, "append", slow)
+    monkeypatch.setattr(Journal, "_close_files", close)
     writing = asyncio.create_task(journal.write("acme-x", [b"one"]))
     await asyncio.sleep(0)
     closing = asyncio.create_task(journal.close())
     for _ in range(50):
         await asyncio.to_thread(int)
-    assert not closing.done()
+    assert not is_closing.is_set()
     may_end.set()
     await closing
     assert len(await writing) == 1
