@@ -39,15 +39,22 @@ _LONG: Final = (
 )
 """Take a quarter of a minute or more, together several minutes. `make test` runs them; CI has no time for them."""
 _MANY: Final = {
-    "contract/store/": 3,
+    "acceptance/test_command_line.py": 2,
+    "acceptance/test_several_daemons.py": 2,
+    "bedrock/test_on_mongodb.py": 2,
+    "browser/test_journeys.py": 2,
+    "contract/engines/": 2,
+    "contract/store/": 4,
     "crash/test_straight_kill.py": 2,
     "mongo/test_cut.py": 2,
     "mongo/test_glitch.py": 2,
     "security/test_places.py": 2,
     "service/test_held_up.py": 2,
+    "service/test_hostile_values.py": 2,
     "service/test_queue.py": 2,
     "service/test_worker_rules.py": 3,
     "service/test_workers.py": 3,
+    "web/test_schema.py": 2,
 }
 """Of these CI has time for one in so many, chosen by name. Where both stores are tried, that is said of MongoDB."""
 
