@@ -28,20 +28,20 @@ def leave_cycle() -> weakref.ref[Cycle]:
 
 
 async def test_growth_collects_what_few_objects_hold() -> None:
-    sizes = [100 * MB]
+    sizes = [200 * MB]
     collector = GrowthCollector(lambda: sizes[-1])
     await collector.look()
     cycle = leave_cycle()
-    sizes.append(110 * MB)
+    sizes.append(210 * MB)
     await collector.look()
     assert cycle() is not None, "a collection has its price: ten megabytes are no reason"
-    sizes.append(130 * MB)
+    sizes.append(230 * MB)
     await collector.look()
     assert cycle() is None
 
 
 async def test_old_objects_are_looked_at_when_the_young_ones_were_not_enough() -> None:
-    sizes = iter([100 * MB, 130 * MB, 105 * MB, 130 * MB, 130 * MB, 130 * MB])
+    sizes = iter([200 * MB, 230 * MB, 205 * MB, 230 * MB, 230 * MB, 230 * MB])
     collector = GrowthCollector(lambda: next(sizes))
     await collector.look()
     made = Cycle()
@@ -56,9 +56,17 @@ async def test_old_objects_are_looked_at_when_the_young_ones_were_not_enough() -
 
 
 async def test_what_stays_is_no_reason_to_collect_again() -> None:
-    collector = GrowthCollector(iter([100 * MB] + [200 * MB] * 4).__next__)
+    collector = GrowthCollector(iter([200 * MB] + [300 * MB] * 4).__next__)
     for _ in range(2):
         await collector.look()
+    cycle = leave_cycle()
+    await collector.look()
+    assert cycle() is not None
+
+
+async def test_a_small_process_is_left_alone() -> None:
+    collector = GrowthCollector(iter([60 * MB, 170 * MB]).__next__)
+    await collector.look()
     cycle = leave_cycle()
     await collector.look()
     assert cycle() is not None
