@@ -12,6 +12,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,10 +63,10 @@ async def point(url: str, domains: int, measured: int) -> dict[str, Any]:
             now_ms += step_ms
         many, empty, plain = [], [], []
         for n in range(measured):
-            many.append(await timed(lambda at=now_ms: claim(store, CLAIM, at), CLAIM))  # type: ignore[misc]
-            empty.append(await timed(lambda at=now_ms: claim(store, CLAIM, at), 0))  # type: ignore[misc]
+            many.append(await timed(partial(claim, store, CLAIM, now_ms), CLAIM))
+            empty.append(await timed(partial(claim, store, CLAIM, now_ms), 0))
             await store.add_jobs([make_job(len(jobs) + n, "")], now_ms=now_ms)
-            plain.append(await timed(lambda at=now_ms: claim(store, 1, at), 1))  # type: ignore[misc]
+            plain.append(await timed(partial(claim, store, 1, now_ms), 1))
             now_ms += step_ms
     finally:
         await store.close()

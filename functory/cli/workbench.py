@@ -80,12 +80,12 @@ class Workbench:
             self._say(f"packages: looking for {', '.join(wanted.names)}")
             lock = await self._packages.lock(TENANT, wanted)
             await asyncio.to_thread(_keep_lock, place, lock)
-        if (await self._packages.known(TENANT, lock)).state != State.READY:
+        is_new = (await self._packages.known(TENANT, lock)).state != State.READY
+        if is_new:
             self._say(f"packages: installing {', '.join(f'{each.name} {each.version}' for each in lock.packages)}")
-            await self._packages.have(_JOBTYPE, lock)
-            if note := self._packages.progress(TENANT, lock).text:
-                self._say(f"packages: {note}")
         await self._packages.have(_JOBTYPE, lock)
+        if is_new and (note := self._packages.progress(TENANT, lock).text):
+            self._say(f"packages: {note}")
         return replace(handler, lock=lock)
 
 

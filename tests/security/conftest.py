@@ -1,8 +1,12 @@
-"""What the attack suites share: the set of layers that this machine gives, found once."""
+"""What the attack suites share: the set of layers that this machine gives, found once, and a launcher with them."""
+
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from runner.sandbox import layers
+from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer, LayerState
 from tests.support.needs import missing, need_command
 
@@ -16,6 +20,14 @@ def states() -> tuple[LayerState, ...]:
 def machine(states: tuple[LayerState, ...]) -> frozenset[Layer]:
     """The layers of this machine."""
     return layers.available(states)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def launcher(machine: frozenset[Layer]) -> AsyncIterator[SandboxLauncher]:
+    made = SandboxLauncher(machine)
+    await made.start()
+    yield made
+    await made.close()
 
 
 @pytest.fixture(scope="session")

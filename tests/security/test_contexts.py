@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from runner.errors import LaunchError
 from runner.launch import Level
@@ -24,14 +22,6 @@ from tests.support.needs import missing
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MARK = mark()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def launcher(machine: frozenset[Layer]) -> AsyncIterator[SandboxLauncher]:
-    made = SandboxLauncher(machine)
-    await made.start()
-    yield made
-    await made.close()
 
 
 async def test_the_level_is_on_every_context(launcher: SandboxLauncher) -> None:

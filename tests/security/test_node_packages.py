@@ -155,14 +155,6 @@ async def registry() -> AsyncIterator[NpmRegistry]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def launcher(machine: frozenset[Layer]) -> AsyncIterator[SandboxLauncher]:
-    made = SandboxLauncher(machine)
-    await made.start()
-    yield made
-    await made.close()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bench(
     tmp_path_factory: pytest.TempPathFactory, launcher: SandboxLauncher, registry: NpmRegistry
 ) -> AsyncIterator[Bench]:

@@ -24,7 +24,6 @@ from runner.packages.tools import About, BuildSettings, Uv
 from runner.packages.trees import TreeFolder
 from runner.runner import Runner
 from runner.sandbox.launcher import SandboxLauncher
-from runner.sandbox.layers import Layer
 from tests.support.engines import jobs, run
 from tests.support.package_index import package_index
 from tests.support.wheels import asking_for, make_sdist, make_wheel, need_uv
@@ -83,14 +82,6 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_wheel(folder, "hangs", files={"hangs.py": "import os\nos._exit(3)\n"})
     make_sdist(folder, "needsbuild", folder / "built")
     return folder
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def launcher(machine: frozenset[Layer]) -> AsyncIterator[SandboxLauncher]:
-    made = SandboxLauncher(machine)
-    await made.start()
-    yield made
-    await made.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

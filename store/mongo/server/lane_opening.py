@@ -2,6 +2,7 @@
 every change."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from pymongo import UpdateOne
@@ -54,5 +55,5 @@ async def make_lanes(collections: Collections) -> None:
     steps = [opening(row["_id"]["type"], row["_id"]["dom"], row["top"], 0) for row in found]
     for start in range(0, len(steps), _AT_ONCE):
         some = steps[start : start + _AT_ONCE]
-        await upserted(lambda some=some: collections.lanes.bulk_write(some, ordered=False))  # type: ignore[misc]
+        await upserted(partial(collections.lanes.bulk_write, some, ordered=False))
     await upserted(lambda: collections.meta.update_one({"_id": _MADE}, {"$set": {"version": 1}}, upsert=True))
