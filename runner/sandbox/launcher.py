@@ -12,14 +12,14 @@ import socket
 from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from runner.egress import needs_own_network
 from runner.errors import ContextLostError, IsolationError, LaunchError
-from runner.launch import FOLDER_VARIABLE, PROXY_PORT, LaunchSpec, Level, Limits
+from runner.launch import FOLDER_VARIABLE, PROXY_PORT, LaunchSpec, Level
 from runner.pipes import close_all, open_pipes, undisturbed
 from runner.sandbox import cgroups, handover, installed, interpreter, layers, rlimits, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
@@ -27,6 +27,7 @@ from runner.sandbox.handover import Handover, Stage
 from runner.sandbox.inner import kernel
 from runner.sandbox.inner.order import Order, pack_environment
 from runner.sandbox.interpreter import Interpreter
+from runner.sandbox.kinds import Kind, TreeIdentity, kind_of
 from runner.sandbox.layers import Layer
 from runner.sandbox.room import Room
 from runner.sandbox.runtime import View
@@ -37,22 +38,10 @@ from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
 _BYTES_PER_FILE: Final = 4096  # scratch space is bounded in files too, or empty ones would fill the memory
 _MIN_FILES: Final = 64
 _STOCKED_KINDS: Final = 8
+_TENANTS_KINDS: Final = 16
 _KNOWN_KINDS: Final = 256
 _PACKAGED_SPAWNERS: Final = 16
 _WATCH_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """All of a LaunchSpec that does not belong to a tenant; contexts of one kind are alike until they get
-    going.
-    """
-
-    argv: tuple[str | Path, ...]
-    fork: bool
-    limits: Limits
-    view: View
-    tree: Path | None = None
 
 
 class SandboxLauncher:
@@ -87,8 +76,8 @@ class SandboxLauncher:
         self._stage: Stage | None = None
         self._spawners: dict[View, asyncio.Task[Spawner]] = {}
         self._stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS)
-        # Of kinds with packages, which belong to tenants: they do not push out those that all tenants use.
-        self._packaged: Stock[Kind] = Stock(self._make, spares=spares, kinds=_STOCKED_KINDS, watch_s=_WATCH_S)
+        # Of kinds that belong to a tenant: they do not push out those that all tenants use.
+        self._tenants_stock: Stock[Kind] = Stock(self._make, spares=spares, kinds=_TENANTS_KINDS, watch_s=_WATCH_S)
         self._living: Counter[View] = Counter()  # contexts, blank ones and those in the making included
         self._children: set[SandboxedChild] = set()
         self._kinds: dict[Hashable, Kind] = {}  # by the parts of a LaunchSpec
@@ -134,13 +123,13 @@ class SandboxLauncher:
 
     async def prepare(self, spec: LaunchSpec) -> None:
         """Have a warm spawner and blank contexts for such launches, so that the first one does not wait."""
-        kind = self._kind(spec)
+        kind = self._kind(spec, await _identity(spec))
         await self._spawner(kind.view)
         await self._stock_of(kind).fill(kind)
 
     async def launch(self, spec: LaunchSpec) -> SandboxedChild:
         try:
-            kind = self._kind(spec)
+            kind = self._kind(spec, await _identity(spec))
             blank = self._stock_of(kind).take_ready(kind)
             if blank is not None and blank.go_at_once(_environment(blank, spec)):
                 return blank  # as a rule: nothing was waited for, so nothing can be left half done
@@ -151,16 +140,12 @@ class SandboxLauncher:
 
     async def _launch(self, kind: Kind, spec: LaunchSpec, blank: SandboxedChild | None) -> SandboxedChild:
         try:
-            return await self._set_going(blank or await self._take(kind), spec)
+            return await self._set_going(blank or await self._stock_of(kind).take(kind), spec)
         except ContextLostError:  # the spawner died, and its blank contexts with it; there will be a new one
-            return await self._set_going(await self._take(kind), spec)
-
-    async def _take(self, kind: Kind) -> SandboxedChild:
-        """Those with a folder are one version's, and not worth a place in stock."""
-        return await self._stock_of(kind).take(kind) if kind.tree is None else await self._make(kind)
+            return await self._set_going(await self._stock_of(kind).take(kind), spec)
 
     def _stock_of(self, kind: Kind) -> Stock[Kind]:
-        return self._stock if kind.view.packages is None else self._packaged
+        return self._tenants_stock if kind.is_tenants else self._stock
 
     async def _set_going(self, child: SandboxedChild, spec: LaunchSpec) -> SandboxedChild:
         try:
@@ -170,43 +155,29 @@ class SandboxLauncher:
             raise
         return child
 
-    def _kind(self, spec: LaunchSpec) -> Kind:
+    def _kind(self, spec: LaunchSpec, tree: TreeIdentity | None = None) -> Kind:
         if self._python is None or self._closed:
             raise LaunchError("the launcher has not been started, or is closed")
         if any(not name or "=" in name for name in spec.env):
             raise LaunchError("a name in the environment is empty or has a '=' in it")
         if "\0" in "".join((*map(str, spec.argv), *spec.env, *spec.env.values())):
             raise LaunchError("there is a NUL character in the program or in the environment")
+        if spec.egress and Layer.NAMESPACES not in self.layers:
+            raise LaunchError(needs_own_network(self.level))
         parts = (
             *(spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.egress),
-            *(spec.preload, spec.packages, spec.tree),
+            *(spec.preload, spec.packages, tree),
         )
         kind = self._kinds.get(parts)
         if kind is None:
             if len(self._kinds) >= _KNOWN_KINDS:
                 self._kinds.clear()
-            kind = self._kinds[parts] = self._new_kind(spec, self._python)
+            kind = self._kinds[parts] = kind_of(spec, self._python, tree)
         return kind
-
-    def _new_kind(self, spec: LaunchSpec, python: Interpreter) -> Kind:
-        if spec.egress and Layer.NAMESPACES not in self.layers:
-            raise LaunchError(needs_own_network(self.level))
-        fork = spec.template == "python"
-        if len(spec.argv) < (3 if fork else 1):
-            raise LaunchError("the program is missing")
-        if fork and not isinstance(spec.argv[2], Path):
-            raise LaunchError("the file that a fork runs is a Path, so that the context gets it")
-        given = {*spec.readable, *(part for part in spec.argv[2 if fork else 0 :] if isinstance(part, Path))}
-        if relative := [str(path) for path in given if not path.is_absolute()]:
-            raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
-        preload = spec.preload if fork else ()
-        trees = None if spec.tree is None else spec.tree.parent
-        view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages, trees)
-        return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view, spec.tree)
 
     async def close(self) -> None:
         self._closed = True
-        await asyncio.gather(self._stock.close(), self._packaged.close())
+        await asyncio.gather(self._stock.close(), self._tenants_stock.close())
         await asyncio.gather(*(child.kill() for child in tuple(self._children)))
         spawners, self._spawners = self._spawners, {}
         for task in spawners.values():
@@ -252,7 +223,7 @@ class SandboxLauncher:
         child, theirs = self._connect(room)
         try:
             try:
-                order = await self._with_tree(self._order(kind, room, spawner.handed), kind.tree)
+                order = await self._with_tree(self._order(kind, room, spawner.handed), kind.tree and kind.tree.path)
                 if order.folder:
                     child.scratch_env[FOLDER_VARIABLE] = order.folder
                 await spawner.send(order, theirs)
@@ -307,9 +278,9 @@ class SandboxLauncher:
         """End spawners with packages that were used longest ago, if there are many and nothing of theirs runs."""
         packaged = [view for view in self._spawners if view.packages is not None]
         for view in packaged[: max(0, len(packaged) - _PACKAGED_SPAWNERS + 1)]:
-            if self._living[view] > self._packaged.blanks(partial(_is_of, view)):
+            if self._living[view] > self._tenants_stock.blanks(partial(_is_of, view)):
                 continue
-            blanks, task = self._packaged.take_all(partial(_is_of, view)), self._spawners.pop(view)
+            blanks, task = self._tenants_stock.take_all(partial(_is_of, view)), self._spawners.pop(view)
             await asyncio.gather(*(child.discard() for child in blanks))
             with contextlib.suppress(LaunchError):
                 await (await task).close()
@@ -372,6 +343,10 @@ class SandboxLauncher:
         async with self._staging:
             handed = await asyncio.to_thread(handover.in_sight, [tree], self._stage)
         return replace(order, folder=handed.places[tree], readable=(*order.readable, handed.places[tree]))
+
+
+async def _identity(spec: LaunchSpec) -> TreeIdentity | None:
+    return None if spec.tree is None else await asyncio.to_thread(TreeIdentity.of, spec.tree)
 
 
 def _is_of(view: View, kind: Kind) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,6 +164,35 @@ async def test_kinds_are_told_apart_and_not_remembered_without_end(launcher: San
     assert launcher._kind(specs[-1]) is kinds[-1]
     assert launcher._kind(specs[0]) == kinds[0]
     assert len(launcher._kinds) <= 256
+
+
+async def test_a_folder_that_was_made_anew_is_another_one(launcher: SandboxLauncher, tmp_path: Path) -> None:
+    """A blank context that has the old one in its sight is not used."""
+    tree = tmp_path / "trees" / "acme.0"
+    await asyncio.to_thread(_make_folder, tree)
+    spec = replace(sh('cat "$FUNCTORY_HANDLER/main" >&4'), tree=tree)
+    await launcher.prepare(spec)
+    await asyncio.to_thread(shutil.rmtree, tree)
+    await asyncio.to_thread(_make_folder, tree)
+    replies, log = await finish(await launcher.launch(spec))
+    assert replies == b"here", log
+
+
+def _make_folder(tree: Path) -> None:
+    tree.mkdir(parents=True)
+    tree.parent.chmod(0o711)
+    (tree / "main").write_text("here")
+
+
+async def test_a_context_with_a_folder_is_ready_before_it_is_wanted(launcher: SandboxLauncher, tmp_path: Path) -> None:
+    tree = tmp_path / "trees" / "acme.0"
+    await asyncio.to_thread(_make_folder, tree)
+    spec = replace(sh('cat "$FUNCTORY_HANDLER/main" >&4'), tree=tree)
+    await launcher.prepare(spec)
+    made = launcher._made
+    child = await launcher.launch(spec)
+    assert launcher._made == made
+    assert (await finish(child))[0] == b"here"
 
 
 async def test_a_relative_path_is_refused(launcher: SandboxLauncher) -> None:

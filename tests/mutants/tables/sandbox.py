@@ -10,6 +10,7 @@ confine = in_file("runner/sandbox/inner/confine.py", WALLS)
 runtime = in_file("runner/sandbox/runtime.py", "tests/security/test_installed.py")
 installed = in_file("runner/sandbox/installed.py", "tests/security/test_installed.py")
 languages = in_file("handlers/languages.py", "tests/security/test_installed.py")
+kinds = in_file("runner/sandbox/kinds.py", "tests/security/test_contexts.py")
 uids = in_file("runner/sandbox/uids.py", "tests/unit/test_uids.py")
 
 MUTANTS: list[Mutant] = [
@@ -89,6 +90,11 @@ MUTANTS: list[Mutant] = [
         "scratch space has no limit",
         'options = f"size={order.scratch_bytes},nr_inodes',
         'options = f"size=90%,nr_inodes',
+    ),
+    kinds(
+        "a folder that was made anew is taken for the old one",
+        "        return cls(path, found.st_ino, found.st_ctime_ns)",
+        "        return cls(path, 0, 0)",
     ),
     uids("two contexts have one uid", "        self._taken.add(uid)\n", ""),
     uids(
