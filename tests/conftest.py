@@ -3,6 +3,7 @@
 Suites that start whole daemons, sandboxes or processes for most of their tests are slow as a whole.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -10,10 +11,13 @@ from zlib import crc32
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+settings.register_profile(
+    "first failure", settings.get_profile("any machine"), phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
+settings.load_profile(os.environ.get("FUNCTORY_HYPOTHESIS", "any machine"))
 
 _SLOW_SUITES: Final = frozenset({"crash", "deploy", "security", "service"})
 _LONGEST_FIRST: Final = ("storm", "acceptance", "crash", "deploy", "browser", "service", "security", "property")

@@ -125,6 +125,7 @@ class Workplace:
         environ = {name: value for name, value in os.environ.items() if name != "CI"}
         environ |= {"PYTHONPATH": str(self.root), "PYTHONPYCACHEPREFIX": str(self.root / ".cache" / "pycache")}
         environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "FUNCTORY_RACES": "all"}
+        environ["FUNCTORY_HYPOTHESIS"] = "first failure"  # nobody reads the smallest example of a mutant
         if self._mongodb_url:
             environ["FUNCTORY_TEST_MONGODB_URL"] = self._mongodb_url
         return environ
