@@ -47,6 +47,19 @@ async def test_an_archived_job_keeps_its_outcome(store: Store) -> None:
     assert await claim(store, now_ms=T0 + DONE_OFFSET_MS) == []
 
 
+@pytest.mark.parametrize("size", [256 * 1024, 256 * 1024 + 1, 1_000_003])
+async def test_large_payloads_and_results_come_back_whole(store: Store, size: int) -> None:
+    body = bytes(range(251)) * (size // 251 + 1)
+    await store.add_jobs([new_job(1, data=body[:size])], now_ms=T0)
+    job = await claim_one(store)
+    assert job.data == body[:size]
+    await store.release_jobs(OWNER, [archive(job, result=body[-size:])], now_ms=T0)
+    record = await store.get_job(TENANT, job.id, now_ms=T0)
+    assert record is not None
+    assert record.outcome is not None
+    assert (record.outcome.result, record.result_bytes) == (body[-size:], size)
+
+
 async def test_no_result_and_an_empty_result_are_different(store: Store) -> None:
     await store.add_jobs(new_jobs(2), now_ms=T0)
     one, two = await claim(store)

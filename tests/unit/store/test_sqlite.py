@@ -267,3 +267,14 @@ async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -
     assert await still_deferred() == 0
     records = await check_counters(store, TENANT, T0 + 100)
     assert {record.state for record in records.values()} == {JobState.WAITING}
+
+
+async def test_a_large_result_is_in_memory_once_beside_its_pages(store: SqliteStore) -> None:
+    """SQLite's own memory: the pages of the result, and no copy of it."""
+    size = 4 << 20
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    job = await claim_one(store)
+    before, _ = apsw.status(apsw.SQLITE_STATUS_MEMORY_USED, True)
+    await store.release_jobs(OWNER, [archive(job, result=bytes(size))], now_ms=T0)
+    _, most = apsw.status(apsw.SQLITE_STATUS_MEMORY_USED)
+    assert size < most - before < 1.5 * size
