@@ -88,3 +88,12 @@ async def test_waiting_types_come_from_an_index(store: MongoStore, commands: Com
         plan = await explain(store, command)
         assert indexes_of(plan), command
         assert not stages_of(plan) & {"COLLSCAN", "Seq Scan"}, command
+
+
+async def test_a_deferred_job_that_came_due_leaves_the_index_of_deferred_ones(store: MongoStore) -> None:
+    """Readers look there for what came due since: all of it would be read again by each of them."""
+    await store.add_jobs([new_job(1, dt_ms=T0 + 1000), new_job(2, dt_ms=T0 + 9000)], now_ms=T0)
+    await store.expire_locks(now_ms=T0 + 1000)
+    assert await store.collections.jobs.count_documents({"d": True}) == 1
+    (row,) = await store.get_counters(TENANT, now_ms=T0 + 1000)
+    assert (row.waiting, row.deferred) == (1, 1)

@@ -143,7 +143,7 @@ MUTANTS: list[Mutant] = [
         "due jobs stay deferred",
         '    await apply_alike(db, due, {"$unset": {"d": ""}}, effects, now_ms)',
         "    pass",
-        tests="tests/contract/store/test_claim.py tests/contract/store/test_scoreboard.py tests/contract/store/test_release.py -k mongodb",
+        tests="tests/mongo/test_indexes.py",
     ),
     expire(
         "what crashed calls left is never finished",
