@@ -1,7 +1,8 @@
 """Renews the leases of all jobs in hand, each well before it lapses.
 
 Ensures: a job whose lease was refused is told so (`lost`). So is one whose lease has lapsed by our own clock because
-nobody could be reached: somebody else may have it.
+nobody could be reached: somebody else may have it. A network that drops packets says nothing, so a renewal without an
+answer is given up in time for another, over a new connection.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ _PART: Final = 3
 _LEAST_S: Final = 0.2
 _MOST: Final = 1000
 _AGAIN_S: Final = 1.0
+_SOON_S: Final = 0.05
 _IDLE_S: Final = 3600.0
 
 
@@ -80,12 +82,16 @@ class Keepalive:
     async def _renew(self, jobs: list[Job]) -> None:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
+        left_s = min(job.until_s for job in jobs) - began_s
         try:
-            verdicts = await self._link.renew([job.delivery for job in jobs], self._lease_s)
+            async with asyncio.timeout(max(left_s / 2, _LEAST_S)):
+                verdicts = await self._link.renew([job.delivery for job in jobs], self._lease_s)
         except Exception as error:  # noqa: BLE001 (whatever it is, the next try may do better while leases hold)
-            log.warning("queue.renew_failed", extra={"jobs": len(jobs), "reason": str(error)})
+            reason = str(error) or "no answer in time"
+            log.warning("queue.renew_failed", extra={"jobs": len(jobs), "reason": reason})
+            now_s = loop.time()
             for job in jobs:
-                self._renew_at_s[job.id] = loop.time() + min(_AGAIN_S, job.given.lease_s / _PART)
+                self._renew_at_s[job.id] = now_s + min(_AGAIN_S, max((job.until_s - now_s) / _PART, _SOON_S))
             return
         for job, verdict in zip(jobs, verdicts, strict=True):
             if job.is_over:

@@ -1,20 +1,27 @@
-"""Daemons in network namespaces of their own, each on a link that can be cut or made slow.
+"""Daemons and workers in network namespaces of their own, each on a link that can be cut or made slow.
 
-A namespace has one veth to this one. The store's server listens on loopback here, so each link ends in a small relay at
-this end: it delays what passes (the kernel's netem is not everywhere). A cut is the link going down: packets vanish
-without a word, as with a pulled cable, and nobody gets an error before a timeout.
+A namespace has one veth to this one. What its side wants to reach listens on loopback here, so each link ends in a
+small relay at this end: it delays what passes (the kernel's netem is not everywhere). A cut is the link going down:
+packets vanish without a word, as with a pulled cable, and nobody gets an error before a timeout.
 """
 
 import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from ipaddress import IPv4Address
 from typing import Final
 
 from tests.support.needs import missing, need_command
 
 _PIECE_BYTES: Final = 65_536
+_FIRST: Final = IPv4Address("198.18.0.0")
+"""Of the addresses that are set aside for tests of networks: 32,768 nets of four."""
+_PROCESSES: Final = 4096
+_LINKS: Final = 8
+"""Of one process. Tests run side by side, and two links with the same addresses would mix up their packets."""
 
 
 def need_namespaces() -> None:
@@ -24,15 +31,20 @@ def need_namespaces() -> None:
         missing("root", "run this test as root: it makes network namespaces")
 
 
+def can_make_namespaces() -> bool:
+    return shutil.which("ip") is not None and os.geteuid() == 0
+
+
 class Link:
     """From here to one namespace. `here` and `there` are the addresses of its ends."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        assert number < _LINKS
+        net = _FIRST + 4 * (os.getpid() % _PROCESSES * _LINKS + number)
         self.name = f"ft{os.getpid()}-{number}"
         self._device = f"ft{os.getpid() % 100_000}v{number}"
-        self.here = f"10.213.{number}.1"
-        self.there = f"10.213.{number}.2"
+        self.here = str(net + 1)
+        self.there = str(net + 2)
         self.delay_s = 0.0
         self._server: asyncio.Server | None = None
         self._pumps: set[asyncio.Task[None]] = set()

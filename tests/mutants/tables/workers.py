@@ -10,6 +10,7 @@ line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 gates = in_file("functory/execution/type_gates.py", RULES)
+keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
 
 MUTANTS: list[Mutant] = [
     claims(
@@ -56,5 +57,14 @@ MUTANTS: list[Mutant] = [
     ),
     reports("late reports are not counted", "        self.late += ", "        _ = ", tests=LIFE),
     reports("a renewal has no end", "if left_ms is not None and left_ms <= 0:", "if False:", tests=LIFE),
+    keepalive(
+        "a renewal without an answer is waited for", "asyncio.timeout(max(left_s / 2, _LEAST_S))", "asyncio.timeout(90)"
+    ),
+    keepalive("a silent connection costs the lease", "max(left_s / 2, _LEAST_S)", "left_s"),
+    keepalive(
+        "a lapsed lease is not told",
+        "for job in [job for job in due if job.until_s <= now_s]:",
+        "for job in [job for job in due if job.until_s <= 0]:",
+    ),
     gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),
 ]
