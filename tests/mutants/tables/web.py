@@ -45,8 +45,8 @@ MUTANTS: list[Mutant] = [
     ),
     body(
         "a chunked body has no limit",
-        "        size += len(chunk)\n        if size > limit:\n            raise _too_large(limit)\n    return",
-        "        size += len(chunk)\n    return",
+        "        body.write(chunk)\n        if body.tell() > limit:\n            raise _too_large(limit)\n    return",
+        "        body.write(chunk)\n    return",
     ),
     body(
         "a body that came with its headers has no limit",
@@ -55,8 +55,8 @@ MUTANTS: list[Mutant] = [
     ),
     body(
         "a compression bomb has no limit",
-        "            size += len(piece)\n            if size > limit:\n                raise _too_large(limit)\n            chunk",
-        "            size += len(piece)\n            chunk",
+        "            body.write(piece)\n            if body.tell() > limit:\n                raise _too_large(limit)\n            chunk",
+        "            body.write(piece)\n            chunk",
     ),
     body(
         "a body that never ends is waited for",
