@@ -60,6 +60,7 @@ async def run_health(client: "Client", arguments: argparse.Namespace) -> int:
     lines[0] += ", paused" if health.is_paused else ""
     lines += [f"isolation {health.isolation}; languages: {' '.join(health.languages) or 'none'}"]
     lines += [f"problem: {name}: {text}" for name, text in health.problems.items()]
+    lines += [f"warning: {it.text}" for it in health.unasked]
     lines += [f"consumer {it.name} of {it.tenant}: led by daemon {it.leader or '-'}" for it in health.consumers]
     show(arguments, health, "\n".join(lines))
     return 1 if health.problems else 0

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from functory.operations.service import Service
+from functory.operations.unasked import unasked_among
+from functory.workers.unasked import Unasked
 from journal import JournalStats
 from store.base import Bucket, Code, EndedSum, TypeCounters, Usage, WaitingType
 from store.errors import StoreUnavailable
@@ -15,7 +17,8 @@ _QUEUE_TIMEOUT_S: Final = 5.0
 
 
 class Metrics(NamedTuple):
-    """What `/metrics` shows besides requests. counters and waiting are empty when the store cannot be asked."""
+    """What `/metrics` shows besides requests. counters, waiting and unasked are empty when the store cannot be
+    asked."""
 
     now_ms: int
     gauges: dict[str, float]
@@ -23,6 +26,7 @@ class Metrics(NamedTuple):
     counters: Sequence[TypeCounters]
     waiting: Sequence[WaitingType]
     egress: dict[str, dict[str, float]]
+    unasked: Sequence[Unasked]
 
 
 async def read_metrics(service: Service) -> Metrics:
@@ -38,8 +42,10 @@ async def read_metrics(service: Service) -> Metrics:
             counters = found
     except (StoreUnavailable, TimeoutError):
         pass
+    unasked = await unasked_among(service, waiting, counters)
     control = service.control
-    return Metrics(now_ms, control.gauges(), service.journal.stats(), counters, waiting, control.egress_by_tenant())
+    egress = control.egress_by_tenant()
+    return Metrics(now_ms, control.gauges(), service.journal.stats(), counters, waiting, egress, unasked)
 
 
 def journal_backlog_bytes(service: Service) -> int:

@@ -3,13 +3,14 @@
 Protocols and values only. The daemon implements them; tests bring small implementations of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.workers.presence import Seen
+from functory.workers.unasked import Unasked
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
 from handlers.packages import Lock, Wanted
@@ -17,7 +18,7 @@ from runner.errors import PackagesMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
 from runner.packages.source import Progress, State
-from store.base import JobRecord, Secret
+from store.base import JobRecord, Secret, WaitingType
 
 _NO_PACKAGES: Final = "this service installs no packages"
 
@@ -99,6 +100,9 @@ class WorkerQueue(Protocol):
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type this daemon may hand out."""
 
+    async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
+        """Of what waits, the types that workers serve, and how long none has asked for them."""
+
 
 class NoWorkers:
     """No job is handed out: for services that serve no workers."""
@@ -128,6 +132,9 @@ class NoWorkers:
 
     def room(self, jobtype: str) -> int:  # noqa: ARG002
         return 0
+
+    async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:  # noqa: ARG002
+        return []
 
 
 class Consumers(Protocol):

@@ -13,6 +13,7 @@ from functory.operations.hosts import can_call_hosts
 from functory.operations.jobs import Queued, get_job
 from functory.operations.packages import packages_of
 from functory.operations.service import Service
+from functory.workers.unasked import JUST_NOW_MS
 from functory.workers.values import OWNER
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
@@ -32,10 +33,6 @@ _HOLDS: Final = {
     "no_slot": "every slot of this daemon is busy",
 }
 """The scheduler's reasons in words. For its other reasons, the place in the queue is the answer."""
-
-
-_QUIET_MS: Final = 30_000
-"""A worker that waits for jobs at another daemon is known to do so by then: it is written down every 15 s."""
 
 
 class Reason(NamedTuple):
@@ -224,7 +221,7 @@ async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIt
         yield "no_worker", "workers take the jobs of its type, and none has asked for them in the last hour", {}
         return
     asked_ms = max(seen.asked_ms for seen in workers)
-    if now_ms - asked_ms > _QUIET_MS:
+    if now_ms - asked_ms > JUST_NOW_MS:
         text = f"no worker has asked for {(now_ms - asked_ms) // 1000} s"
         yield "no_worker", text, {"asked_ms": asked_ms, "workers": [seen.name for seen in workers[:10]]}
     if service.control.is_paused:

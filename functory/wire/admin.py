@@ -164,7 +164,20 @@ class ConsumerLeader(Answer):
     until_ms: int | None
 
 
+class UnaskedType(Answer):
+    """Jobs of a type wait for workers, and none has asked for them; `text` says it in words."""
+
+    tenant: str
+    type: str
+    waiting: int
+    seconds: float
+    text: str
+
+
 class HealthDetail(Answer):
+    """`unasked`: at most 100, no worker having asked for more than ten minutes. A matter of tenants, so none of the
+    daemon's `problems`."""
+
     is_live: bool
     is_ready: bool
     is_paused: bool
@@ -174,6 +187,7 @@ class HealthDetail(Answer):
     languages: list[str]
     gauges: dict[str, float]
     consumers: list[ConsumerLeader] = field(default_factory=list)
+    unasked: list[UnaskedType] = field(default_factory=list)
 
 
 class AddByNameQuery(Request):

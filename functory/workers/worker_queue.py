@@ -7,7 +7,7 @@ A worker that vanishes is found by its leases; nothing here depends on its conne
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -19,9 +19,10 @@ from functory.workers.drains import Drains
 from functory.workers.handout import Handout
 from functory.workers.presence import Presence, Seen
 from functory.workers.reports import Reports
+from functory.workers.unasked import Unasked, UnaskedTypes
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from runner.glimpse import Glimpse
-from store.base import Unclaim
+from store.base import Unclaim, WaitingType
 
 
 class WorkerQueue:
@@ -33,6 +34,7 @@ class WorkerQueue:
         self._outbox = outbox
         self._handout = Handout(shared, claims, poll_s)
         self._presence = Presence(shared, claims.held.by_worker)
+        self._unasked = UnaskedTypes(shared.store, shared.clock, self._presence)
         self._reports = Reports(shared, outbox, claims, self._presence.worked)
         self._drains = Drains(shared)
         self._stopping = asyncio.Event()
@@ -102,6 +104,11 @@ class WorkerQueue:
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type this daemon may hand out; 0: a cap is reached."""
         return self._claims.room(jobtype)
+
+    async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
+        """Of what waits, the types that workers serve, and how long none has asked for them. Raises
+        StoreUnavailable."""
+        return await self._unasked.among(waiting, running)
 
     def gauges(self) -> dict[str, float]:
         return {

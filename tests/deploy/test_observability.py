@@ -90,10 +90,13 @@ async def test_a_real_prometheus_finds_every_number_that_is_used(tmp_path: Path,
             await acme.put_handler("x", "python", "return payload")
             (first,) = (await acme.add_jobs("x", ["1"])).ids or []
             assert (await acme.get_job(first, wait_s=60)).code == "ok"
+            await acme.put_handler("far", "worker", "")
+            await acme.add_jobs("far", ["1"], ack="store")
             await server.order("stop")
             await acme.add_jobs("x", ["2"], ack="store")  # stays runnable: nothing is started any more
         async with prometheus(program, tmp_path, status_port) as ask:
-            await until(lambda: _has_series(ask, "functory_runnable_oldest_seconds"))
+            await until(lambda: _has_series(ask, "functory_runnable_unasked_seconds"))
+            await until(lambda: _has_series(ask, 'functory_runnable_oldest_seconds{type="x"}'))
             names = set(await ask("label/__name__/values"))
             used = set().union(*(metrics_in(text) for text in await asyncio.to_thread(used_expressions)))
             assert len(used) > 25

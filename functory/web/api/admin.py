@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from functory.operations import audit, daemons, keys, tenants, type_controls
+from functory.operations import audit, daemons, keys, tenants, type_controls, unasked
 from functory.operations.consumers import leader_of, list_all_consumers
 from functory.operations.principal import OPERATOR
 from functory.web.http.endpoint import Call
@@ -25,11 +25,14 @@ from functory.wire.admin import (
     Tenant,
     TenantChange,
     TenantList,
+    UnaskedType,
 )
 from functory.wire.base import Done
 from functory.wire.tenant_limits import limits_of
+from functory.workers.unasked import Unasked
 from store.base import ApiKey, ConsumerRecord
 from store.base import Tenant as StoredTenant
+from vocabulary.names import tenant_of, type_of
 
 routes = Routes()
 
@@ -174,12 +177,18 @@ async def get_health(call: Call) -> HealthDetail:
         languages=sorted(control.languages()),
         gauges=control.gauges(),
         consumers=[_show_leader(it, call.service.now_ms()) for it in await list_all_consumers(call.service)],
+        unasked=[_show_unasked(each) for each in await unasked.long_unasked(call.service)],
     )
 
 
 def _show_leader(record: ConsumerRecord, now_ms: int) -> ConsumerLeader:
     leader = leader_of(record, now_ms)
     return ConsumerLeader(record.tenant, record.name, leader or None, record.until_ms if leader else None)
+
+
+def _show_unasked(each: Unasked) -> UnaskedType:
+    tenant, type_name = tenant_of(each.jobtype), type_of(each.jobtype)
+    return UnaskedType(tenant, type_name, each.waiting, each.seconds, unasked.in_words(each))
 
 
 async def _owner(call: Call) -> str:

@@ -30,7 +30,8 @@ async def get_metrics(call: Call) -> web.Response:
     found = await read_metrics(call.service)
     text = metrics.render(
         call.web.counts, found.gauges, found.journal_stats, found.counters, found.waiting, found.now_ms
-    ) + metrics.render_egress(found.egress)
+    )
+    text += metrics.render_egress(found.egress) + metrics.render_unasked(found.unasked)
     return answer(text.encode(), metrics.CONTENT_TYPE)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from functory.workers.unasked import Unasked
 from journal import JournalStats
 from store.base import TypeCounters, WaitingType
 from vocabulary.names import tenant_of, type_of
@@ -76,6 +77,12 @@ def render_egress(egress: Mapping[str, Mapping[str, float]]) -> str:
     for name in names:
         samples = [({"tenant": tenant}, figures[name]) for tenant, figures in sorted(egress.items())]
         lines += _metric(f"tenant_egress_{name}", "counter" if name.endswith("_total") else "gauge", samples)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def render_unasked(unasked: Iterable[Unasked]) -> str:
+    """Of the whole store, as `waiting` is. A type that workers serve is there while it has jobs that could run."""
+    lines = _metric("runnable_unasked_seconds", "gauge", [(_labels(each.jobtype), each.seconds) for each in unasked])
     return "".join(f"{line}\n" for line in lines)
 
 

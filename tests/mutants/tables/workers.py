@@ -10,6 +10,7 @@ line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 gates = in_file("functory/execution/type_gates.py", RULES)
+unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
 keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
 
 MUTANTS: list[Mutant] = [
@@ -65,6 +66,15 @@ MUTANTS: list[Mutant] = [
         "a lapsed lease is not told",
         "for job in [job for job in due if job.until_s <= now_s]:",
         "for job in [job for job in due if job.until_s <= 0]:",
+    ),
+    unasked("a worker that asks for anything asks for this", " if seen.takes(type_name)", ""),
+    unasked("workers of other daemons do not count", "workers = await self._presence.everywhere(tenant)", "pass"),
+    unasked("types that daemons run wait for workers", "if self._lang(each) == WORKER", "if self._lang(each)"),
+    unasked("a worker at work is not seen", "0.0 if running.get(each.jobtype) else ", ""),
+    unasked(
+        "a type keeps its language",
+        "return lang if version == each.handler_version else",
+        "return lang if version else",
     ),
     gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),
 ]

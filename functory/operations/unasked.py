@@ -1,0 +1,40 @@
+"""Types that wait for workers of which none asks: for metrics, and in words for the operator."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from functory.operations.service import Service
+from functory.workers.unasked import Unasked
+from store.base import TypeCounters, WaitingType
+from store.errors import StoreUnavailable
+
+ALERT_S: Final = 600.0
+"""As in the rule FunctoryNoWorker (deploy/observability/alerts.yaml)."""
+MOST_TOLD: Final = 100
+_TIMEOUT_S: Final = 2.0
+
+
+async def unasked_among(
+    service: Service, waiting: Sequence[WaitingType], counters: Iterable[TypeCounters]
+) -> list[Unasked]:
+    """How long no worker has asked, for each type that workers serve. Nothing when the store cannot tell in time."""
+    running = {row.jobtype: row.running for row in counters if row.running}
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await service.workers.unasked(waiting, running)
+    except (StoreUnavailable, TimeoutError):
+        return []
+
+
+async def long_unasked(service: Service) -> list[Unasked]:
+    """Those that are worth an alert, longest first."""
+    now_ms = service.now_ms()
+    waiting = await service.store.get_waiting_jobtypes(now_ms=now_ms, runnable=True)
+    counters = await service.store.get_counters(None, now_ms=now_ms)
+    found = [each for each in await unasked_among(service, waiting, counters) if each.seconds > ALERT_S]
+    return sorted(found, key=lambda each: -each.seconds)[:MOST_TOLD]
+
+
+def in_words(each: Unasked) -> str:
+    return f"no worker has asked for {each.jobtype} for {each.seconds:.0f} s, and {each.waiting} of its jobs wait"

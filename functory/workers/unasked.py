@@ -1,0 +1,87 @@
+"""Types that workers serve, with jobs that could run, and how long no worker has asked for them.
+
+Bounded: of very many types those with the oldest jobs are looked at, and of very many tenants that are new to this
+daemon some at a time. Asks the store little: whoever's workers wait at this daemon costs nothing.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from functory.workers.presence import Presence, Seen
+from handlers.languages import WORKER
+from store.base import Store, WaitingType
+from vocabulary.clock import Clock
+from vocabulary.names import tenant_of, type_of
+
+JUST_NOW_MS: Final = 30_000
+"""A worker that waits for jobs at another daemon is known to do so by then: it is written down every 15 s."""
+_MOST_TYPES: Final = 1000
+_MOST_NEW_TENANTS: Final = 200
+_MOST_KNOWN: Final = 20_000
+_AT_ONCE: Final = 20
+
+
+class Unasked(NamedTuple):
+    """seconds: since a worker last asked, or since the oldest job could run, whichever is later; 0 if workers hold jobs
+    of the type."""
+
+    jobtype: str
+    waiting: int
+    seconds: float
+
+
+class UnaskedTypes:
+    def __init__(self, store: Store, clock: Clock, presence: Presence) -> None:
+        self._store = store
+        self._clock = clock
+        self._presence = presence
+        self._langs: dict[str, tuple[int, str]] = {}
+        """By type: a version of its handler, and its language."""
+
+    async def among(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
+        """waiting: what could run. running: how many jobs of each type run. Raises StoreUnavailable."""
+        oldest_first = sorted((each for each in waiting if each.handler_version), key=lambda each: each.oldest_due_ms)
+        await self._learn_langs(oldest_first)
+        by_tenant: dict[str, list[WaitingType]] = {}
+        external = [each for each in oldest_first if self._lang(each) == WORKER]
+        for each in external[:_MOST_TYPES]:
+            by_tenant.setdefault(tenant_of(each.jobtype), []).append(each)
+        tenants, found = list(by_tenant), list[Unasked]()
+        for start in range(0, len(tenants), _AT_ONCE):
+            some = tenants[start : start + _AT_ONCE]
+            for rows in await asyncio.gather(*(self._of(tenant, by_tenant[tenant], running) for tenant in some)):
+                found += rows
+        return found
+
+    async def _of(self, tenant: str, types: list[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
+        now_ms, workers = self._clock.now_ms(), self._presence.here(tenant)
+        if any(not running.get(each.jobtype) and now_ms - _asked_ms(each, workers) > JUST_NOW_MS for each in types):
+            workers = await self._presence.everywhere(tenant)
+        return [
+            Unasked(
+                each.jobtype,
+                each.waiting,
+                0.0 if running.get(each.jobtype) else max(0, now_ms - _asked_ms(each, workers)) / 1000,
+            )
+            for each in types
+        ]
+
+    async def _learn_langs(self, types: Iterable[WaitingType]) -> None:
+        unknown = dict.fromkeys(tenant_of(each.jobtype) for each in types if not self._lang(each))
+        for tenant in list(unknown)[:_MOST_NEW_TENANTS]:
+            for row in await self._store.list_handlers(tenant):
+                self._langs.pop(row.jobtype, None)
+                self._langs[row.jobtype] = (row.version, row.lang)
+        while len(self._langs) > _MOST_KNOWN:
+            del self._langs[next(iter(self._langs))]
+
+    def _lang(self, each: WaitingType) -> str:
+        version, lang = self._langs.get(each.jobtype, (0, ""))
+        return lang if version == each.handler_version else ""
+
+
+def _asked_ms(each: WaitingType, workers: Iterable[Seen]) -> int:
+    """When one of the workers last asked for the type, while there was something to ask for."""
+    type_name = type_of(each.jobtype)
+    return max([each.oldest_due_ms, *(seen.asked_ms for seen in workers if seen.takes(type_name))])
