@@ -103,6 +103,9 @@ class WorkerQueue(Protocol):
     async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
         """Of what waits, the types that workers serve, and how long none has asked for them."""
 
+    async def unasked_now(self) -> list[Unasked]:
+        """The same of all that waits, as it was a moment ago."""
+
 
 class NoWorkers:
     """No job is handed out: for services that serve no workers."""
@@ -134,6 +137,9 @@ class NoWorkers:
         return 0
 
     async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:  # noqa: ARG002
+        return []
+
+    async def unasked_now(self) -> list[Unasked]:
         return []
 
 

@@ -1,7 +1,7 @@
 """Types that wait for workers of which none asks: for metrics, and in words for the operator."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from functory.operations.service import Service
@@ -20,20 +20,22 @@ async def unasked_among(
 ) -> list[Unasked]:
     """How long no worker has asked, for each type that workers serve. Nothing when the store cannot tell in time."""
     running = {row.jobtype: row.running for row in counters if row.running}
-    try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            return await service.workers.unasked(waiting, running)
-    except (StoreUnavailable, TimeoutError):
-        return []
+    return await _in_time(service.workers.unasked(waiting, running))
 
 
 async def long_unasked(service: Service) -> list[Unasked]:
-    """Those that are worth an alert, longest first."""
-    now_ms = service.now_ms()
-    waiting = await service.store.get_waiting_jobtypes(now_ms=now_ms, runnable=True)
-    counters = await service.store.get_counters(None, now_ms=now_ms)
-    found = [each for each in await unasked_among(service, waiting, counters) if each.seconds > ALERT_S]
+    """Those that are worth an alert, longest first, as it was a moment ago. Nothing when the store cannot tell in
+    time."""
+    found = [each for each in await _in_time(service.workers.unasked_now()) if each.seconds > ALERT_S]
     return sorted(found, key=lambda each: -each.seconds)[:MOST_TOLD]
+
+
+async def _in_time(question: Awaitable[list[Unasked]]) -> list[Unasked]:
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await question
+    except (StoreUnavailable, TimeoutError):
+        return []
 
 
 def in_words(each: Unasked) -> str:

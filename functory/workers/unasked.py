@@ -5,6 +5,7 @@ daemon some at a time. Asks the store little: whoever's workers wait at this dae
 """
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from vocabulary.names import tenant_of, type_of
 
 JUST_NOW_MS: Final = 30_000
 """A worker that waits for jobs at another daemon is known to do so by then: it is written down every 15 s."""
+LIFE_S: Final = 10.0
 _MOST_TYPES: Final = 1000
 _MOST_NEW_TENANTS: Final = 200
 _MOST_KNOWN: Final = 20_000
@@ -38,6 +40,19 @@ class UnaskedTypes:
         self._presence = presence
         self._langs: dict[str, tuple[int, str]] = {}
         """By type: a version of its handler, and its language."""
+        self._last: list[Unasked] = []
+        self._last_s = -math.inf
+
+    async def now(self) -> list[Unasked]:
+        """Of all that waits, as it was at most LIFE_S ago: whoever asks every moment costs the store nothing. Raises
+        StoreUnavailable."""
+        if self._clock.monotonic_s() - self._last_s >= LIFE_S:
+            now_ms = self._clock.now_ms()
+            waiting = await self._store.get_waiting_jobtypes(now_ms=now_ms, runnable=True)
+            counters = await self._store.get_counters(None, now_ms=now_ms)
+            self._last = await self.among(waiting, {row.jobtype: row.running for row in counters})
+            self._last_s = self._clock.monotonic_s()
+        return self._last
 
     async def among(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
         """waiting: what could run. running: how many jobs of each type run. Raises StoreUnavailable."""

@@ -110,6 +110,10 @@ class WorkerQueue:
         StoreUnavailable."""
         return await self._unasked.among(waiting, running)
 
+    async def unasked_now(self) -> list[Unasked]:
+        """The same of all that waits, as it was a moment ago. Raises StoreUnavailable."""
+        return await self._unasked.now()
+
     def gauges(self) -> dict[str, float]:
         return {
             "workers_waiting": self._handout.waiting,

@@ -123,6 +123,22 @@ async def test_the_rest_is_told_when_the_store_cannot_tell(site: Site, monkeypat
     assert await told(site) == []
 
 
+async def test_who_asks_every_moment_costs_the_store_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await serve(site, "resize")
+    await post(site, "resize")
+    site.clock.advance(700)
+    assert [each["seconds"] for each in await told(site)] == [700.0]
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("no server")
+
+    monkeypatch.setattr(site.store, "get_counters", away)
+    site.clock.advance(unasked.LIFE_S / 2)
+    assert [each["seconds"] for each in await told(site)] == [700.0]
+    site.clock.advance(unasked.LIFE_S)
+    assert await told(site) == []
+
+
 async def test_of_very_many_the_oldest_are_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unasked, "_MOST_TYPES", 2)
     await serve(site, "a", "b", "c")
