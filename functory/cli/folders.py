@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from functory.cli.commands import Commands
+from functory.cli.progress import StepLine
 from functory.cli.remote import add_remote
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ def add_commands(commands: Commands) -> None:
 async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
 
-    from functory.cli.handlers import tell_active, with_word  # noqa: PLC0415
+    from functory.cli.handlers import tell_active  # noqa: PLC0415
     from functory.folders.packing import check_folder, pack_folder  # noqa: PLC0415
 
     folder = await asyncio.to_thread(check_folder, arguments.folder)
     packed = await asyncio.to_thread(pack_folder, folder)
-    putting = client.put_folder(arguments.type or folder.name, packed, upgrade=arguments.upgrade)
-    return tell_active(arguments, await with_word(putting))
+    name = arguments.type or folder.name
+    with StepLine() as line:
+        handler = await client.put_folder(name, packed, upgrade=arguments.upgrade, tell=line.show)
+    return tell_active(arguments, handler)

@@ -1,24 +1,21 @@
 """`functory handler put | get | list | versions | rollback | rm | invoke`"""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from functory.cli.answers import moment
 from functory.cli.arguments import given, number_pair, pair
 from functory.cli.commands import Commands
+from functory.cli.progress import StepLine
 from functory.cli.remote import add_remote, print_json, show, show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from functory.client import Client
     from functory.wire.handlers import Handler, HandlerList, Invoked
 
 _PACKAGES_S = 660.0
 """What the server may take to resolve and to install, and a little."""
-_TELL_EVERY_S = 5.0
 _HOOKS = ("before", "beforeEach", "afterEach")
 
 
@@ -107,8 +104,9 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         options=arguments.option and dict(arguments.option),
         upgrade=arguments.upgrade,
     )
-    putting = client.put_handler(arguments.type, lang, body, **texts, **fields)
-    return tell_active(arguments, await (with_word(putting) if "# /// script" in body else putting))
+    with StepLine() as line:
+        handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **texts, **fields)
+    return tell_active(arguments, handler)
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
@@ -154,7 +152,8 @@ async def run_invoke(client: "Client", arguments: argparse.Namespace) -> int:
 
         lang, body = await read_body(str(arguments.file), arguments.lang)
         handler = {"lang": lang, "body": body}
-    invoked = await client.invoke(arguments.type, arguments.payload, handler=handler)
+    with StepLine() as line:
+        invoked = await client.invoke(arguments.type, arguments.payload, handler=handler, tell=line.show)
     print_json(invoked) if arguments.json else _print_invoked(invoked)
     return 0 if invoked.code == "ok" else 1
 
@@ -169,17 +168,6 @@ def _print_invoked(invoked: "Invoked") -> None:
         from_wire(invoked.log, invoked.log_encoding),
         [(job.type, from_wire(job.payload, job.payload_encoding)) for job in invoked.new_jobs],
     )
-
-
-async def with_word(putting: "Coroutine[Any, Any, Handler]") -> "Handler":
-    """Say now and then that packages are being got: it may take a minute."""
-    import asyncio  # noqa: PLC0415 (not for the parser)
-
-    task, waited_s = asyncio.ensure_future(putting), 0.0
-    while not (await asyncio.wait([task], timeout=_TELL_EVERY_S))[0]:
-        waited_s += _TELL_EVERY_S
-        print(f"resolving and installing packages: {waited_s:g} s", file=sys.stderr)
-    return await task
 
 
 def tell_active(arguments: argparse.Namespace, handler: "Handler") -> int:

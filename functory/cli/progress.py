@@ -1,5 +1,6 @@
-"""A progress bar on standard error, drawn only on a terminal."""
+"""A progress bar, and the step that is under way, on standard error: drawn only on a terminal."""
 
+import shutil
 import sys
 from types import TracebackType
 from typing import Self
@@ -40,3 +41,27 @@ class Progress:
         """A line above the bar."""
         print(f"{_CLEAR_LINE if self._is_shown else ''}{text}", file=sys.stderr, flush=True)
         self.at(self._count)
+
+
+class StepLine:
+    """`with StepLine() as line: line.show("installing")`: one line that shows the last step, and is gone at the end."""
+
+    def __init__(self, *, is_shown: bool | None = None) -> None:
+        self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._draw("")
+
+    def show(self, step: str) -> None:
+        """A step that does not fit into the line is cut: a second line could not be taken back."""
+        columns = shutil.get_terminal_size().columns
+        self._draw("".join(char for char in step if char.isprintable())[: columns - 1])
+
+    def _draw(self, text: str) -> None:
+        if self._is_shown:
+            print(f"{_CLEAR_LINE}{text}", end="", file=sys.stderr, flush=True)

@@ -2,16 +2,20 @@
 
 from aiohttp.payload import BytesPayload
 
-from functory.client.transport import Transport
+from functory.client.transport import Tell, Transport
 from functory.wire import handlers
 
 
 class HandlerCalls(Transport):
-    async def put_handler(self, job_type: str, lang: str, body: str, **fields: object) -> handlers.Handler:
-        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise."""
+    async def put_handler(
+        self, job_type: str, lang: str, body: str, *, tell: Tell | None = None, **fields: object
+    ) -> handlers.Handler:
+        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise.
+        `tell` hears the steps while they are resolved and installed."""
         query = {"upgrade": "true"} if fields.pop("upgrade", False) else {}
         document = {"lang": lang, "body": body, **fields}
-        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, query=query, body=document)
+        path = self._path("handler", job_type)
+        return await self._call("PUT", path, handlers.Handler, query=query, body=document, tell=tell)
 
     async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
         query = {} if version is None else {"version": version}
@@ -30,18 +34,29 @@ class HandlerCalls(Transport):
     async def delete_handler(self, job_type: str) -> None:
         await self._fetch("DELETE", self._path("handler", job_type), {}, None, None)
 
-    async def invoke(self, job_type: str, payload: object = "", *, handler: object = None) -> handlers.Invoked:
+    async def invoke(
+        self, job_type: str, payload: object = "", *, handler: object = None, tell: Tell | None = None
+    ) -> handlers.Invoked:
+        """`tell` hears the steps: its packages may have to be installed first."""
         body = {"payload": payload, **({} if handler is None else {"handler": handler})}
-        return await self._call("POST", self._path("handler", job_type, "invoke"), handlers.Invoked, body=body)
+        path = self._path("handler", job_type, "invoke")
+        return await self._call("POST", path, handlers.Invoked, body=body, tell=tell)
 
     async def put_folder(
-        self, job_type: str, packed: bytes, *, content_type: str = "application/gzip", upgrade: bool = False
+        self,
+        job_type: str,
+        packed: bytes,
+        *,
+        content_type: str = "application/gzip",
+        upgrade: bool = False,
+        tell: Tell | None = None,
     ) -> handlers.Handler:
         """Register a folder, packed as tar, tar.gz or zip, as the handler of a type. With `upgrade` its packages are
-        resolved anew."""
+        resolved anew. `tell` hears the steps while they are resolved and installed."""
         data = BytesPayload(packed, content_type=content_type)
         query = {"upgrade": "true"} if upgrade else {}
-        return await self._call("PUT", self._path("handler", job_type), handlers.Handler, query=query, data=data)
+        path = self._path("handler", job_type)
+        return await self._call("PUT", path, handlers.Handler, query=query, data=data, tell=tell)
 
     async def download_folder(self, job_type: str, *, version: int | None = None) -> bytes:
         """The files of a handler that is a folder, as a tar."""

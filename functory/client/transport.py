@@ -1,25 +1,39 @@
 """One request and its answer: what every call of the client passes through."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from aiohttp import ClientError as TransportError
-from aiohttp import ClientSession, ClientTimeout, InvalidURL
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, InvalidURL
 from aiohttp.payload import Payload
 
+from functory.client.events import EventReader
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire.base import ErrorAnswer
 
 _T = TypeVar("_T")
+
+Tell = Callable[[str], None]
+"""Hears the steps of what the server does: short lines, as they come."""
 
 
 class Answer(NamedTuple):
     status: int
     body: bytes
     retry_after: str | None
+
+
+class _Done(msgspec.Struct):
+    status: int
+    answer: msgspec.Raw
+
+
+class _Failed(msgspec.Struct):
+    status: int
+    retry_after_s: int | None = None
 
 
 class Transport:
@@ -55,33 +69,69 @@ class Transport:
         query: Mapping[str, object] | None = None,
         body: object = None,
         data: bytes | Payload | None = None,
+        tell: Tell | None = None,
     ) -> _T:
-        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data), type=answer)
+        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data, tell), type=answer)
 
     async def _fetch(
-        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | Payload | None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object],
+        body: object,
+        data: bytes | Payload | None,
+        tell: Tell | None = None,
     ) -> bytes:
-        answer = await self._send(method, path, query, body, data)
+        """With `tell`, which hears the steps, the time limit is for silence, and not for the whole request."""
+        answer = await self._send(method, path, query, body, data, tell)
         if answer.status >= 400:
             raise problem(answer)
         return answer.body
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, object], body: object, data: bytes | Payload | None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object],
+        body: object,
+        data: bytes | Payload | None,
+        tell: Tell | None = None,
     ) -> Answer:
         content = data if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         parameters = {name: str(value) for name, value in query.items() if value is not None}
+        timeout = self._session.timeout
+        if tell is not None:
+            headers["Accept"] = "text/event-stream, application/json"
+            timeout = ClientTimeout(total=None, sock_read=timeout.total)
         try:
             async with self._session.request(
-                method, self._url + path, params=parameters, data=content, headers=headers
+                method, self._url + path, params=parameters, data=content, headers=headers, timeout=timeout
             ) as response:
+                if tell is not None and response.content_type == "text/event-stream":
+                    return await _last_of(response, tell)
                 return Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
             raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+
+
+async def _last_of(response: ClientResponse, tell: Tell) -> Answer:
+    """What the plain answer would have been. Raises ServerUnreachable if the events end without it."""
+    async for name, data in EventReader(response.content.iter_any()):
+        if name == "progress":
+            tell(msgspec.json.decode(data, type=str))
+        elif name == "done":
+            done = msgspec.json.decode(data, type=_Done)
+            return Answer(done.status, bytes(done.answer), None)
+        elif name == "error":
+            failed = msgspec.json.decode(data, type=_Failed)
+            return Answer(failed.status, data, None if failed.retry_after_s is None else str(failed.retry_after_s))
+    raise ServerUnreachable(
+        "the server ended its answer before it was complete: look whether it was done, and try again"
+    )
 
 
 def problem(answer: Answer) -> ClientError:

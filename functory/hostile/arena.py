@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from functory.client import Client
 from functory.daemon.own_process import OwnDaemon, run_own_daemon
@@ -72,7 +72,7 @@ class Arena:
         finally:
             await watch.stop()
 
-    async def run_job(self, job_type: str, body: str, payload: str = "x", **fields: object) -> Job:
+    async def run_job(self, job_type: str, body: str, payload: str = "x", **fields: Any) -> Job:
         """A job of the hostile tenant, from its handler to its end."""
         await self.hostile.put_handler(job_type, "python", body, **fields)
         return await self.ended(only_id(await self.hostile.add_jobs(job_type, [payload])))

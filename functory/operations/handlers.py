@@ -14,19 +14,20 @@ from handlers.languages import WORKER
 from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.outcome import Stopped
+from runner.packages.source import Tell, nobody
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
 from vocabulary.names import jobtype_of
 
 
 async def put_handler(
-    service: Service, who: Principal, type_name: str, data: object, *, upgrade: bool = False
+    service: Service, who: Principal, type_name: str, data: object, *, upgrade: bool = False, tell: Tell = nobody
 ) -> StoredHandler:
     """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
-    Its packages are locked and installed first; with `upgrade` they are resolved anew. With `tree` it is a folder whose
-    files were sent before. The same handler again makes no new version. Raises InvalidHandlerError, HandlerSyntaxError,
-    Forbidden, QuotaExceeded, and what `operations.packages` raises.
+    Its packages are locked and installed first, and `tell` hears the steps; with `upgrade` they are resolved anew. With
+    `tree` it is a folder whose files were sent before. The same handler again makes no new version. Raises
+    InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded, and what `operations.packages` raises.
     """
     handler = parse_handler(data)
     if handler.network and not who.limits.network:
@@ -42,7 +43,7 @@ async def put_handler(
     before = await service.store.get_handler(who.tenant, jobtype)
     if before is None:
         await _check_quota(service, who)
-    handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade)
+    handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade, tell=tell)
     document = encode_handler(handler)
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
@@ -126,9 +127,15 @@ async def delete_handler(service: Service, who: Principal, type_name: str) -> No
 
 
 async def invoke(
-    service: Service, who: Principal, type_name: str, payload: bytes, data: object | None = None
+    service: Service,
+    who: Principal,
+    type_name: str,
+    payload: bytes,
+    data: object | None = None,
+    *,
+    tell: Tell = nobody,
 ) -> Stopped:
-    """Run the handler in force, or the one in `data` without storing it, once and now."""
+    """Run the handler in force, or the one in `data` without storing it, once and now. `tell` hears the steps."""
     handler = _decode(await get_handler(service, who.tenant, type_name)) if data is None else parse_handler(data)
     await require_hosts(service, who.limits, handler)
     if handler.lang == WORKER:
@@ -143,9 +150,10 @@ async def invoke(
     is_new = data is not None  # what could not be saved is not tried either
     if is_new:
         before = await find_handler(service, who.tenant, type_name)
-        handler = await with_packages(service, jobtype_of(who.tenant, type_name), handler, before)
+        handler = await with_packages(service, jobtype_of(who.tenant, type_name), handler, before, tell=tell)
     else:
-        await require_packages(service, jobtype_of(who.tenant, type_name), handler)
+        await require_packages(service, jobtype_of(who.tenant, type_name), handler, tell)
+    tell("running")
     return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
 
 

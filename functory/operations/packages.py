@@ -14,15 +14,22 @@ from handlers.errors import HandlerError
 from handlers.languages import LANGUAGES
 from handlers.model import Handler
 from handlers.packages import FILES, Lock, Wanted, check_size, requirements_of
-from runner.packages.source import Progress
+from runner.packages.source import Progress, Tell, nobody
 from store.base import Handler as StoredHandler
 from vocabulary.names import tenant_of
 
 
 async def with_packages(
-    service: Service, jobtype: str, handler: Handler, before: StoredHandler | None, *, upgrade: bool = False
+    service: Service,
+    jobtype: str,
+    handler: Handler,
+    before: StoredHandler | None,
+    *,
+    upgrade: bool = False,
+    tell: Tell = nobody,
 ) -> Handler:
-    """The handler with the lock of what it asks for, installed if this daemon runs its language.
+    """The handler with the lock of what it asks for, installed if this daemon runs its language. `tell` hears the
+    steps.
 
     Raises InvalidHandlerError, PackagesRefusedError, PackagesMissingError, PackagesBusyError.
     """
@@ -31,16 +38,16 @@ async def with_packages(
         return replace(handler, lock=None)
     lock = None if upgrade else _known_lock(requirements, handler, before)
     if lock is None:
-        lock = await service.packages.lock(tenant_of(jobtype), requirements, anew=upgrade)
+        lock = await service.packages.lock(tenant_of(jobtype), requirements, anew=upgrade, tell=tell)
     handler = replace(handler, lock=lock)
-    await require_packages(service, jobtype, handler)
+    await require_packages(service, jobtype, handler, tell)
     return handler
 
 
-async def require_packages(service: Service, jobtype: str, handler: Handler) -> None:
+async def require_packages(service: Service, jobtype: str, handler: Handler, tell: Tell = nobody) -> None:
     """Have its packages installed, if this daemon runs it. Raises what `with_packages` raises."""
     if handler.lock is not None and handler.lang in service.control.languages():
-        await service.packages.have(jobtype, handler.lock)
+        await service.packages.have(jobtype, handler.lock, tell)
 
 
 async def packages_of(service: Service, tenant: str, stored: StoredHandler) -> Progress | None:

@@ -17,7 +17,7 @@ from handlers.packages import Lock, Wanted
 from runner.errors import PackagesMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
-from runner.packages.source import Progress, State
+from runner.packages.source import Progress, State, Tell, nobody
 from store.base import JobRecord, Secret, WaitingType
 
 _NO_PACKAGES: Final = "this service installs no packages"
@@ -200,9 +200,9 @@ class NoVault:
 class PackageShelf(Protocol):
     """The packages of handlers on this daemon. `runner.packages.provider` says what each verb does."""
 
-    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock: ...
+    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False, tell: Tell = nobody) -> Lock: ...
 
-    async def have(self, jobtype: str, lock: Lock) -> object: ...
+    async def have(self, jobtype: str, lock: Lock, tell: Tell = nobody) -> object: ...
 
     async def known(self, tenant: str, lock: Lock) -> Progress: ...
 
@@ -210,10 +210,17 @@ class PackageShelf(Protocol):
 class NoPackages:
     """No packages can be had: for services that install none."""
 
-    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock:  # noqa: ARG002 (the protocol's)
+    async def lock(
+        self,
+        tenant: str,  # noqa: ARG002 (the protocol's)
+        requirements: Wanted,  # noqa: ARG002
+        *,
+        anew: bool = False,  # noqa: ARG002
+        tell: Tell = nobody,  # noqa: ARG002
+    ) -> Lock:
         raise PackagesMissingError(_NO_PACKAGES)
 
-    async def have(self, jobtype: str, lock: Lock) -> object:  # noqa: ARG002
+    async def have(self, jobtype: str, lock: Lock, tell: Tell = nobody) -> object:  # noqa: ARG002
         raise PackagesMissingError(_NO_PACKAGES)
 
     async def known(self, tenant: str, lock: Lock) -> Progress:  # noqa: ARG002

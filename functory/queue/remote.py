@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -44,7 +45,7 @@ class RemoteLink:
         return added.ids if isinstance(added.ids, list) else []
 
     async def register(self, job_type: str, document: Mapping[str, object]) -> None:
-        fields = {name: value for name, value in document.items() if name not in ("lang", "body")}
+        fields: dict[str, Any] = {name: value for name, value in document.items() if name not in ("lang", "body")}
         await self._client.put_handler(job_type, str(document["lang"]), str(document.get("body", "")), **fields)
 
     async def close(self) -> None:

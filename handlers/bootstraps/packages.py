@@ -25,6 +25,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 REQUEST_FD = 3
 REPLY_FD = 4
@@ -39,7 +40,13 @@ COLOUR = re.compile("\x1b\\[[0-9;]*m")
 NPM_SAYS = re.compile(r"npm (?:error|ERR!)(?: |$)")
 NPM_NOISE = re.compile(r"Log files were not written|A complete log of this run|^code E|^errno |^syscall |^$")
 NO_ROOM = re.compile(r"\b(EFBIG|ENOSPC|SIGXFSZ)\b")
-NPM_FETCHED = re.compile(r"npm http fetch GET \S+ \S*?/([^/ ]+) ")
+STEPS = (  # what uv and npm print that is worth telling, and how it is told
+    (re.compile(r"npm http fetch GET 200 \S*/([^/ ]+) "), "fetched {}"),
+    (re.compile(r" *Downloading (\S+) \((\S+)\)"), "fetching {}, {}"),
+    (re.compile(r" *Downloaded (\S+)"), "fetched {}"),
+    (re.compile(r" *Building (\S+)"), "building {}"),
+    (re.compile(r" *\+ (\S+)==(\S+)"), "installed {} {}"),
+)
 ABOUT_NODE = """
 const { versions, platform, arch, report } = process;
 const libc = report.getReport().header.glibcVersionRuntime ? 'glibc' : 'other';
@@ -145,13 +152,22 @@ def collect(process: subprocess.Popen[str], said: list[str]) -> str:
     def listen() -> None:
         for line in stderr:
             said.append(line[:1000])
-            tell(NPM_FETCHED.sub(r"fetched \1 ", line).rstrip()[:200])
+            if step := step_in(line[:1000]):
+                tell(step)
 
     listener = threading.Thread(target=listen)
     listener.start()
     output = process.stdout.read()
     listener.join()
     return output
+
+
+def step_in(line: str) -> str:
+    """What a line tells of the progress; "" for any other, which may name places of this machine."""
+    for pattern, step in STEPS:
+        if found := pattern.match(COLOUR.sub("", line)):
+            return step.format(*map(unquote, found.groups()))
+    return ""
 
 
 def files(folder: str) -> Iterator[tuple[str, os.stat_result]]:

@@ -1,8 +1,9 @@
 """The packages of all tenants on this daemon: locks, trees that are ready, builds under way and what became of them.
 
 Ensures: at most `builds` builds at once and one of a tenant, in turn; whoever asks for a tree that is being built waits
-for that build; a build goes on when those who asked have left. A tree that could not be built for want of an index is
-tried again by itself. What is resolved stays resolved for an hour, so that what was tried is what is saved.
+for that build, and hears its steps; a build goes on when those who asked have left. A tree that could not be built for
+want of an index is tried again by itself. What is resolved stays resolved for an hour, so that what was tried is what
+is saved.
 """
 
 import asyncio
@@ -10,15 +11,15 @@ import hashlib
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from handlers.packages import Lock, Requirements, Wanted
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError, RunnerError
 from runner.packages.sandbox import BuildSandbox
-from runner.packages.source import Progress, State
+from runner.packages.source import Progress, State, Tell, nobody
 from runner.packages.tools import About
 from runner.packages.trees import Room, Tree, TreeFolder
 from vocabulary.names import tenant_of
@@ -31,6 +32,7 @@ _MOST_LOCKS: Final = 256
 _MOST_FAILURES: Final = 1000
 _AGAIN_S: Final = 30.0
 _MOST_NAMED: Final = 10
+_WAITING: Final = "waiting for its turn"
 
 _Key = tuple[str, str]  # tenant, digest of the lock
 
@@ -41,6 +43,32 @@ class ProviderSettings:
     tree_bytes: int = 256 << 20
     memory_bytes: int = 512 << 20  # of one build
     unavailable: Mapping[str, str] = field(default_factory=dict)  # language: why no packages of it are got here
+
+
+class _Build:
+    """A tree that is being built, and those who hear of it."""
+
+    task: asyncio.Task[Tree]
+
+    def __init__(self) -> None:
+        self.step = ""
+        self._listeners: list[Tell] = []
+
+    def tell(self, step: str) -> None:
+        self.step = step
+        for listener in self._listeners:
+            listener(step)
+
+    @contextmanager
+    def heard_by(self, listener: Tell) -> Iterator[None]:
+        """From the step that is under way on."""
+        if self.step:
+            listener(self.step)
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
 
 class Packages:
@@ -62,8 +90,7 @@ class Packages:
         self._collect: Callable[[str], Awaitable[None]] | None = None
         self._about: dict[str, asyncio.Task[About]] = {}  # by language
         self._ready: dict[_Key, Tree] = {}
-        self._building: dict[_Key, asyncio.Task[Tree]] = {}
-        self._steps: dict[_Key, str] = {}
+        self._building: dict[_Key, _Build] = {}
         self._failures: OrderedDict[_Key, str] = OrderedDict()
         self._locks: OrderedDict[tuple[str, str], tuple[Lock, float]] = OrderedDict()
         self._seats = asyncio.Semaphore(settings.builds)
@@ -76,7 +103,7 @@ class Packages:
 
     async def close(self) -> None:
         """Builds under way are ended, and leave nothing."""
-        tasks = [*self._tasks, *self._building.values()]
+        tasks = [*self._tasks, *(build.task for build in self._building.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -96,7 +123,7 @@ class Packages:
 
     # What a handler asks for
 
-    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False) -> Lock:
+    async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False, tell: Tell = nobody) -> Lock:
         """Resolve, or what was resolved for the tenant within the hour. Raises PackagesRefusedError,
         PackagesMissingError, PackagesBusyError."""
         self._require_installer(requirements.lang)
@@ -108,8 +135,8 @@ class Packages:
             raise PackagesRefusedError(
                 f"requires-python is {requirements.requires_python}, and handlers have {about.version}"
             )
-        async with self._turn(tenant):
-            lock = await self._sandbox.resolve(tenant, requirements, about, _quiet)
+        async with self._turn(tenant, tell):
+            lock = await self._sandbox.resolve(tenant, requirements, about, tell)
         self._locks[tenant, requirements.digest] = (lock, time.monotonic())
         while len(self._locks) > _MOST_LOCKS:
             self._locks.popitem(last=False)
@@ -125,13 +152,15 @@ class Packages:
             self._start(tenant, lock)
         return False
 
-    async def have(self, jobtype: str, lock: Lock) -> Tree:
+    async def have(self, jobtype: str, lock: Lock, tell: Tell = nobody) -> Tree:
         tenant = tenant_of(jobtype)
         tree = self._ready.get((tenant, lock.digest))
         if tree is not None and await asyncio.to_thread(self._trees.used, tree, jobtype):
             return tree
         self._ready.pop((tenant, lock.digest), None)  # another process has collected it
-        tree = await asyncio.shield(self._start(tenant, lock))
+        build = self._start(tenant, lock)
+        with build.heard_by(tell):
+            tree = await asyncio.shield(build.task)
         await asyncio.to_thread(self._trees.used, tree, jobtype)
         return tree
 
@@ -171,7 +200,7 @@ class Packages:
         if key in self._ready:
             return Progress(State.READY, _note(lock))
         if key in self._building:
-            return Progress(State.BUILDING, self._steps.get(key, "waiting for its turn"))
+            return Progress(State.BUILDING, self._building[key].step or _WAITING)
         if key in self._failures:
             return Progress(State.FAILED, self._failures[key])
         return Progress(State.ABSENT, self.unavailable(lock.lang))
@@ -182,17 +211,17 @@ class Packages:
             await self._find(tenant, lock)
         return self.progress(tenant, lock)
 
-    def _start(self, tenant: str, lock: Lock) -> asyncio.Task[Tree]:
+    def _start(self, tenant: str, lock: Lock) -> _Build:
         key = (tenant, lock.digest)
-        task = self._building.get(key)
-        if task is None:
-            task = self._building[key] = asyncio.create_task(self._build(tenant, lock), name=f"packages of {tenant}")
-            task.add_done_callback(lambda done: self._built(key, done))
-        return task
+        build = self._building.get(key)
+        if build is None:
+            build = self._building[key] = _Build()
+            build.task = asyncio.create_task(self._build(tenant, lock, build.tell), name=f"packages of {tenant}")
+            build.task.add_done_callback(lambda done: self._built(key, done))
+        return build
 
     def _built(self, key: _Key, task: asyncio.Task[Tree]) -> None:
         self._building.pop(key, None)
-        self._steps.pop(key, None)
         self._failures.pop(key, None)
         if task.cancelled():
             return
@@ -221,20 +250,15 @@ class Packages:
             self._ready[tenant, lock.digest] = tree
         return tree
 
-    async def _build(self, tenant: str, lock: Lock) -> Tree:
+    async def _build(self, tenant: str, lock: Lock, tell: Tell) -> Tree:
         tree = await self._find(tenant, lock)
         if tree is not None:
             return tree
         self._require_installer(lock.lang)
-        key = (tenant, lock.digest)
         name = await self._name(lock)
-        async with self._turn(tenant):
+        async with self._turn(tenant, tell):
             max_bytes = await self._room(tenant)
             log.info("packages.build", extra={"tenant": tenant, "packages": len(lock.packages), "tree": name})
-
-            def tell(text: str) -> None:
-                self._steps[key] = text
-
             room = Room(tenant, name, self._sandbox.folder_of(lock.lang), max_bytes)
             return await self._sandbox.install(tenant, lock, lambda reader: self._trees.receive(reader, room), tell)
 
@@ -266,12 +290,14 @@ class Packages:
         return await asyncio.shield(known)
 
     @asynccontextmanager
-    async def _turn(self, tenant: str) -> AsyncIterator[None]:
+    async def _turn(self, tenant: str, tell: Tell) -> AsyncIterator[None]:
         """One build of a tenant after the other, and not too many at once in all."""
         if self._waiting[tenant] >= _MOST_WAITING:
             raise PackagesBusyError(f"{_MOST_WAITING} builds of packages of this tenant wait: try again later")
         self._waiting[tenant] += 1
         own = self._turns.setdefault(tenant, asyncio.Lock())
+        if own.locked() or self._seats.locked():
+            tell(_WAITING)
         try:
             async with own, self._seats, self._hold(self._settings.memory_bytes):
                 yield
@@ -297,7 +323,3 @@ def _note(lock: Lock) -> str:
         return ""
     shown = ", ".join(lock.unrun[:_MOST_NAMED]) + (" and others" if len(lock.unrun) > _MOST_NAMED else "")
     return f"the install scripts of {shown} were not run, as is the rule here"
-
-
-def _quiet(_: str) -> None:
-    """Resolving has one step."""

@@ -2,7 +2,8 @@
 
 Ensures: a build ends within its time, with everything that it started; it writes to nothing but its scratch space,
 which goes with it; where contexts have a network of their own, it reaches the hosts of the index and nothing else. What
-it says is wrong is raised as PackagesRefusedError, what no handler can help as PackagesMissingError.
+it says is wrong is raised as PackagesRefusedError, what no handler can help as PackagesMissingError. Nothing that it
+says is passed on with the account of the index.
 """
 
 import asyncio
@@ -14,13 +15,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote
 
 from handlers.languages import BOOTSTRAPS, LANGUAGES
 from handlers.packages import Lock, Wanted
 from runner.egress import LOWEST_LEVEL, PROXY_VARIABLES, Egress, Gate, NoEgress
 from runner.errors import LaunchError, PackagesMissingError, PackagesRefusedError, ProtocolError
 from runner.launch import Child, Launcher, LaunchSpec, Limits
+from runner.masking import Masker
 from runner.packages.frames import END, FAILED, TEXT, FrameReader
+from runner.packages.source import Tell, nobody
 from runner.packages.tools import About, BuildSettings, Tool
 
 T = TypeVar("T")
@@ -34,6 +38,8 @@ LISTED_IN: Final = "the operator's `packages_hosts`"
 """Where a host has to be listed that builds may call."""
 _OPEN_FILES: Final = 1024
 _SAID_BYTES: Final = 64 * 1024
+_LINE_BYTES: Final = 4096
+_STEP_CHARS: Final = 200
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _INHERITED: Final = (*_PROXIES, "NO_PROXY", "no_proxy")
 
@@ -58,18 +64,16 @@ class BuildSandbox:
         return self._tools[lang].folder
 
     async def about(self, lang: str) -> About:
-        said = json.loads(await self._run("-", self._tools[lang], {"do": "about"}, _read_text, _ignore))
+        said = json.loads(await self._run("-", self._tools[lang], {"do": "about"}, _read_text, nobody))
         return About(said["version"], said["tag"])
 
-    async def resolve(self, tenant: str, requirements: Wanted, about: About, tell: Callable[[str], None]) -> Lock:
+    async def resolve(self, tenant: str, requirements: Wanted, about: About, tell: Tell) -> Lock:
         """Raises PackagesRefusedError, PackagesMissingError."""
         tool = self._tools[requirements.lang]
         text = await self._run(tenant, tool, {"do": "resolve", **tool.asking(requirements)}, _read_text, tell)
         return await asyncio.to_thread(tool.lock, requirements, about, text)
 
-    async def install(
-        self, tenant: str, lock: Lock, take: Callable[[FrameReader], T], tell: Callable[[str], None]
-    ) -> T:
+    async def install(self, tenant: str, lock: Lock, take: Callable[[FrameReader], T], tell: Tell) -> T:
         """`take` gets the files, in a thread. Raises PackagesRefusedError, PackagesMissingError."""
         return await self._run(tenant, self._tools[lock.lang], {"do": "install", "lock": lock.as_text()}, take, tell)
 
@@ -79,7 +83,7 @@ class BuildSandbox:
         tool: Tool,
         request: dict[str, Any],
         take: Callable[[FrameReader], T],
-        tell: Callable[[str], None],
+        tell: Tell,
     ) -> T:
         if tool.missing and request["do"] != "about":
             raise PackagesMissingError(tool.missing)
@@ -93,7 +97,7 @@ class BuildSandbox:
         gate = self._let_out(child, tenant, tool, refused.append)
         os.set_blocking(child.reader, True)
         os.set_blocking(child.writer, True)
-        loop.add_reader(child.log_fd, _listen, child, tell)
+        loop.add_reader(child.log_fd, _Listener(child.log_fd, Curtain(tool.account), tell).hear)
         talk = loop.run_in_executor(self._threads, _talk, child, request, take)
         try:
             async with asyncio.timeout(self._settings.timeout_s):
@@ -116,7 +120,7 @@ class BuildSandbox:
         has_own_network = self._launcher.level >= LOWEST_LEVEL
         return bool(tool.hosts) and has_own_network and not any(map(os.environ.get, _PROXIES))
 
-    def _let_out(self, child: Child, tenant: str, tool: Tool, tell: Callable[[str], None]) -> Gate:
+    def _let_out(self, child: Child, tenant: str, tool: Tool, tell: Tell) -> Gate:
         listener = child.take_listener()
         if listener is None:
             return NoEgress()
@@ -163,7 +167,7 @@ def _judged(tool: Tool, text: str, refused: Iterable[str]) -> PackagesRefusedErr
     """What the tool said, without the index's password, by whose fault it is."""
     if away := next((each for each in refused if LISTED_IN in each), ""):
         return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")
-    told = text.replace(f"{tool.account}@", "") if tool.account else text
+    told = Curtain(tool.account).before(text)
     if tool.not_reached.search(told):
         return PackagesMissingError(f"the index of packages does not answer: {told}")
     return PackagesRefusedError(told)
@@ -189,22 +193,45 @@ def _read_text(reader: FrameReader) -> str:
     return text
 
 
-def _listen(child: Child, tell: Callable[[str], None]) -> None:
-    """Progress: the last line that was printed."""
-    try:
-        said = os.read(child.log_fd, _SAID_BYTES)
-    except (BlockingIOError, OSError):
-        said = b""
-    if not said:
-        asyncio.get_running_loop().remove_reader(child.log_fd)
-        return
-    lines = said.decode("utf-8", "replace").split("\n")
-    if last := next((line.strip() for line in reversed(lines) if line.strip()), ""):
-        tell("".join(char for char in last[:200] if char.isprintable()))
+class Curtain:
+    """Before what a tool says: the account of an index, as it stands in its address, is not seen through it."""
+
+    def __init__(self, account: str) -> None:
+        self._account = account
+        name, _, password = account.partition(":")
+        self._masker = Masker(
+            {account, unquote(account), password or name, unquote(password or name)} if account else ()
+        )
+
+    def before(self, text: str) -> str:
+        if not self._account:
+            return text
+        told = text.replace(f"{self._account}@", "")
+        return self._masker.hide_cut(told.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
-def _ignore(_: str) -> None:
-    """Nobody wants to know."""
+class _Listener:
+    """Progress: of each read the last whole line that was printed. A line that is cut could show half an account."""
+
+    def __init__(self, fd: int, curtain: Curtain, tell: Tell) -> None:
+        self._fd = fd
+        self._curtain = curtain
+        self._tell = tell
+        self._rest = b""
+
+    def hear(self) -> None:
+        try:
+            said = os.read(self._fd, _SAID_BYTES)
+        except OSError:
+            said = b""
+        if not said:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            return
+        *lines, rest = (self._rest + said).split(b"\n")
+        self._rest = rest[:_LINE_BYTES]
+        if last := next((line.strip() for line in reversed(lines) if line.strip()), b""):
+            text = self._curtain.before(last[:_LINE_BYTES].decode("utf-8", "replace"))
+            self._tell("".join(char for char in text if char.isprintable())[:_STEP_CHARS])
 
 
 async def _end(child: Child, talk: "asyncio.Future[Any]") -> None:

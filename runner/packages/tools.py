@@ -73,7 +73,7 @@ class Tool(Protocol):
 
     @property
     def account(self) -> str:
-        """What nobody may read in what it says, or ""."""
+        """Of the index, as it stands in its address: what nobody may read in what it says. "" if it has none."""
 
     @property
     def hosts(self) -> tuple[HostPattern, ...]:
@@ -114,7 +114,7 @@ class Uv:
 
     @property
     def account(self) -> str:
-        return urlsplit(self._settings.index).netloc.rpartition("@")[0]
+        return _account(self._settings.index)
 
     @property
     def hosts(self) -> tuple[HostPattern, ...]:
@@ -178,7 +178,7 @@ class Npm:
 
     @property
     def account(self) -> str:
-        return ""  # npm does not get it in an address
+        return _account(self._settings.registry)
 
     @property
     def hosts(self) -> tuple[HostPattern, ...]:
@@ -240,6 +240,10 @@ def _hosts(index: str, default: tuple[HostPattern, ...], others: tuple[HostPatte
     url = urlsplit(index)
     port = url.port or (80 if url.scheme == "http" else 443)
     return (HostPattern(host_name(url.hostname or ""), (port,)), *others)
+
+
+def _account(index: str) -> str:
+    return urlsplit(index).netloc.rpartition("@")[0]
 
 
 def _npmrc(registry: str) -> str:

@@ -114,6 +114,7 @@ class Bench:
         self.folders = Folders(folder / "folders")
         self.runner = Runner(launcher, packages=self.packages, trees=self.folders)
         self._numbers = itertools.count()
+        self.steps: list[str] = []
 
     async def lock(self, tenant: str = "acme", package_lock: str = "", **dependencies: str) -> Lock:
         files = {"package.json": json.dumps({"dependencies": dependencies}).encode()}
@@ -121,12 +122,12 @@ class Bench:
             files["package-lock.json"] = package_lock.encode()
         wanted = requirements_of("node", "", files)
         assert wanted is not None
-        return await self.packages.lock(tenant, wanted)
+        return await self.packages.lock(tenant, wanted, tell=self.steps.append)
 
     async def handler(self, entry: str, body: str, *, tenant: str = "acme", **dependencies: str) -> Handler:
         """Locked and installed."""
         lock = await self.lock(tenant, **dependencies)
-        await self.packages.have(f"{tenant}-test", lock)
+        await self.packages.have(f"{tenant}-test", lock, self.steps.append)
         tree = f"{next(self._numbers):064x}"
         await asyncio.to_thread(self.folders.add, tree, {entry: body}, tenant)
         return Handler("node", body, lock=lock, entry=entry, tree=tree)
@@ -168,6 +169,8 @@ async def bench(
 async def test_both_kinds_of_import_find_packages(bench: Bench) -> None:
     handler = await bench.handler("main.js", COMMONJS, **WANTED)
     assert handler.lock is not None
+    assert bench.steps[0] == "resolving"
+    assert any(step.startswith("fetched ") for step in bench.steps), bench.steps
     named = [package[:2] for package in handler.lock.packages]
     assert named == [
         ("@some/scoped", "1.0.0"),

@@ -42,6 +42,7 @@ class Bench:
     def __init__(self, folder: Path, launcher: SandboxLauncher, settings: BuildSettings) -> None:
         self.root = folder / "packages"
         self.level = launcher.level
+        self.steps: list[str] = []
         tools = [Uv(settings, need_uv())]
         sandbox = BuildSandbox(launcher, settings, tools, threads=3, egress=way_out(tools))
         self.packages = Packages(sandbox, TreeFolder(self.root), ProviderSettings(tree_bytes=settings.tree_bytes))
@@ -52,8 +53,9 @@ class Bench:
         text = asking_for(*dependencies, code=code)
         wanted = requirements_in(text)
         assert wanted is not None
-        lock = await self.packages.lock(tenant, wanted)
-        await self.packages.have(f"{tenant}-test", lock)
+        self.steps.clear()
+        lock = await self.packages.lock(tenant, wanted, tell=self.steps.append)
+        await self.packages.have(f"{tenant}-test", lock, self.steps.append)
         return Handler("python", text, lock=lock)
 
     async def result(self, handler: Handler, tenant: str = "acme") -> Any:
@@ -99,6 +101,9 @@ async def test_a_handler_has_its_packages_and_no_others(bench: Bench) -> None:
     handler = await bench.handler("alpha", code=look)
     assert handler.lock is not None
     assert [package[:2] for package in handler.lock.packages] == [("alpha", "1.0"), ("beta", "1.0")]
+    assert bench.steps[0] == "resolving"
+    assert "installing" in bench.steps
+    assert bench.steps[-1] in ("installed beta 1.0", "compiling"), bench.steps
     version, file, path, arguments = await bench.result(handler)
     assert version == "1.0"
     assert file == f"{path}/beta.py"
@@ -234,7 +239,7 @@ async def test_an_index_that_does_not_answer_is_nobodys_fault(tmp_path: Path, la
     bench = Bench(tmp_path, launcher, settings)
     with pytest.raises(PackagesMissingError, match="the index of packages does not answer") as told:
         await bench.handler("beta")
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(told.value) + str(bench.steps)
     await bench.packages.close()
 
 

@@ -25,6 +25,8 @@ class ToldSandbox:
         self.of_tenant: Counter[str] = Counter()
         self.most_of_one = 0
         self.trouble: Exception | None = None
+        self.tell: Callable[[str], None] = lambda _: None
+        """Of the last build that began."""
         self.sent = frame(b"F", "a.py", b"x" * 10) + frame(b"E")
 
     async def about(self, _lang: str) -> About:
@@ -33,7 +35,8 @@ class ToldSandbox:
     def folder_of(self, lang: str) -> str:
         return {"python": "site", "node": "node_modules"}[lang]
 
-    async def resolve(self, tenant: str, wanted: Requirements, _about: About, _tell: object) -> Lock:
+    async def resolve(self, tenant: str, wanted: Requirements, _about: About, tell: Callable[[str], None]) -> Lock:
+        tell("resolving")
         self.resolved.append(tenant)
         return Lock(wanted.digest, "3.11", (LockedPackage("a", str(len(self.resolved)), (HASH,)),))
 
@@ -44,6 +47,7 @@ class ToldSandbox:
         self.most = max(self.most, self.now)
         self.of_tenant[tenant] += 1
         self.most_of_one = max(self.most_of_one, *self.of_tenant.values())
+        self.tell = tell
         tell("installing")
         await self.gate.wait()
         self.now -= 1

@@ -16,6 +16,7 @@ from functory.execution.tenant_book import TenantBook
 from functory.intake.admission import Admission
 from functory.loops.shared import make_shared
 from functory.operations.keys import create_key
+from functory.operations.protocols import NoPackages, PackageShelf
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
 from functory.vault.vault import KeyPlace, Vault
@@ -168,6 +169,7 @@ async def open_site(
     clock: FakeClock | None = None,
     tenants: Sequence[str] = ("acme", "other"),
     store_url: str = "",
+    packages: PackageShelf | None = None,
 ) -> AsyncIterator[Site]:
     """`tenants` are made; none for a folder that was a site before. The store is a file in it, unless it is named."""
     clock = clock or FakeClock(T0)
@@ -185,6 +187,7 @@ async def open_site(
             control=PaperControl(SYSID),
             workers=await stack.enter_async_context(_workers(store, journal, intake, clock)),
             vault=Vault(store, KeyPlace(folder / "secrets.key", may_make=True)),
+            packages=packages or NoPackages(),
             now_ms=clock.now_ms,
             settings=operations or OperationSettings(),
         )

@@ -45,13 +45,21 @@ _NO_PAYLOAD = msgspec.Raw(b'""')
 _BODY = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 
 
-@routes.add("PUT", "/{tenant}/handler/{type}", scope="handlers", summary="Register the handler of a type", raw=_BODY)
+@routes.add(
+    "PUT",
+    "/{tenant}/handler/{type}",
+    scope="handlers",
+    summary="Register the handler of a type",
+    raw=_BODY,
+    progress=True,
+)
 @routes.add(
     "POST",
     "/{tenant}/handler/add/{type}/add",
     scope="handlers",
     summary="Register the handler of a type; method is its language",
     raw=_BODY,
+    progress=True,
 )
 async def put_handler(call: Call, query: MethodQuery) -> Handler:
     """The body is the handler's text, JSON with all fields, or a folder as tar, tar.gz or zip."""
@@ -70,7 +78,9 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
             fields = {"lang": lang, "body": body.decode()}
         except UnicodeDecodeError as error:
             raise BadRequest(f"the handler's text is not UTF-8: {error}") from None
-    stored = await operations.put_handler(call.service, call.principal, type_name, fields, upgrade=query.upgrade)
+    stored = await operations.put_handler(
+        call.service, call.principal, type_name, fields, upgrade=query.upgrade, tell=call.tell
+    )
     return await _show(call, stored)
 
 
@@ -129,11 +139,12 @@ async def roll_back(call: Call, body: RollbackBody) -> Handler:
     scope="handlers",
     summary="Run a handler once, without a job",
     answer=Invoked,
+    progress=True,
 )
 async def invoke(call: Call, body: InvokeBody) -> Invoked | LargeAnswer:
     call.web.edge.outflow.check(call.tenant)
     payload = payload_of(_NO_PAYLOAD if body.payload is msgspec.UNSET else body.payload, body.payload_base64)
-    invocation = operations.invoke(call.service, call.principal, call.type_name, payload, body.handler)
+    invocation = operations.invoke(call.service, call.principal, call.type_name, payload, body.handler, tell=call.tell)
     stopped = await while_present(call.request, invocation)
     if len(stopped.result) <= LARGE_BYTES:
         return _show_run(stopped)

@@ -123,7 +123,8 @@ def _operation(
     if route.scope is not None:
         operation["security"] = [{"key": []}]
         also = " Also takes text/plain, one payload per line, and application/x-ndjson." if _takes_jobs(route) else ""
-        operation["description"] = f"Scope of the key: {route.scope}.{also}"
+        steps = " With Accept: text/event-stream: events with its steps, then the answer." if route.progress else ""
+        operation["description"] = f"Scope of the key: {route.scope}.{also}{steps}"
     body = _body(route, schemas)
     if body is not None:
         operation["requestBody"] = body
@@ -199,6 +200,11 @@ def _takes_jobs(route: Route) -> bool:
 
 
 def _answer(route: Route, schemas: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    shown = _plain_answer(route, schemas)
+    return shown | {"text/event-stream": {"schema": {"type": "string"}}} if route.progress else shown
+
+
+def _plain_answer(route: Route, schemas: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     if route.answer is bytes:
         return {"application/octet-stream": {}}
     if route.answer is str:

@@ -30,6 +30,11 @@ Params = Mapping[str, str]
 """The variable parts of the path."""
 TENANT: Final = web.RequestKey("tenant", str)
 """Where a request has the tenant of its key, when its path does not say it."""
+REQUEST_ID: Final = web.RequestKey("request_id", str)
+"""Where it has its id, for answers that are sent before they are finished."""
+
+Trouble = Callable[[Exception, str, str], web.StreamResponse]
+"""Makes the answer from an error, a request id and a client's address."""
 
 
 class Edge:
@@ -52,26 +57,31 @@ class Edge:
         params: Params,
         call: Callable[[web.Request, Params], Awaitable[web.StreamResponse]],
         path: str,
-        trouble: Callable[[Exception, str, str], web.StreamResponse] = error_answer,
+        trouble: Trouble = error_answer,
     ) -> web.StreamResponse:
-        """Call `call` and return its answer, or the answer for the error that it raises. `path` is the path to count.
-        `trouble` makes the answer from an error, a request id and a client's address."""
+        """Call `call` and return its answer, or what `trouble` makes of the error that it raises. `path` is the path to
+        count."""
         began_s = time.perf_counter()
-        request_id = self.request_id(request.headers.get("X-Request-Id"))
+        request[REQUEST_ID] = request_id = self.request_id(request.headers.get("X-Request-Id"))
         try:
             answer = await call(request, params)
-            answer.headers["X-Request-Id"] = request_id
+            if not answer.prepared:
+                answer.headers["X-Request-Id"] = request_id
             answer = await self.outflow.send(request, params.get("tenant") or request.get(TENANT, ""), answer)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
-            client = client_of(request, self._trusted).address
-            answer = trouble(error, request_id, client)
-            if isinstance(error, Unauthorized | Forbidden):
-                log.info("request.refused", extra={"client": client, "code": error.code, "request": request_id})
+            answer = self.refuse(request, error, trouble)
             answer.headers["X-Request-Id"] = request_id
         self.count(request.method, path, answer.status, began_s)
         return answer
+
+    def refuse(self, request: web.Request, error: Exception, trouble: Trouble = error_answer) -> web.StreamResponse:
+        """The answer for an error."""
+        client, request_id = client_of(request, self._trusted).address, request[REQUEST_ID]
+        if isinstance(error, Unauthorized | Forbidden):
+            log.info("request.refused", extra={"client": client, "code": error.code, "request": request_id})
+        return trouble(error, request_id, client)
 
     def count(self, method: str, path: str, status: int, began_s: float) -> None:
         """Count a request that has been answered. `began_s` is of `time.perf_counter`."""

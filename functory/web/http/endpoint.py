@@ -4,7 +4,9 @@ Ensures: a route's function is only called with a principal that has the route's
 that tenant; and only with a query and body of the declared types.
 """
 
+import math
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,12 +25,14 @@ from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
 from functory.web.http.forwarded import client_of
 from functory.web.http.metrics import RequestCounts
+from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.http.request_rates import RequestRates
 from functory.web.http.routes import Route
 from functory.web.http.settings import WebSettings
 from functory.web.http.turns import Turns
 from functory.web.http.validation_words import refusal
 from functory.wire.admin import TenantLimits
+from runner.packages.source import Tell, nobody
 from vocabulary.names import is_type
 
 MAX_JSON_VALUES: Final = 500_000
@@ -69,13 +73,16 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("params", "principal", "request", "web")
+    __slots__ = ("_body", "params", "principal", "request", "tell", "web")
 
     def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
         self.request = request
         self.params = params
         self.principal = principal
+        self.tell: Tell = nobody
+        """Hears the steps of what takes long."""
+        self._body: bytes | None = None
 
     @property
     def service(self) -> Service:
@@ -96,7 +103,11 @@ class Call:
         return self.params[name]
 
     async def read_body(self) -> bytes:
-        return await read_body(self.request, self.web.settings)
+        return await read_body(self.request, self.web.settings) if self._body is None else self._body
+
+    async def keep_body(self) -> None:
+        """Have the body before the answer begins."""
+        self._body = await self.read_body()
 
 
 class Endpoint:
@@ -137,6 +148,22 @@ class Endpoint:
             return await self._call(call, given)
 
     async def _call(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
+        if not self._route.progress or not wants_progress(call.request):
+            return await self._plain(call, given)
+        if self._route.raw:
+            await call.keep_body()
+
+        def work(tell: Tell) -> Awaitable[web.StreamResponse]:
+            call.tell = tell
+            return self._plain(call, given)
+
+        key = bearer(call.request.headers.get("Authorization"))
+        events = ProgressEvents(call.request, call.tenant, self._web.edge).of(work)
+        return await self._web.streams.send(
+            call.request, call.principal, events, lambda: self._web.keys.authenticate(key), math.inf
+        )
+
+    async def _plain(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
         answer = await self._route.call(call, **given)
         if isinstance(answer, web.StreamResponse):
             return answer

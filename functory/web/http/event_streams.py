@@ -13,7 +13,11 @@ from aiohttp import web
 
 from functory.errors import FunctoryError, NotReadyYet
 from functory.operations.principal import Principal
+from functory.web.http.edge import REQUEST_ID
 from functory.web.http.stream_seats import BEAT_S, HEADERS, StreamSeats
+
+Event = bytes | Callable[[web.StreamResponse], Awaitable[None]]
+"""Its text, or for a large one what writes it."""
 
 _REFUSED: Final = "too many streams are open: close some, then ask again"
 
@@ -27,7 +31,7 @@ class EventStreams:
         self,
         request: web.Request,
         who: Principal,
-        events: AsyncGenerator[bytes, None],
+        events: AsyncGenerator[Event, None],
         check: Callable[[], Awaitable[object]],
         life_s: float,
     ) -> web.StreamResponse:
@@ -35,7 +39,7 @@ class EventStreams:
         when the client may not read on. Raises NotReadyYet, and what the first event raises."""
         if self._is_closed:
             raise NotReadyYet(_REFUSED)
-        answer = web.StreamResponse(headers=HEADERS)
+        answer = web.StreamResponse(headers={**HEADERS, "X-Request-Id": request.get(REQUEST_ID, "")})
         with self._seats.one(who, _REFUSED):
             async with aclosing(events) as rest:
                 with suppress(ConnectionError):
@@ -50,7 +54,7 @@ class EventStreams:
         self,
         request: web.Request,
         answer: web.StreamResponse,
-        events: AsyncGenerator[bytes, None],
+        events: AsyncGenerator[Event, None],
         check: Callable[[], Awaitable[object]],
         ends_s: float,
     ) -> None:
@@ -58,7 +62,9 @@ class EventStreams:
         async for event in events:
             if not answer.prepared:
                 await answer.prepare(request)
-            if event:
+            if callable(event):
+                await event(answer)
+            elif event:
                 await answer.write(event)
             now_s = monotonic()
             if now_s >= beat_s:

@@ -12,9 +12,10 @@ more slowly than `_LEAST_BYTES_PER_S` is cut off, so a place is never held for l
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -28,6 +29,8 @@ _LEAST_BYTES_PER_S: Final = 16 * 1024
 _GRACE_S: Final = 30.0
 
 Pieces = Callable[[], AsyncIterator[bytes]]
+Write = Callable[[bytes, AsyncIterator[bytes]], Awaitable[None]]
+"""Takes the first piece and those after it."""
 
 
 class LargeAnswer(web.StreamResponse):
@@ -49,6 +52,21 @@ class LargeAnswer(web.StreamResponse):
         self.size_bytes = size_bytes
         self.held_bytes = size_bytes if held_bytes is None else held_bytes
         self.may_refuse = may_refuse
+
+
+class Around(NamedTuple):
+    """An answer that has begun, and what stands before and after a large one in it."""
+
+    answer: web.StreamResponse
+    head: bytes
+    tail: bytes
+
+    async def write(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
+        await self.answer.write(self.head + first)
+        async for piece in rest:
+            await asyncio.sleep(0)
+            await self.answer.write(piece)
+        await self.answer.write(self.tail)
 
 
 class Outflow:
@@ -73,8 +91,16 @@ class Outflow:
     async def send(self, request: web.Request, tenant: str, answer: web.StreamResponse) -> web.StreamResponse:
         """Send an answer if it is a large one; aiohttp finds it sent then. Raises NotReadyYet."""
         large = as_large(answer)
-        if large is None:
-            return answer
+        if large is not None:
+            await self._deliver(request, tenant, large, partial(_write, request, large))
+        return large or answer
+
+    async def send_within(self, request: web.Request, tenant: str, large: LargeAnswer, around: Around) -> None:
+        """Send a large answer as a part of one that has begun, in a place and in pieces like any other. Raises
+        NotReadyYet, and what its first piece raises; nothing of it is sent then."""
+        await self._deliver(request, tenant, large, around.write)
+
+    async def _deliver(self, request: web.Request, tenant: str, large: LargeAnswer, write: Write) -> None:
         may_refuse = large.may_refuse or request.method == "GET"
         if may_refuse and not self._may_wait(tenant, large.held_bytes):
             raise NotReadyYet("too many large answers are on their way: read them, then ask again", retry_after_s=1.0)
@@ -83,14 +109,13 @@ class Outflow:
             first = await anext(pieces, b"")  # before the head is sent: what it raises is still an answer
             try:
                 async with asyncio.timeout(_GRACE_S + large.size_bytes / _LEAST_BYTES_PER_S):
-                    await _write(request, large, first, pieces)
+                    await write(first, pieces)
             except ConnectionError:
                 log.debug("connection.lost_before_answer")
             except (TimeoutError, FunctoryError) as error:  # nobody reads it, or the rest of it is gone
                 log.info("connection.cut_off", extra={"tenant": tenant, "reason": str(error)})
                 if request.transport is not None:
                     request.transport.abort()
-        return large
 
     def _may_wait(self, tenant: str, held_bytes: int) -> bool:
         is_among_few = self._waiting[tenant] < self._of_one and self._waiting.total() < self._in_all

@@ -20,7 +20,8 @@ _F = TypeVar("_F", bound=RouteCall)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """raw: content types of bodies that the function reads itself."""
+    """raw: content types of bodies that the function reads itself. progress: clients may ask for its steps as
+    events."""
 
     method: str
     path: str
@@ -32,6 +33,7 @@ class Route:
     query: Any
     body: Any
     raw: tuple[str, ...]
+    progress: bool
 
     @property
     def is_of_tenant(self) -> bool:
@@ -54,6 +56,7 @@ class Routes:
         status: int = 200,
         answer: Any = None,
         raw: tuple[str, ...] = (),
+        progress: bool = False,
     ) -> Callable[[_F], _F]:
         """`answer` names the type for functions that return a finished response."""
 
@@ -61,7 +64,19 @@ class Routes:
             hints = get_type_hints(call)
             found = answer if answer is not None else hints.get("return")
             self.all.append(
-                Route(method, path, call, scope, summary, status, found, hints.get("query"), hints.get("body"), raw)
+                Route(
+                    method,
+                    path,
+                    call,
+                    scope,
+                    summary,
+                    status,
+                    found,
+                    hints.get("query"),
+                    hints.get("body"),
+                    raw,
+                    progress,
+                )
             )
             return call
 

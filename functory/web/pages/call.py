@@ -17,6 +17,7 @@ from functory.web.pages.assets import Assets, load_assets
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
 from functory.web.pages.throttle import SignInThrottle
+from runner.packages.source import Tell, nobody
 from vocabulary.names import jobtype_of
 
 SECURE_COOKIE: Final = "__Host-functory"
@@ -45,7 +46,7 @@ class PageTools:
 class PageCall:
     """One request for a page: who makes it, for which tenant, and the form that came with it."""
 
-    __slots__ = ("form", "params", "path", "place", "request", "session", "tools", "who")
+    __slots__ = ("form", "params", "path", "place", "request", "session", "tell", "tools", "who")
 
     def __init__(self, tools: PageTools, request: web.Request, params: Params, place: Place) -> None:
         self.tools = tools
@@ -58,6 +59,8 @@ class PageCall:
         self.who: Principal = NOBODY
         """On a tenant's page the principal of that tenant, also for the operator; elsewhere the session's."""
         self.form: dict[str, str] = {}
+        self.tell: Tell = nobody
+        """Hears the steps of what takes long."""
 
     @property
     def service(self) -> Service:

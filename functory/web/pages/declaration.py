@@ -43,6 +43,8 @@ class PageRoute:
     call: PageCallable
     scope: Access
     live: str
+    progress: bool = False
+    """Whether the page's script may ask for the steps as events."""
 
 
 class Pages:
@@ -54,13 +56,13 @@ class Pages:
     def get(self, path: str, *, scope: Access, live: str = "") -> Callable[[_F], _F]:
         return self._add("GET", path, scope, live)
 
-    def post(self, path: str, *, scope: Access) -> Callable[[_F], _F]:
+    def post(self, path: str, *, scope: Access, progress: bool = False) -> Callable[[_F], _F]:
         """Declare a form's target. It is called only with a form that carries the session's token."""
-        return self._add("POST", path, scope, "")
+        return self._add("POST", path, scope, "", progress=progress)
 
-    def _add(self, method: str, path: str, scope: Access, live: str) -> Callable[[_F], _F]:
+    def _add(self, method: str, path: str, scope: Access, live: str, *, progress: bool = False) -> Callable[[_F], _F]:
         def declare(call: _F) -> _F:
-            self.all.append(PageRoute(method, path, call, scope, live))
+            self.all.append(PageRoute(method, path, call, scope, live, progress))
             return call
 
         return declare

@@ -75,7 +75,7 @@ async def new_handler(call: PageCall) -> Page:
     return await _page(call, Draft("", "python", _FIRST_BODY, "", "", False, "{}", "Ada", ""), None)
 
 
-@pages.post("/ui/t/{tenant}/new", scope="handlers")
+@pages.post("/ui/t/{tenant}/new", scope="handlers", progress=True)
 async def make_handler(call: PageCall) -> Page | Go:
     return await _take(call, call.form.get("type", "").strip())
 
@@ -104,7 +104,7 @@ async def _open_file(call: PageCall, draft: Draft, stored: StoredHandler) -> Dra
     return draft._replace(file=name, body=text or "", is_text=text is not None)
 
 
-@pages.post("/ui/t/{tenant}/type/{type}/edit", scope="handlers")
+@pages.post("/ui/t/{tenant}/type/{type}/edit", scope="handlers", progress=True)
 async def save_or_try(call: PageCall) -> Page | Go:
     return await _take(call, call.type_name)
 
@@ -162,7 +162,7 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         if form.get("do") == "save":
             return await _save(call, type_name, fields)
         payload = await _payload_bytes(call, draft)
-        invocation = handlers.invoke(call.service, call.who, type_name, payload, fields)
+        invocation = handlers.invoke(call.service, call.who, type_name, payload, fields, tell=call.tell)
         tried = await while_present(call.request, invocation)
     except HandlerSyntaxError as error:
         problem = str(error)
@@ -177,7 +177,7 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
 
 async def _save(call: PageCall, type_name: str, fields: Mapping[str, Any]) -> Go:
     before = await handlers.find_handler(call.service, call.tenant, type_name)
-    stored = await handlers.put_handler(call.service, call.who, type_name, fields)
+    stored = await handlers.put_handler(call.service, call.who, type_name, fields, tell=call.tell)
     is_same = before is not None and before.version == stored.version
     return Go(f"{call.home}/type/{type_name}", "unchanged" if is_same else "saved")
 

@@ -6,6 +6,7 @@ Whoever may not see a tenant gets the same answer as for one that does not exist
 """
 
 import hmac
+import math
 import time
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote
@@ -16,15 +17,17 @@ from functory.errors import BadRequest, Forbidden, FunctoryError, InvalidInput, 
 from functory.operations.audit import CLIENT
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.tenants import find_tenant
-from functory.web.http.answers import describe_error
+from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import most_bytes
 from functory.web.http.edge import Params
 from functory.web.http.endpoint import Web
+from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
 from functory.web.pages.declaration import Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
+from runner.packages.source import Tell
 from store.errors import StoreError
 
 _FORM_FIELDS: Final = 60
@@ -78,10 +81,29 @@ class _Visit:
         if self._route.method == "POST":
             CLIENT.set(call.client)
             await _take_form(call)
+        if self._route.progress and wants_progress(request):
+            return await self._stream_steps(call)
+        return await self._finished(call)
+
+    async def _finished(self, call: PageCall) -> web.StreamResponse:
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
             self._tools.recent.forget(call.tenant)
         return await _finish(call, self._route, answer)
+
+    async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
+        """The same, as events: steps, and at last the page, or the address to go to."""
+
+        async def work(tell: Tell) -> web.StreamResponse:
+            call.tell = tell
+            return _as_json(await self._finished(call))
+
+        def trouble(error: Exception, request_id: str, client: str) -> web.StreamResponse:
+            return _as_json(self.trouble(error, request_id, client))
+
+        state = self._tools.web
+        events = ProgressEvents(call.request, call.tenant, state.edge, trouble).of(work)
+        return await state.streams.send(call.request, call.who, events, lambda: admit(call, self._route), math.inf)
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)
@@ -224,6 +246,19 @@ def frame(call: PageCall) -> dict[str, Any]:
         "call": call,
         "live_url": "",
     }
+
+
+def _as_json(answer: web.StreamResponse) -> web.StreamResponse:
+    """A page, or where to go, for the page's script."""
+    assert isinstance(answer, web.Response)
+    if "Location" in answer.headers:
+        shown: dict[str, object] = {"location": answer.headers["Location"]}
+    else:
+        shown = {"html": answer.text}
+    told = json_answer(shown, answer.status)
+    if "Retry-After" in answer.headers:
+        told.headers["Retry-After"] = answer.headers["Retry-After"]
+    return told
 
 
 def html(text: str, status: int = 200) -> web.Response:

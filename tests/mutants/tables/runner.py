@@ -17,13 +17,14 @@ batch = in_file("runner/batch.py", BATCH)
 pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
 run = in_file("runner/runner.py", "tests/service/test_leases.py")
 call = in_file("runner/run.py", "tests/unit/test_run.py")
-PACKAGES = "tests/unit/test_packages.py tests/unit/test_package_trees.py"
+PACKAGES = "tests/unit/test_packages.py tests/unit/test_package_trees.py tests/unit/test_package_steps.py"
 trees = in_file("runner/packages/trees.py", PACKAGES)
 provider = in_file("runner/packages/provider.py", PACKAGES)
 collector = in_file("functory/daemon/package_collector.py", PACKAGES)
 asked = in_file("handlers/packages.py", PACKAGES)
 NODE_PACKAGES = "tests/unit/test_node_packages.py"
 npm = in_file("handlers/npm.py", NODE_PACKAGES)
+build_sandbox = in_file("runner/packages/sandbox.py", PACKAGES)
 tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
@@ -69,6 +70,24 @@ MUTANTS: list[Mutant] = [
         "packages are collected while they are used",
         "await self._packages.unused(tenant, unused_s)",
         "await self._packages.unused(tenant, -1.0)",
+    ),
+    provider(
+        "who joins a build hears nothing of it",
+        "        self._listeners.append(listener)\n",
+        "        self._listeners.append(nobody)\n",
+    ),
+    provider(
+        "who asked for packages and left is told on",
+        "            self._listeners.remove(listener)\n",
+        "            pass\n",
+    ),
+    build_sandbox(
+        "steps show the account of the index",
+        '            text = self._curtain.before(last[:_LINE_BYTES].decode("utf-8", "replace"))',
+        '            text = last[:_LINE_BYTES].decode("utf-8", "replace")',
+    ),
+    build_sandbox(
+        "a step is a piece of a line", "        *lines, rest = (self._rest + said)", "        *lines, rest = said"
     ),
     provider("packages have no quota", "        if quota is None:", "        if quota:"),
     masking("a value that was cut is shown", "            data = _without_end_of(form, data)\n", ""),

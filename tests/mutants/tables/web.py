@@ -16,6 +16,7 @@ page = in_file("functory/web/pages/endpoint.py", PAGES)
 signin = in_file("functory/web/pages/signin.py", PAGES)
 origins = in_file("functory/web/pages/allowed_origins.py", PAGES)
 assets = in_file("functory/web/pages/assets.py", ESCAPING)
+progress = in_file("functory/web/http/progress.py", "tests/web/test_progress.py")
 throttle = in_file("functory/web/pages/throttle.py", PAGES)
 
 
@@ -24,6 +25,18 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
+    progress("steps have no end", "if step and sent < MOST_STEPS:", "if step:"),
+    progress(
+        "steps come as fast as a build prints",
+        "                await asyncio.wait([task], timeout=self._gap_s)\n",
+        "",
+    ),
+    progress("a step is as long as it likes", "        shown = step[:STEP_CHARS]", "        shown = step"),
+    progress(
+        "a client that leaves ends what others wait for",
+        "            await asyncio.wait([task])\n",
+        "            task.cancel()\n            await asyncio.wait([task])\n",
+    ),
     endpoint(
         "a key opens the paths of other tenants",
         '            principal.require_tenant(params["tenant"])',
@@ -40,8 +53,8 @@ MUTANTS: list[Mutant] = [
     ),
     handlers(
         "a key that reads may change code",
-        '@routes.add("PUT", "/{tenant}/handler/{type}", scope="handlers"',
-        '@routes.add("PUT", "/{tenant}/handler/{type}", scope="read"',
+        '"PUT",\n    "/{tenant}/handler/{type}",\n    scope="handlers"',
+        '"PUT",\n    "/{tenant}/handler/{type}",\n    scope="read"',
     ),
     body(
         "a chunked body has no limit",

@@ -1,4 +1,7 @@
-// The editor of a handler: highlighting, the line of an error, two keys, and a try that does not reload the page.
+// The editor of a handler: highlighting, the line of an error, two keys; and to try or to save does not reload the page,
+// and shows the steps while packages are got.
+import { send } from "./steps.js";
+
 export async function helpEditor(form) {
   const area = form.querySelector("#body"), lang = form.querySelector("#lang");
   const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
@@ -11,24 +14,31 @@ export async function helpEditor(form) {
   markError();
 
   form.addEventListener("submit", async (event) => {
-    if (event.submitter?.value !== "try") return;
     event.preventDefault();
-    const started = edits, button = event.submitter, fields = new URLSearchParams(new FormData(form, button));
+    const started = edits, button = event.submitter, label = button.textContent, isTry = button.value === "try";
+    const fields = new URLSearchParams(new FormData(form, button)), step = document.getElementById("step");
     button.disabled = true;
-    button.textContent = "Running…";
+    button.textContent = isTry ? "Running…" : "Saving…";
     try {
-      const answer = await fetch(form.action, { method: "POST", body: fields });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (started !== edits) complain("You changed something while it ran. Try again.");
+      const answer = await send(form, fields, (text) => { step.textContent = text; });
+      const page = new DOMParser().parseFromString(answer.html || "", "text/html");
+      if (started !== edits) complain(changedMeanwhile(isTry, Boolean(answer.location)));
+      else if (answer.location) location.assign(answer.location);
       else if (page.getElementById("outcome")) show(page);
       else complain(page.querySelector("main p")?.textContent || "Something went wrong."); // e.g. signed out
     } catch {
-      complain("The service cannot be reached. Nothing was run.");
+      complain(`The service cannot be reached. ${isTry ? "Try again." : "Reload the page to see whether it was saved."}`);
     } finally {
       button.disabled = false;
-      button.textContent = "Try it";
+      button.textContent = label;
+      step.textContent = "";
     }
   });
+
+  function changedMeanwhile(isTry, isSaved) {
+    if (isTry) return "You changed something while it ran. Try again.";
+    return `${isSaved ? "Saved without" : "Not saved, nor is"} what you changed meanwhile. Save again.`;
+  }
 
   function show(page) {
     for (const id of ["outcome", "trouble"]) document.getElementById(id).replaceWith(page.getElementById(id));
