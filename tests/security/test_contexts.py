@@ -117,6 +117,58 @@ async def test_what_the_program_cannot_see_of_us(launcher: SandboxLauncher, tmp_
     assert replies == b"([], 'context', [1, 2], 1000)", log
 
 
+async def test_a_context_has_five_descriptors(launcher: SandboxLauncher, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    source = """if True:
+        import fcntl, os
+        found = []
+        for fd in range(1024):
+            try:
+                fcntl.fcntl(fd, fcntl.F_GETFD)
+            except OSError:
+                continue
+            found.append(fd)
+        os.write(4, repr(found).encode())
+    """
+    await asyncio.to_thread(program.write_text, source)
+    replies, log = await finish(await launcher.launch(forked(program)))
+    assert replies == b"[0, 1, 2, 3, 4]", log
+
+
+async def test_a_context_is_in_no_group_of_the_daemon(machine: frozenset[Layer]) -> None:
+    if Layer.UID not in machine:
+        missing("root", "run the tests as root")
+    before = os.getgroups()
+    os.setgroups([*before, 4242])
+    launcher = SandboxLauncher(machine)
+    try:
+        await launcher.start()
+        replies, log = await finish(await launcher.launch(sh("grep Groups: /proc/self/status >&4")))
+    finally:
+        await launcher.close()
+        os.setgroups(before)
+    assert replies.split() == [b"Groups:"], log
+
+
+async def test_only_processes_are_seen_in_proc(launcher: SandboxLauncher) -> None:
+    if launcher.level < Level.L2:
+        missing("namespaces", "install bubblewrap")
+    replies, log = await finish(await launcher.launch(sh("ls /proc >&4")))
+    assert {name for name in replies.split() if not name.isdigit()} == {b"self", b"thread-self"}, log
+
+
+@pytest.mark.parametrize(
+    "fill",
+    ["head -c 9000000 /dev/zero >big", "i=0; while true >$i && [ $i -lt 9999 ]; do i=$((i+1)); done; [ $i = 9999 ]"],
+)
+async def test_scratch_space_has_an_end_in_bytes_and_in_files(launcher: SandboxLauncher, fill: str) -> None:
+    if launcher.level < Level.L2:
+        missing("namespaces", "install bubblewrap")
+    spec = sh(f"{fill} || echo full >&4", limits=replace(LIMITS, scratch_bytes=4_000_000, file_bytes=64 << 20))
+    replies, log = await finish(await launcher.launch(spec))
+    assert (replies, b"No space left" in log) == (b"full\n", True), log
+
+
 async def test_the_program_has_no_rights_left_to_lose(launcher: SandboxLauncher) -> None:
     if launcher.level < Level.L2:
         missing("namespaces", "install bubblewrap")

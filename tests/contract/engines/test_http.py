@@ -181,6 +181,55 @@ async def test_redirects_are_followed_and_counted(runner: Runner, target: Target
     assert (await call(runner, target, "a")).exitcodes == [502]
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_posts_the_jobs_again(runner: Runner, target: Target, status: int) -> None:
+    """Also where a browser would make a GET of it."""
+    posted = []
+
+    async def answer(request: web.Request, body: bytes) -> web.Response:
+        posted.append((request.method, request.path, body))
+        if request.path == "/jobs":
+            return web.Response(status=status, headers={"Location": "/elsewhere"})
+        return web.Response(text="201 moved\n")
+
+    target.answer = answer
+    seen = await call(runner, target, "a")
+    assert (seen.exitcodes, seen.results) == ([201], [b"moved"])
+    assert posted == [("POST", "/jobs", b"a\n"), ("POST", "/elsewhere", b"a\n")]
+
+
+async def test_a_redirect_to_a_page_is_not_followed(runner: Runner, target: Target) -> None:
+    target.says("200\n", 303, Location="/elsewhere")
+    seen = await call(runner, target, "a")
+    assert (seen.exitcodes, len(target.bodies)) == ([500], 1)
+
+
+async def test_a_redirect_with_an_account_in_it_is_refused(runner: Runner, target: Target) -> None:
+    target.says("200\n", 307, Location=target.url.replace("://", "://name:password@"))
+    seen = await call(runner, target, "a")
+    assert (seen.exitcodes, len(target.bodies)) == ([403], 1)
+
+
+async def test_cookies_are_forgotten(runner: Runner, target: Target) -> None:
+    """All tenants share a client."""
+    target.says("200\n", 200, **{"Set-Cookie": "session=acme; Path=/"})
+    for _ in range(2):
+        assert (await call(runner, target, "a")).exitcodes == [200]
+    assert [headers.get("Cookie") for headers in target.headers] == [None, None]
+
+
+async def test_no_proxy_of_the_daemons_environment_is_used(
+    runner: Runner, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would call what the rules on addresses refuse."""
+    target.says("200\n")
+    monkeypatch.setenv("http_proxy", target.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    seen = await run(runner, Handler("http", "http://127.0.0.1:1/"), jobs("a"))
+    assert (seen.exitcodes, target.bodies) == ([502], [])
+
+
 async def test_an_answer_carries_data_on(runner: Runner, target: Target) -> None:
     target.says('C: {"last": 17}\n200 one\n200 two\n')
     seen = await run(runner, Handler("http", target.url), jobs("a", "b"))

@@ -278,5 +278,10 @@ MUTANTS: list[Mutant] = [
     targets(
         "IPv4 inside IPv6 may be called", "    for one in (address, *_inside(address)):", "    for one in (address,):"
     ),
-    targets("shared address space may be called", '"100.64.0.0/10", ', ""),
+    targets(
+        "shared address space may be called",
+        '"100.64.0.0/10", ',
+        "",
+        equivalent="python says itself that it is not global; it stands there for those who read",
+    ),
 ]
