@@ -4,6 +4,10 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from functory.consumers.led import LedConsumer
+from functory.consumers.pull import PullSource
 from functory.daemon.daemon import Daemon
 from functory.operations import consumers
 from functory.operations.consumers import Standing
@@ -67,6 +71,33 @@ async def test_each_index_becomes_one_job_and_none_is_asked_for_without_a_worker
         assert [it.job.data for it in records if it is not None] == [b'{"block":%d}' % n for n in range(1, 26)]
         asked = await asked_of(tmp_path)
         assert [index for index in asked if index != 7] == [*range(1, 7), *range(8, 26)], "each once"
+
+
+async def test_a_source_is_not_asked_for_its_head_while_nobody_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    look = LedConsumer._head_of_source
+
+    async def counted(self: LedConsumer, source: PullSource) -> int:
+        head = await look(self, source)
+        looks.append(self.consumer.window.started)
+        return head
+
+    monkeypatch.setattr(LedConsumer, "_head_of_source", counted)
+    await set_head(tmp_path, "3")
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await register_source(daemon, tmp_path)
+        await put(service, pull="chain", max_processing=3)
+
+        async def has_looked_again() -> bool:
+            await consumers.check_consumer(service, "acme", "verify")
+            return looks.count(3) >= 3
+
+        await until(has_looked_again)
+        lines = (await asyncio.to_thread((tmp_path / "asked").read_text)).splitlines()
+        assert [json.loads(line)["ask"] for line in lines] == ["head", "at", "at", "at"]
 
 
 async def test_after_a_restart_nothing_is_pulled_again(tmp_path: Path) -> None:
