@@ -143,7 +143,7 @@ def package_index(text: str) -> str:
 
 
 def folder(text: str) -> Path | None:
-    """`/srv/wheels`, or nothing."""
+    """`/srv/packages`, or nothing."""
     return Path(text).absolute() if text else None
 
 
@@ -244,6 +244,7 @@ class Settings:
         "", parse_patterns, "hosts beside index and registry that packages are fetched from, such as files.example.org"
     )
     packages_wheels: Path | None = _setting("", folder, "a folder of wheels, beside the index or instead of it")
+    packages_tarballs: Path | None = _setting("", folder, "a folder of npm's tarballs (.tgz), instead of the registry")
     packages_build: bool = _setting("false", switch, "let packages without a wheel run their build steps")
     packages_timeout_s: float = _setting("5m", duration, "how long it may take to resolve or to install")
     packages_max_bytes: int = _setting("256MiB", size, "the packages of one handler, installed")

@@ -69,6 +69,7 @@ class LaunchSpec:
     limits: Limits
     network: bool = False
     egress: bool = False  # no network but a loopback interface with `PROXY_PORT`, where the child's listener listens
+    serves: int = 0  # with `egress`: a port of that interface at which the program itself may listen
     readable: tuple[Path, ...] = ()  # read-only paths needed beyond the base runtime and `argv`
     template: str | None = None
     preload: tuple[Path, ...] = ()  # packages and modules among these that the template loads before it forks

@@ -33,6 +33,7 @@ async def open_packages(
         tree_bytes=settings.packages_max_bytes,
         hosts=settings.packages_hosts,
         registry=settings.packages_registry,
+        tarballs=settings.packages_tarballs,
     )
     tools = await asyncio.to_thread(find_tools, build)
     chosen = ProviderSettings(

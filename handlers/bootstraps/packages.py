@@ -5,12 +5,19 @@ scripts. (If the operator allows builds, uv runs the build steps of packages, in
 no tree: the daemon writes the files that it sends. A link, or anything else that is not a plain file, is an error with
 its name.
 
-Arguments: "uv", its program, and a folder of wheels or ""; or "npm", the program of node, and the folder of npm. One
-request arrives on the request pipe: four bytes of length, JSON. The reply is a sequence of frames
+Arguments: "uv", its program, and a folder of wheels or ""; or "npm", the program of node, the folder of npm, and a
+folder of tarballs or "". From tarballs npm installs by way of a registry that this program serves to it on the loopback
+interface, so that a lock is the same as from any other registry.
+
+One request arrives on the request pipe: four bytes of length, JSON. The reply is a sequence of frames
 (`runner.packages.frames` reads them). Only the standard library: this file runs in contexts.
 """
 
+import base64
 import compileall
+import functools
+import hashlib
+import http.server
 import importlib.util
 import json
 import os
@@ -22,10 +29,12 @@ import struct
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 REQUEST_FD = 3
 REPLY_FD = 4
@@ -52,6 +61,9 @@ const { versions, platform, arch, report } = process;
 const libc = report.getReport().header.glibcVersionRuntime ? 'glibc' : 'other';
 JSON.stringify({ version: versions.node, tag: [versions.modules, platform, arch, libc].join('-') })
 """
+INSTALL_SCRIPTS = ("preinstall", "install", "postinstall")
+VERSION = re.compile(r"(\d{1,15})\.(\d{1,15})\.(\d{1,15})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+MAX_MANIFEST_BYTES = 1 << 20
 CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
@@ -62,7 +74,7 @@ class Failure(Exception):
 def main() -> None:
     head = read(4)
     request = json.loads(read(int.from_bytes(head, "little")))
-    tool, program, folder = sys.argv[1:4]
+    tool, program, folder, *_ = sys.argv[1:]
     try:
         reply = REPLIES[tool, request["do"]]
         reply(program, folder, request)
@@ -272,8 +284,9 @@ def require_locked(tree: str, locked: dict[str, Any]) -> None:
 
 def prepare_node(request: dict[str, Any], package: dict[str, Any], lock: str) -> None:
     os.mkdir("project")
+    tarballs = sys.argv[4]
     for name, text in {
-        "npmrc": request["npmrc"],
+        "npmrc": f"registry={Tarballs(tarballs).serve(request['port'])}\n" if tarballs else request["npmrc"],
         "globalrc": "",
         "project/package.json": json.dumps(package),
         "project/package-lock.json": lock,
@@ -310,6 +323,104 @@ def npm_trouble(lines: list[str]) -> str:
     if any(NO_ROOM.search(line) for line in said):
         return TOO_BIG
     return "\n".join(line for line in said if not NPM_NOISE.search(line))
+
+
+class Tarballs:
+    """A folder of tarballs as a registry. A package is in those whose names begin with its own, as `npm pack` and
+    registries name them; what is in them decides."""
+
+    def __init__(self, folder: str) -> None:
+        found = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
+        self.paths = sorted(path for path in found if path.endswith(".tgz"))
+        self.url = ""
+
+    def serve(self, port: int) -> str:
+        """Where it is, as long as this process lives. Port 0 is any that is free."""
+        answer = functools.partial(TarballAnswer, self)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), answer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{server.server_address[1]}/"
+        return self.url
+
+    def describe(self, name: str) -> dict[str, Any] | None:
+        """All versions of a package, as registries describe them; None if there is none."""
+        scope, _, bare = name.rpartition("/")
+        begins = (f"{bare}-", f"{scope[1:]}-{bare}-") if scope else (f"{bare}-",)
+        versions: dict[str, Any] = {}
+        for number, path in enumerate(self.paths):
+            if os.path.basename(path).startswith(begins) and (manifest := read_manifest(path)):
+                file = f"{self.url}-/{number}/{quote(os.path.basename(path))}"
+                if manifest["name"] == name:
+                    versions[manifest["version"]] = manifest | {"dist": {**manifest["dist"], "tarball": file}}
+        if not versions:
+            return None
+        return {"name": name, "dist-tags": {"latest": max(versions, key=precedence)}, "versions": versions}
+
+    def path_of(self, place: str) -> str:
+        """The tarball that `describe` has named; "" for any other place."""
+        number = place.removeprefix("-/").partition("/")[0]
+        is_known = place.startswith("-/") and number.isascii() and number.isdigit() and len(number) < 10
+        return self.paths[int(number)] if is_known and int(number) < len(self.paths) else ""
+
+
+class TarballAnswer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, tarballs: Tarballs, *connection: Any) -> None:
+        self.tarballs = tarballs
+        super().__init__(*connection)
+
+    def do_GET(self) -> None:
+        place = unquote(self.path.partition("?")[0].removeprefix("/"))
+        if path := self.tarballs.path_of(place):
+            with open(path, "rb") as file:
+                return self.say(200, file.read())
+        if described := self.tarballs.describe(place):
+            return self.say(200, json.dumps(described).encode())
+        return self.say(404, json.dumps({"error": f"{place[:200]} is not in the folder of tarballs"}).encode())
+
+    def say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """npm tells of it."""
+
+
+@functools.cache
+def read_manifest(path: str) -> dict[str, Any] | None:
+    """What a tarball says of itself, with its hash; None if it is no package."""
+    found: Any = None
+    has_gyp = False
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                name = member.name.removeprefix("./").partition("/")[2]
+                has_gyp = has_gyp or name == "binding.gyp"
+                if name == "package.json" and (file := archive.extractfile(member)):
+                    found = json.loads(file.read(MAX_MANIFEST_BYTES))
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha512").digest()
+    except (OSError, ValueError, RecursionError, EOFError, zlib.error, tarfile.TarError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return None
+    if not isinstance(found.get("version"), str) or not VERSION.fullmatch(found["version"]):
+        return None
+    scripts = found.get("scripts")
+    runs = has_gyp or (isinstance(scripts, dict) and any(name in scripts for name in INSTALL_SCRIPTS))
+    dist = {"integrity": f"sha512-{base64.b64encode(digest).decode()}"}
+    return {**found, **({"hasInstallScript": True} if runs else {}), "dist": dist}
+
+
+def precedence(version: str) -> tuple[Any, ...]:
+    """For sorting: as semver has it, and what is not released before all that is."""
+    match = VERSION.fullmatch(version)
+    assert match is not None
+    parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in (match[4] or "").split(".")]
+    return match[4] is None, [int(number) for number in match.groups()[:3]], parts
 
 
 REPLIES = {

@@ -37,6 +37,8 @@ _MOST_REFUSALS: Final = 16
 LISTED_IN: Final = "the operator's `packages_hosts`"
 """Where a host has to be listed that builds may call."""
 _OPEN_FILES: Final = 1024
+_OWN_PORT: Final = 4873
+"""Of a build that serves something to its tool, where its network is its own; elsewhere any port that is free."""
 _SAID_BYTES: Final = 64 * 1024
 _LINE_BYTES: Final = 4096
 _STEP_CHARS: Final = 200
@@ -87,10 +89,11 @@ class BuildSandbox:
     ) -> T:
         if tool.missing and request["do"] != "about":
             raise PackagesMissingError(tool.missing)
-        request |= tool.request()
+        spec = self._spec(tenant, tool)
+        request |= tool.request() | {"port": spec.serves}
         loop = asyncio.get_running_loop()
         try:
-            child = await self._launcher.launch(self._spec(tenant, tool))
+            child = await self._launcher.launch(spec)
         except LaunchError as error:
             raise PackagesMissingError(f"the build sandbox does not start: {error}") from error
         refused: deque[str] = deque(maxlen=_MOST_REFUSALS)
@@ -115,20 +118,26 @@ class BuildSandbox:
             await asyncio.shield(_end(child, talk))
             gate.close()
 
+    @property
+    def _has_own_network(self) -> bool:
+        """Below that level contexts share the machine's."""
+        return self._launcher.level >= LOWEST_LEVEL
+
     def _is_proxied(self, tool: Tool) -> bool:
         """Not where contexts share the machine's network, nor where the machine itself needs a proxy."""
-        has_own_network = self._launcher.level >= LOWEST_LEVEL
-        return bool(tool.hosts) and has_own_network and not any(map(os.environ.get, _PROXIES))
+        return bool(tool.hosts) and self._has_own_network and not any(map(os.environ.get, _PROXIES))
 
     def _let_out(self, child: Child, tenant: str, tool: Tool, tell: Tell) -> Gate:
         listener = child.take_listener()
         if listener is None:
             return NoEgress()
-        return self._egress.open(listener, tenant, tool.hosts, tell)
+        way_out = self._egress if tool.hosts else NoEgress()
+        return way_out.open(listener, tenant, tool.hosts, tell)
 
     def _spec(self, tenant: str, tool: Tool) -> LaunchSpec:
         settings = self._settings
         is_proxied = self._is_proxied(tool)
+        has_loopback = tool.needs_loopback and self._has_own_network
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "NO_COLOR": "1", **tool.env}
         if is_proxied:
             env |= PROXY_VARIABLES
@@ -147,8 +156,9 @@ class BuildSandbox:
                 cpu_s=round(settings.timeout_s) * (os.cpu_count() or 1),
                 reserved_bytes=LANGUAGES[tool.lang].reserved_mb << 20,
             ),
-            network=bool(tool.hosts) and not is_proxied,
-            egress=is_proxied,
+            network=not is_proxied and not has_loopback and (bool(tool.hosts) or tool.needs_loopback),
+            egress=is_proxied or has_loopback,
+            serves=_OWN_PORT if has_loopback else 0,
             template="python",
         )
 

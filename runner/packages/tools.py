@@ -36,6 +36,7 @@ class BuildSettings:
     tree_bytes: int = 256 * _MB
     hosts: tuple[HostPattern, ...] = ()  # beside those of the index and the registry: where these keep their files
     registry: str = ""
+    tarballs: Path | None = None  # a folder of npm's tarballs, instead of a registry
 
     @property
     def work_bytes(self) -> int:
@@ -80,6 +81,10 @@ class Tool(Protocol):
         """What its builds may call; nothing if there is no index."""
 
     @property
+    def needs_loopback(self) -> bool:
+        """Whether the program below serves something to the tool."""
+
+    @property
     def argv(self) -> tuple[str | Path, ...]:
         """The arguments of `handlers/bootstraps/packages.py`."""
 
@@ -120,6 +125,10 @@ class Uv:
     def hosts(self) -> tuple[HostPattern, ...]:
         settings = self._settings
         return _hosts(settings.index, _PYPI, settings.hosts)
+
+    @property
+    def needs_loopback(self) -> bool:
+        return False
 
     @property
     def argv(self) -> tuple[str | Path, ...]:
@@ -170,7 +179,7 @@ class Npm:
 
     @property
     def missing(self) -> str:
-        if self._settings.registry == "none":
+        if self._settings.registry == "none" and self._settings.tarballs is None:
             return "the operator has set no registry of node packages (packages_registry=none)"
         if self._node is None or self._node.npm is None:
             return "npm is not installed on this machine, which gets packages for node: install npm"
@@ -183,18 +192,25 @@ class Npm:
     @property
     def hosts(self) -> tuple[HostPattern, ...]:
         settings = self._settings
+        if settings.tarballs is not None:
+            return ()
         return _hosts(settings.registry, _hosts(_NPM_REGISTRY, (), ()), settings.hosts)
 
     @property
+    def needs_loopback(self) -> bool:
+        return self._settings.tarballs is not None
+
+    @property
     def argv(self) -> tuple[str | Path, ...]:
-        return ("npm", self._node.program, self._node.npm or "") if self._node else ("npm", "", "")
+        tools = (self._node.program, self._node.npm or "") if self._node else ("", "")
+        return ("npm", *tools, self._settings.tarballs or "")
 
     @property
     def env(self) -> Mapping[str, str]:
         return {"NO_UPDATE_NOTIFIER": "1"}
 
     def request(self) -> dict[str, Any]:
-        return {"npmrc": _npmrc(self._settings.registry or _NPM_REGISTRY)}
+        return {"npmrc": "" if self.needs_loopback else _npmrc(self._settings.registry or _NPM_REGISTRY)}
 
     def asking(self, requirements: NodeRequirements) -> dict[str, Any]:
         return {"package": requirements.as_package(), "lock": requirements.lock}
@@ -211,6 +227,8 @@ class Npm:
             name, port = host_name(url.hostname or ""), url.port or (80 if url.scheme == "http" else 443)
         except ValueError:
             return False
+        if self.needs_loopback:
+            return (url.scheme, name) == ("http", "127.0.0.1")
         return any(host.matches(name, port) for host in self.hosts)
 
 

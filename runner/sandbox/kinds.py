@@ -55,5 +55,5 @@ def kind_of(spec: LaunchSpec, python: Interpreter, tree: TreeIdentity | None) ->
         raise LaunchError(f"paths in a LaunchSpec are absolute, these are not: {', '.join(relative)}")
     preload = spec.preload if fork else ()
     trees = None if tree is None else tree.path.parent
-    view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages, trees)
+    view = View(python, tuple(sorted(given)), spec.network, spec.egress, preload, spec.packages, trees, spec.serves)
     return Kind(spec.argv[2:] if fork else spec.argv, fork, spec.limits, view, tree)

@@ -165,7 +165,7 @@ class SandboxLauncher:
         if spec.egress and Layer.NAMESPACES not in self.layers:
             raise LaunchError(needs_own_network(self.level))
         parts = (
-            *(spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.egress),
+            *(spec.argv, spec.template, spec.limits, spec.readable, spec.network, spec.egress, spec.serves),
             *(spec.preload, spec.packages, tree),
         )
         kind = self._kinds.get(parts)
@@ -326,6 +326,7 @@ class SandboxLauncher:
             readable=view.readable(handed, self._programs),
             writable=view.writable(room.scratch),
             seccomp=self._filter(view) if Layer.SECCOMP in use else "",
+            serves=view.serves if view.egress else 0,
         )
 
     def _filter(self, view: View) -> str:

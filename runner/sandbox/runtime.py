@@ -70,6 +70,7 @@ class View:
     preload: tuple[Path, ...] = ()  # packages and modules among `given` that its contexts find loaded
     packages: Path | None = None  # of one tenant's handlers, among `given`
     trees: Path | None = None  # has the folders of handlers: each context gets one of them, and sees no other
+    serves: int = 0  # with `egress`: where they may listen themselves
 
     def readable(self, handed: Handover, programs: tuple[str, ...]) -> tuple[str, ...]:
         """For Landlock; `programs` as `programs_in_sight` has them."""

@@ -29,7 +29,7 @@ from runner.runner import Runner
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
 from tests.support.engines import jobs, need_language, run
-from tests.support.npm_registry import NpmPackage, NpmRegistry, integrity, need_npm, npm_registry
+from tests.support.npm_registry import NpmPackage, NpmRegistry, integrity, need_npm, npm_registry, write_tarballs
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -334,6 +334,39 @@ async def test_a_build_reaches_its_registry_with_its_account_and_nothing_else(
         found = await bench.result(await bench.handler("main.js", BETA.replace("beta", "gamma"), gamma="1"))
         assert found == "1.0.0"
         await bench.packages.close()
+
+
+async def test_a_folder_of_tarballs_gives_the_lock_that_a_registry_gives(
+    tmp_path: Path, launcher: SandboxLauncher, bench: Bench
+) -> None:
+    folder = tmp_path / "tarballs"
+    await asyncio.to_thread(write_tarballs, folder, *PACKAGES)
+    await asyncio.to_thread(folder.chmod, 0o755)
+    offline = Bench(tmp_path, launcher, BuildSettings(registry="none", tarballs=folder, tree_bytes=4 << 20))
+    handler = await offline.handler("main.js", COMMONJS, **WANTED)
+    assert handler.lock == await bench.lock(**WANTED)
+    assert (await offline.result(handler))[:-1] == ["1.0.0", "1.1.0", "1.0.0", "2.0.0", "bundled", "old"]
+    with pytest.raises(PackagesRefusedError, match="gone is not in the folder of tarballs"):
+        await offline.lock(gone="1")
+    if offline.level >= Level.L2:  # elsewhere it is a copy, because others may not reach the folder of this test
+        lock = await offline.lock(beta="2")
+        await asyncio.to_thread(write_tarballs, folder, NpmPackage("beta", "2.0.0", files={"index.js": "changed"}))
+        with pytest.raises(PackagesRefusedError, match=r"beta 2\.0\.0 is not the package that was locked"):
+            await offline.packages.have("acme-x", lock)
+    await offline.packages.close()
+
+
+async def test_tarballs_are_found_without_a_network_of_ones_own(tmp_path: Path, machine: frozenset[Layer]) -> None:
+    folder = tmp_path / "tarballs"
+    await asyncio.to_thread(write_tarballs, folder, NpmPackage("beta"))
+    launcher = SandboxLauncher(machine - {Layer.NAMESPACES})
+    await launcher.start()
+    offline = Bench(tmp_path, launcher, BuildSettings(tarballs=folder))
+    try:
+        assert await offline.result(await offline.handler("main.js", BETA, beta="1")) == "1.0.0"
+    finally:
+        await offline.packages.close()
+        await launcher.close()
 
 
 @REAL

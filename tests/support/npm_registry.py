@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -98,6 +99,14 @@ class NpmRegistry:
 
     def _file_of(self, package: NpmPackage) -> str:
         return f"{package.name}/-/{package.name.rpartition('/')[2]}-{package.version}.tgz"
+
+
+def write_tarballs(folder: Path, *packages: NpmPackage) -> None:
+    """As `npm pack` names them."""
+    folder.mkdir(exist_ok=True)
+    for package in packages:
+        name = package.name.removeprefix("@").replace("/", "-")
+        (folder / f"{name}-{package.version}.tgz").write_bytes(package.tarball())
 
 
 def integrity(data: bytes) -> str:

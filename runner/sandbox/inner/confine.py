@@ -157,7 +157,11 @@ def lock(order: Order) -> None:
     kernel.set_no_new_privileges()
     if order.landlock:
         landlock.restrict(
-            readable=order.readable, writable=order.writable, network=order.network, port=order.proxy_port
+            readable=order.readable,
+            writable=order.writable,
+            network=order.network,
+            port=order.proxy_port,
+            serves=order.serves,
         )
     if order.seccomp:
         kernel.load_seccomp(bytes.fromhex(order.seccomp))

@@ -60,10 +60,12 @@ def abi() -> int:
         return 0
 
 
-def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool, port: int = 0) -> None:
+def restrict(
+    *, readable: Iterable[str], writable: Iterable[str], network: bool, port: int = 0, serves: int = 0
+) -> None:
     """Confine this process for ever. Paths that do not exist are left out: nothing is granted by them.
 
-    Without `network`, TCP connects to nothing but `port`.
+    Without `network`, TCP connects to nothing but `port`, and to `serves`, which is the one port to listen at.
     """
     version = abi()
     if version == 0:
@@ -83,8 +85,10 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool,
             _allow(ruleset, path, _READ & rights)
         for path in writable:
             _allow(ruleset, path, rights)
-        if port and attributes.net:
-            rule = _NetPort(_CONNECT_TCP, port)
+        for access, number in ((_CONNECT_TCP, port), (_NET_TCP, serves)) if attributes.net else ():
+            if not number:
+                continue
+            rule = _NetPort(access, number)
             kernel.syscall(kernel.SYS_LANDLOCK_ADD_RULE, ruleset, _RULE_NET_PORT, ctypes.byref(rule), 0)
         kernel.syscall(kernel.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:

@@ -49,6 +49,7 @@ class Order:
     tree: str = ""  # the name of the folder of the handler in `trees`, with namespaces
     trees: str = ""  # where the spawner has all of them; gone in the context
     folder: str = ""  # where the context is to have it
+    serves: int = 0  # a port of the context's own network at which it may listen, beside the listener's
 
     def to_fd(self) -> int:
         """A memfd with this order; the caller closes it."""

@@ -25,6 +25,7 @@ asked = in_file("handlers/packages.py", PACKAGES)
 NODE_PACKAGES = "tests/unit/test_node_packages.py"
 npm = in_file("handlers/npm.py", NODE_PACKAGES)
 build_sandbox = in_file("runner/packages/sandbox.py", PACKAGES)
+bootstrap = in_file("handlers/bootstraps/packages.py", "tests/unit/test_tarballs.py")
 tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
@@ -70,6 +71,23 @@ MUTANTS: list[Mutant] = [
         "packages are collected while they are used",
         "await self._packages.unused(tenant, unused_s)",
         "await self._packages.unused(tenant, -1.0)",
+    ),
+    bootstrap(
+        "a tarball is whatever its file is called",
+        '                if manifest["name"] == name:\n',
+        "                if True:\n",
+    ),
+    bootstrap("a folder of tarballs serves any file", "and int(number) < len(self.paths) else", "else"),
+    bootstrap(
+        "a tarball is described without its hash",
+        '    dist = {"integrity": f"sha512-{base64.b64encode(digest).decode()}"}',
+        "    dist: dict[str, str] = {}",
+    ),
+    build_sandbox(
+        "builds from tarballs have the machine's network",
+        "            egress=is_proxied or has_loopback,",
+        "            egress=is_proxied,",
+        tests="tests/unit/test_tarballs.py",
     ),
     provider(
         "who joins a build hears nothing of it",
