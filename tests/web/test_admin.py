@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from functory.operations.keyring import principal_of
 from functory.operations.keys import ensure_operator_key
 from tests.support.web import SYSID, T0, Site, open_site
 
@@ -65,6 +66,15 @@ async def test_a_deleted_tenant_is_gone_with_its_data_and_its_keys(site: Site) -
     assert (await site.store.get_usage("acme")) == (0, 0, 0)
     await site.intake.flush()
     assert (await site.store.get_usage("acme")).jobs == 0, "nothing of it was still on its way"
+
+
+async def test_nobody_acts_for_a_tenant_that_is_being_deleted(site: Site) -> None:
+    """Its keys are gone; but some have none, such as the callers of a port that is one tenant's."""
+    await site.add("x", "y", "z")
+    await site.intake.flush()
+    assert (await site.store.delete_tenant("acme", limit=1)).more
+    assert await principal_of(site.service, "acme", "-", frozenset({"read"})) is None
+    assert await principal_of(site.service, "other", "-", frozenset({"read"})) is not None
 
 
 async def test_the_life_of_a_key(site: Site) -> None:
