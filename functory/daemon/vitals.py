@@ -113,7 +113,7 @@ class Vitals:
             isolation=self._parts.isolation.level.name,
             languages=sorted(self._parts.languages.able),
             unable=dict(self._parts.languages.unable),
-            packages=self._parts.packages.unavailable("python"),
+            no_packages=self._parts.packages.all_unavailable(),
             problems=self.health().problems,
             journal_backlog_bytes=self._parts.shared.journal.stats().backlog_bytes,
             gauges=self.gauges(),

@@ -22,8 +22,8 @@ class DaemonInfo(msgspec.Struct, frozen=True, kw_only=True):
     languages: list[str] | None = None
     unable: dict[str, str] = {}
     """Languages that are installed and do not start, with the reason."""
-    packages: str = ""
-    """Why it gets no packages; empty if it does."""
+    no_packages: dict[str, str] = {}
+    """Languages for which it gets no packages, with the reason."""
     problems: dict[str, str] = {}
     journal_backlog_bytes: float = 0
     gauges: dict[str, float] = {}

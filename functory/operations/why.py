@@ -35,6 +35,10 @@ _HOLDS: Final = {
 """The scheduler's reasons in words. For its other reasons, the place in the queue is the answer."""
 
 
+_MOST_DAEMONS: Final = 10
+"""That are named."""
+
+
 class Reason(NamedTuple):
     state: str
     reason: str
@@ -199,7 +203,7 @@ async def _about_needs(service: Service, tenant: str, document: bytes) -> AsyncI
 
 
 async def _about_packages(service: Service, tenant: str, handler: StoredHandler) -> AsyncIterator[_Finding]:
-    """What keeps the packages of a handler from being there, on the daemon that answers; another may have them."""
+    """What keeps the packages of a handler from being there, on the daemon that answers; and what others say."""
     packages = await packages_of(service, tenant, handler)
     if packages is None or packages.state is State.READY or handler.lang not in service.control.languages():
         return
@@ -207,10 +211,21 @@ async def _about_packages(service: Service, tenant: str, handler: StoredHandler)
     if packages.state is State.BUILDING:
         yield "packages_building", f"the packages of its handler are being installed: {packages.text}", where
     elif packages.state is State.FAILED or packages.text:
-        others = [it for it in await service.store.list_daemons(now_ms=service.now_ms()) if it.sysid != where["daemon"]]
-        elsewhere = "; another daemon may have them" if any(can_run(service, it, handler.lang) for it in others) else ""
-        text = f"daemon {where['daemon']} cannot get the packages of its handler: {packages.text}{elsewhere}"
-        yield "packages_unavailable", text, where
+        others = await _packages_elsewhere(service, handler.lang)
+        text = f"daemon {where['daemon']} cannot get the packages of its handler: {packages.text}"
+        if able := [sysid for sysid, reason in others.items() if not reason]:
+            text += f"; {' and '.join(f'daemon {sysid}' for sysid in able)} may have them, or can get them"
+        elif others:
+            text += "; nor can " + ", ".join(f"daemon {sysid} ({reason})" for sysid, reason in others.items())
+        yield "packages_unavailable", text, where | {"others": others}
+
+
+async def _packages_elsewhere(service: Service, lang: str) -> dict[str, str]:
+    """The other daemons that run the language, and why they get no packages for it; "" if they do. Which trees they
+    have is known to them alone."""
+    daemons = await service.store.list_daemons(now_ms=service.now_ms())
+    running = [it for it in daemons if it.sysid != service.control.sysid and can_run(service, it, lang)]
+    return {it.sysid: info_of(it).no_packages.get(lang, "") for it in running[:_MOST_DAEMONS]}
 
 
 async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

@@ -121,6 +121,10 @@ class Packages:
         """Why this daemon gets no packages for the language; "" if it does."""
         return self._settings.unavailable.get(lang, "")
 
+    def all_unavailable(self) -> dict[str, str]:
+        """The languages of which it gets none, with the reason."""
+        return {lang: reason for lang, reason in self._settings.unavailable.items() if reason}
+
     # What a handler asks for
 
     async def lock(self, tenant: str, requirements: Wanted, *, anew: bool = False, tell: Tell = nobody) -> Lock:

@@ -26,6 +26,13 @@ create = in_file("functory/operations/create.py", "tests/web/test_create.py")
 patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.py")
 
 MUTANTS: list[Mutant] = [
+    Mutant(
+        "why sends people to daemons that get no packages",
+        "functory/operations/why.py",
+        'info_of(it).no_packages.get(lang, "")',
+        '""',
+        "tests/web/test_packages_elsewhere.py",
+    ),
     create("jobs of several types pass the quota", "        await _take_quota(service, who, jobs)\n", "        pass\n"),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
     create(
