@@ -47,7 +47,9 @@ INSIDE = "/functory/packages"  # where contexts find the tree: what their traceb
 ALL = ":all:"
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 NPM_SAYS = re.compile(r"npm (?:error|ERR!)(?: |$)")
-NPM_NOISE = re.compile(r"Log files were not written|A complete log of this run|^code E|^errno |^syscall |^$")
+NPM_NOISE = re.compile(
+    r"Log files were not written|A complete log of this run|^code E|^errno |^syscall |^$|^404$|^404 Note |^404 tarball"
+)
 NO_ROOM = re.compile(r"\b(EFBIG|ENOSPC|SIGXFSZ)\b")
 STEPS = (  # what uv and npm print that is worth telling, and how it is told
     (re.compile(r"npm http fetch GET 200 \S*/([^/ ]+) "), "fetched {}"),

@@ -1,12 +1,13 @@
 """What people come for: the first visit, finding out what failed and mending it, steering the service."""
 
 import asyncio
+import json
 import re
 
 import pytest
 from aiohttp import ClientSession
 from msgspec import UnsetType
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import Tenant
 from tests.browser.reader import reader
@@ -130,6 +131,37 @@ async def test_a_try_keeps_the_page_and_no_result_outlives_its_code(
         await expect(page.get_by_role("alert")).to_contain_text("sign in")
         await expect(page.locator("#body")).to_have_value("return payload.lower()")
     assert (await tenant.client.get_handler("upper")).version == 1, "a try never saves"
+
+
+STEPS = """
+const step = document.getElementById("step");
+new MutationObserver(() => { sessionStorage.steps = (sessionStorage.steps || "") + step.textContent + "|"; })
+  .observe(step, { childList: true });
+"""
+
+
+async def test_steps_are_shown_while_a_save_waits(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    await tenant.client.put_handler("slow", "python", "return 1")
+    location = f"{tenant.home}/type/slow?note=saved"
+    last = {"status": 303, "answer": {"location": location}}
+    body = f': hello\n\nevent: progress\ndata: "<b>fetched</b> a"\n\nevent: done\ndata: {json.dumps(last)}\n\n'
+    asked: list[str] = []
+
+    async def answer(route: Route) -> None:
+        if route.request.method != "POST":
+            return await route.continue_()
+        asked.append(route.request.headers["accept"])
+        return await route.fulfill(content_type="text/event-stream; charset=utf-8", body=body)
+
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/slow/edit")
+        await expect(page.locator(".tok-keyword").first).to_have_text("return")
+        await page.route("**/edit", answer)
+        await page.evaluate(STEPS)
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page).to_have_url(server.url + location)
+        assert (await page.evaluate("sessionStorage.steps")).startswith("<b>fetched</b> a|")
+    assert asked[0].startswith("text/event-stream")
 
 
 CODE = {

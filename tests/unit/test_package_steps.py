@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.bootstraps.packages import step_in
+from handlers.bootstraps.packages import npm_trouble, step_in
 from handlers.packages import Lock, LockedPackage, Requirements
 from runner.packages.sandbox import Curtain, _Listener
 from tests.support.told_sandbox import HASH, ToldSandbox, packages
@@ -43,6 +43,22 @@ async def test_whoever_asks_hears_the_steps_of_its_own_tenant(tmp_path: Path) ->
     assert second == ["installing", "fetched a"]
     assert queued == ["waiting for its turn", "installing"]
     assert shelf._building == {}
+
+
+def test_of_a_package_that_is_not_there_its_name_is_told_and_no_advice_that_does_not_hold_here() -> None:
+    said = [
+        "npm error code E404",
+        "npm error 404 Not Found - GET http://h/gone - not found",
+        "npm error 404",
+        "npm error 404  The requested resource 'gone@1' could not be found",
+        "npm error 404 Note that you can also install from a",
+        "npm error 404 tarball, folder, http url, or git url.",
+        "npm error A complete log of this run can be found in: /x",
+    ]
+    assert npm_trouble([f"{line}\n" for line in said]).split("\n") == [
+        "404 Not Found - GET http://h/gone - not found",
+        "404  The requested resource 'gone@1' could not be found",
+    ]
 
 
 ACCOUNT = "someone:hid%2Fden-word"
