@@ -217,6 +217,11 @@ async def test_one_key_has_only_so_many_streams_and_they_are_given_back(site: Si
     assert {stream.status for stream in streams} == {200}
     refused = await site.post("/acme/handler/thumb/invoke", json=body, headers=ACCEPT)
     assert (refused.status, refused.code) == (503, "not_ready_yet")
+    either = {"Accept": "text/event-stream, application/json"}
+    plain = await site.call("PUT", PUT, data=b"return 1", headers=either)
+    assert (plain.status, plain.json["version"]) == (200, 1), "who takes both gets what there is"
+    async with Client(site.url, site.keys["acme"], "acme") as acme:
+        assert (await acme.put_handler("thumb", "python", "return 2", tell=print)).version == 2
     for stream in streams:
         stream.close()
     site.trial_runs.is_stuck = False

@@ -148,7 +148,7 @@ class Endpoint:
             return await self._call(call, given)
 
     async def _call(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
-        if not self._route.progress or not wants_progress(call.request):
+        if not self._route.progress or not self._is_streamed(call):
             return await self._plain(call, given)
         if self._route.raw:
             await call.keep_body()
@@ -162,6 +162,9 @@ class Endpoint:
         return await self._web.streams.send(
             call.request, call.principal, events, lambda: self._web.keys.authenticate(key), math.inf
         )
+
+    def _is_streamed(self, call: Call) -> bool:
+        return wants_progress(call.request, has_room=self._web.streams.has_room(call.principal))
 
     async def _plain(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
         answer = await self._route.call(call, **given)

@@ -27,6 +27,10 @@ class EventStreams:
         self._seats = seats or StreamSeats()
         self._is_closed = False
 
+    def has_room(self, who: Principal) -> bool:
+        """Whether `send` would not refuse."""
+        return not self._is_closed and self._seats.has_room(who)
+
     async def send(
         self,
         request: web.Request,

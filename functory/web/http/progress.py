@@ -33,9 +33,10 @@ Work = Callable[[Tell], Awaitable[web.StreamResponse]]
 """Does what the request asks for, and returns the plain answer: JSON."""
 
 
-def wants_progress(request: web.BaseRequest) -> bool:
-    asked = request.headers.get("Accept", "").lower().split(",")
-    return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in asked)
+def wants_progress(request: web.BaseRequest, *, has_room: bool = True) -> bool:
+    """Whether the client asks for events. Without room for another stream it gets the plain answer, if it takes one."""
+    asked = [kind.partition(";")[0].strip() for kind in request.headers.get("Accept", "").lower().split(",")]
+    return "text/event-stream" in asked and (has_room or len(asked) == 1)
 
 
 class Steps:

@@ -33,14 +33,17 @@ class StreamSeats:
     def taken(self) -> int:
         return self._of_key.total()
 
+    def has_room(self, who: Principal) -> bool:
+        return (
+            self._of_key[who.key_id] < self._per_key
+            and self._of_tenant[who.tenant] < self._per_tenant
+            and self.taken < self._in_all
+        )
+
     @contextmanager
     def one(self, who: Principal, refusal: str) -> Iterator[None]:
         """A seat while the stream is open. Raises NotReadyYet with that text if there is none."""
-        if (
-            self._of_key[who.key_id] >= self._per_key
-            or self._of_tenant[who.tenant] >= self._per_tenant
-            or self.taken >= self._in_all
-        ):
+        if not self.has_room(who):
             raise NotReadyYet(refusal)
         key, tenant = Counter({who.key_id: 1}), Counter({who.tenant: 1})
         self._of_key += key

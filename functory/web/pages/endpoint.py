@@ -81,7 +81,8 @@ class _Visit:
         if self._route.method == "POST":
             CLIENT.set(call.client)
             await _take_form(call)
-        if self._route.progress and wants_progress(request):
+        has_room = self._tools.web.streams.has_room(call.who)
+        if self._route.progress and wants_progress(request, has_room=has_room):
             return await self._stream_steps(call)
         return await self._finished(call)
 

@@ -25,6 +25,11 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
+    progress(
+        "without room for a stream a deployment is refused",
+        "and (has_room or len(asked) == 1)",
+        "",
+    ),
     progress("steps have no end", "if step and sent < MOST_STEPS:", "if step:"),
     progress(
         "steps come as fast as a build prints",
