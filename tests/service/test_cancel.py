@@ -4,7 +4,10 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from functory.daemon.daemon import Daemon
+from functory.daemon.hearing import Hearing
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job
 from store.base import Code
@@ -69,7 +72,13 @@ async def test_a_running_job_is_stopped_and_keeps_its_log(tmp_path: Path) -> Non
         assert (counters.cancelled, counters.ok, counters.failed, counters.running) == (1, 1, 0, 0)
 
 
-async def test_a_run_elsewhere_is_ended_with_the_next_renewal(tmp_path: Path) -> None:
+async def test_a_run_elsewhere_is_ended_with_the_next_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nobody tells of it before."""
+
+    async def hear_nothing(_: Hearing) -> None:
+        return
+
+    monkeypatch.setattr(Hearing, "_end_cancelled", hear_nothing)
     sign = tmp_path / "sign"
     store = f"sqlite:///{tmp_path / 'shared.db'}"
     async with (

@@ -120,6 +120,34 @@ async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkey
         assert record.outcome.code is Code.CANCELLED
 
 
+async def test_the_journal_keeps_lines_that_still_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path / "d") as daemon:
+        await ready(daemon, f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+        (runs,) = await daemon.intake.write("acme-x", [b"1"])
+
+        async def is_read() -> bool:
+            return bool(daemon.intake._reader._open_of)
+
+        await until(is_read)
+        (later,) = await daemon.intake.write("acme-y", [b"2"])  # without a handler: the long way
+
+        async def is_stored() -> bool:
+            return await daemon.store.get_job("acme", later, now_ms=daemon.clock.now_ms()) is not None
+
+        await until(is_stored)
+        assert daemon.journal.read_point < daemon.journal.write_point
+        assert await daemon.store.get_job("acme", runs, now_ms=daemon.clock.now_ms()) is None, "only the journal has it"
+        await asyncio.to_thread(gate.touch)
+        await ended(daemon, runs)
+
+        async def is_let_go() -> bool:
+            return daemon.journal.read_point == daemon.journal.write_point
+
+        await until(is_let_go)
+
+
 async def test_a_pause_holds_from_its_answer_on(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
@@ -129,6 +157,20 @@ async def test_a_pause_holds_from_its_answer_on(tmp_path: Path) -> None:
         await daemon.intake.flush()
         record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
         assert record is not None
+        assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+
+async def test_a_pause_that_was_made_elsewhere_is_seen_before_the_job_starts(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon)
+        await daemon.store.set_type_paused("acme", "acme-x", paused=True)
+        daemon.straight._gates.forget()  # as after a while: what was known of a type does not hold for long
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+
+        async def stored() -> JobRecord | None:
+            return await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
+
+        record = await until(stored)  # not by a flush, which would bring it there before it can start
         assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
 
 

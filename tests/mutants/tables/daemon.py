@@ -311,7 +311,7 @@ MUTANTS: list[Mutant] = [
         "the journal lets go of lines that still run",
         "        if open_.missing or not open_.is_added",
         "        if not open_.is_added",
-        tests="tests/crash/test_straight_kill.py",
+        tests="tests/service/test_straight.py",
     ),
     accepted(
         "a job of another tenant is answered for",
