@@ -20,7 +20,6 @@ from handlers.model import Handler
 from runner.outcome import Stopped, size_bytes
 from runner.protocol import BatchJob, NewJob, ParentJob
 from runner.runner import Runner
-from scheduler import Pick
 from scheduler.retry import RetryPolicy
 from store.base import Job, Store, Unclaim
 from vocabulary.clock import Clock
@@ -30,15 +29,6 @@ _LEASE: Final = fields(Job, "id", "token")
 _CHILDREN: Final = fields(Job, "children")
 _NEW_JOBS: Final = fields(Stopped, "new_jobs")
 _LEFT: Final = [fields(Stopped, name) for name in ("result", "log", "new_jobs", "carried")]
-
-
-_KEYED_PART: Final = 4
-"""A batch of a type with caps by key has this part of the usual work."""
-
-
-def for_keys(pick: Pick, handler: Handler) -> Pick:
-    """Fewer jobs at once where keys share a type: a key that is next waits until some batch has ended."""
-    return pick if handler.max_per_key is None else pick._replace(jobs=max(1, pick.jobs // _KEYED_PART))
 
 
 class Batches:

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from functory.execution.batches import Batches, for_keys
+from functory.execution.batches import Batches
 from functory.execution.handler_cache import HandlerCache
+from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.outbox import Ending, Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import REST_S, Outlook
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook, permitted
+from functory.loops.job_log import log_started
 from functory.loops.shared import Shared
 from handlers.errors import HandlerError
 from runner.runner import Runner
@@ -29,14 +31,12 @@ from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease
 from store.errors import StoreUnavailable
-from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.execute")
 
 _LOOK_PART: Final = 3
 """Under load, the pause after a look at the store is this many times as long as the look."""
-_STARTED: Final = fields(Job, "id", "attempts", "due_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,7 @@ class Executor:
         self._languages = settings.languages
         self.handlers = HandlerCache(shared.store)
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
+        self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claiming: Counter[str] = Counter()
         """Jobs that claims under way are about to take, by type. A look may still see them as waiting."""
@@ -308,8 +309,10 @@ class Executor:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 retry = retry_policy(handler, self._retry)
+                held = sum(name == jobtype for name, _ in self._slots.values())
+                pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
                 now_ms = self._clock.now_ms()
-                jobs = await self._claim(for_keys(pick, handler), handler.max_per_key, now_ms)
+                jobs = await self._claim(pick, handler.max_per_key, now_ms)
                 may_start = self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 handler = permitted(handler, self._tenants.of(jobtype))
@@ -341,7 +344,7 @@ class Executor:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 self.claimed += len(jobs)
-                self._log_started(jobtype, jobs, self._clock.now_ms())
+                log_started(self._job_log, jobtype, jobs, self._clock.now_ms())
                 watch = self._straight.watch(jobs)
                 left = ()  # what is not run comes back by itself
                 handler = permitted(handler, self._tenants.of(jobtype))
@@ -360,6 +363,8 @@ class Executor:
                 self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s)
 
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
+        if self._is_stopping or self.is_paused:  # since it was picked
+            return []
         self._claiming[pick.jobtype] += pick.jobs
         looks = self._outlook.looks
         try:
@@ -377,16 +382,8 @@ class Executor:
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> MayStart:
         self.claimed += len(jobs)
         self._outlook.taken(jobtype, len(jobs))
-        self._log_started(jobtype, jobs, now_ms)
+        log_started(self._job_log, jobtype, jobs, now_ms)
         return self._leases.claimed(jobs, now_ms)
-
-    def _log_started(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
-        if self._job_log is not None:
-            started = [
-                (job_id, jobtype, attempts, now_ms - due_ms if due_ms < now_ms else 0)
-                for job_id, attempts, due_ms in map(_STARTED, jobs)
-            ]
-            self._job_log.started(started, now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))

@@ -9,6 +9,8 @@ from itertools import chain
 from typing import Final
 
 from functory.logs import Style
+from store.base import Job
+from vocabulary.columns import fields
 from vocabulary.time_text import iso_time
 
 Entered = tuple[str, str, int]  # id, jobtype, size_bytes
@@ -30,6 +32,8 @@ _LINES: Final[dict[Style, dict[str, str]]] = {
         ' "attempt": %s, "code": "%s", "exitcode": %s, "duration_ms": %s}\n',
     },
 }
+
+_DELIVERED: Final = fields(Job, "id", "attempts", "due_ms")
 
 
 class JobLog:
@@ -67,3 +71,13 @@ class JobLog:
         if varying:
             text %= tuple(chain.from_iterable(zip(*varying, strict=True)))
         self._write(text)
+
+
+def log_started(job_log: JobLog | None, jobtype: str, jobs: Iterable[Job], now_ms: int) -> None:
+    """These were delivered, and start now. None: jobs are not logged."""
+    if job_log is not None:
+        started = [
+            (job_id, jobtype, attempts, now_ms - due_ms if due_ms < now_ms else 0)
+            for job_id, attempts, due_ms in map(_DELIVERED, jobs)
+        ]
+        job_log.started(started, now_ms)

@@ -5,7 +5,7 @@ not use is given up. A job whose attempts were used up by workers that vanished 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from functory.execution.afterwards import NOTHING_MORE, afterwards_of, passed_on
@@ -13,6 +13,7 @@ from functory.execution.handler_cache import HandlerCache
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
+from functory.loops.job_log import log_started
 from functory.loops.shared import Shared
 from functory.workers.held_jobs import Held, HeldJobs
 from functory.workers.values import OWNER, Order, Taken
@@ -21,7 +22,7 @@ from handlers.languages import WORKER
 from handlers.model import Handler
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
-from store.base import Job, Unclaim
+from store.base import Unclaim
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.workers")
@@ -100,7 +101,7 @@ class Claims:
         for job in good:
             self.held.add(Held(job, now_ms, version, retry, _timeout_ms(handler), afterwards))
         self.taken += len(good)
-        self._log_started(jobtype, good, now_ms)
+        log_started(self._job_log, jobtype, good, now_ms)
         return Claimed([Taken(job, _timeout_ms(handler)) for job in good], bool(jobs))
 
     def room(self, jobtype: str) -> int:
@@ -159,11 +160,6 @@ class Claims:
         except HandlerError as error:  # stored by a newer version of this program
             log.warning("workers.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
             return None
-
-    def _log_started(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> None:
-        if self._job_log is not None:
-            started = [(job.id, jobtype, job.attempts, max(now_ms - job.due_ms, 0)) for job in jobs]
-            self._job_log.started(started, now_ms)
 
 
 def _timeout_ms(handler: Handler) -> int | None:

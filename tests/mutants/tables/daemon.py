@@ -11,6 +11,7 @@ daemon = in_file("functory/daemon/daemon.py", PROMISES)
 upkeep = in_file("functory/daemon/upkeep.py", PROMISES)
 parts = in_file("functory/daemon/parts.py", PROMISES)
 executor = in_file("functory/execution/executor.py", PROMISES)
+keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
 batches = in_file("functory/execution/batches.py", PROMISES)
 straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
 leases = in_file("functory/execution/leases.py", LEASES)
@@ -39,6 +40,16 @@ joining = in_file("functory/daemon/joining.py", AWAY)
 kept_keys = in_file("functory/daemon/kept_keys.py", f"tests/unit/functory/test_kept_keys.py {AWAY}")
 
 MUTANTS: list[Mutant] = [
+    keyed("slots of a type with keys stay in step", ", allowance_s) if coincides else 0.0", ", 0.0)"),
+    keyed("slots wait as often as starts coincide", ", allowance_s) if", ") if"),
+    keyed("a few jobs are kept waiting", " and waiting >= _WAITING * slots", ""),
+    keyed("batches with keys are as long as others", "max(1, pick.jobs // _PART)", "pick.jobs"),
+    executor(
+        "a pause comes too late for what was picked",
+        "        if self._is_stopping or self.is_paused:  # since it was picked\n            return []\n",
+        "",
+        tests="tests/unit/functory/test_looks.py",
+    ),
     joining(
         "a spare serves two lives that had the store",
         "        await asyncio.to_thread(self._remove_spare)\n        position",

@@ -8,6 +8,7 @@ from typing import Any
 
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.loops.shared import make_shared
+from scheduler import Pick
 from scheduler.retry import RetryPolicy
 from tests.support.clocks import FakeClock
 
@@ -34,7 +35,9 @@ async def idle(clock: FakeClock) -> AsyncIterator[tuple[Executor, asyncio.Queue[
     """One that has looked once, and found nothing."""
     store: Any = EmptyStore(clock)
     runner: Any = SimpleNamespace(warm_jobtypes=frozenset)
-    policy: Any = SimpleNamespace(has_room=True, set_waiting=lambda _: None, select_jobtype_to_run=lambda _: None)
+    policy: Any = SimpleNamespace(
+        has_room=True, set_waiting=lambda _: None, select_jobtype_to_run=lambda _: None, costs=None
+    )
     unused: Any = None
     shared = make_shared(store, unused, clock, "a1")
     settings = ExecutorSettings(lease_s=60, poll_s=POLL_S, retry=RetryPolicy(), languages=frozenset({"python"}))
@@ -74,3 +77,12 @@ async def test_an_outcome_is_no_news_but_is_looked_at_a_moment_later() -> None:
         await looks.get()
         await turns()
         assert looks.empty(), "one look for all of them"
+
+
+async def test_nothing_is_claimed_that_was_picked_before_a_pause() -> None:
+    async with idle(FakeClock()) as (execute, _):
+        execute.set_paused(paused=True)
+        assert await execute._claim(Pick("acme-x", 1), None, 0) == []  # the store here would know no claim
+        execute.set_paused(paused=False)
+        await execute.stop(0.0)
+        assert await execute._claim(Pick("acme-x", 1), None, 0) == []
