@@ -22,6 +22,9 @@ from functory.web.http.settings import WebSettings
 log = logging.getLogger("functory.web")
 
 
+_READ_BYTES: Final = 128 * 1024
+"""Read at a time, and with that what a connection has in memory of a body that nobody reads yet: such as one that waits
+for room. By default it would be six times as much."""
 _BUSY_BODY: Final = b'{"error":{"code":"too_many_connections","message":"try again in a moment","detail":{}}}'
 BUSY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
@@ -61,6 +64,7 @@ class Connection(web.RequestHandler):
             max_field_size=settings.max_header_bytes,
             max_headers=settings.max_headers,
             auto_decompress=False,
+            read_bufsize=_READ_BYTES // 4,
         )
         self._limits = settings
         self._edge = edge
@@ -76,6 +80,7 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        transport.max_size = _READ_BYTES  # type: ignore[attr-defined]  # of asyncio's own transports
         self._client = self._addresses.enter(_host(self.peername))
         if self._client is None:
             log.info("connection.too_many", extra={"peer": _with_port(self.peername)})

@@ -9,10 +9,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from functory.web.app import WEB
 from functory.web.http.settings import WebSettings
+from tests.support.polling import until
 from tests.support.web import Site, open_site
 
 ADD = "/acme/job/thumb/add"
@@ -293,3 +296,24 @@ async def test_a_refusal_names_the_field_in_the_words_of_the_interface(
     assert error["detail"].get("field") == field
     for word in ("Expected", "`", "$.", "regex"):
         assert word not in error["message"]
+
+
+async def test_a_body_that_waits_for_room_is_hardly_in_memory(site: Site) -> None:
+    """Its connection is not read on: the rest of it is in the sockets of the kernel, or with the client."""
+    size = 8 << 20
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
+    try:
+        async with site.listener._app[WEB].bodies.of("acme", 16 << 20):
+            writer.write(head(site, f"Content-Length: {size}") + b"x" * size)
+
+            async def paused() -> list[Any]:
+                assert site.listener._runner is not None
+                server = site.listener._runner.server
+                assert server is not None
+                return [each for each in server.connections if each._reading_paused]
+
+            (connection,) = await until(paused)
+            assert connection._current_request.content.total_bytes <= 256 * 1024
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413"), "one line of 8 MB: but all of it was read"
+    finally:
+        writer.close()
