@@ -24,6 +24,7 @@ from functory.operations.submit import Submission, max_jobs, submit_jobs, submit
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job
 from functory.web.api.submission import (
+    SPLIT_BYTES,
     added_json,
     is_lines,
     parse_jobs,
@@ -55,8 +56,11 @@ _FEW_BYTES: Final = 2048
 async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
     """One job for each line of the body, all with the same options."""
     most = max_jobs(web_.service)
-    if len(body) <= _FEW_BYTES:
-        return await submit_lines(web_.service, who, type_name, split_lines(body, most), options)
+    if len(body) <= SPLIT_BYTES:  # to count the lines first would cost as much as to split them
+        lines = split_lines(body, most)
+        if len(body) <= _FEW_BYTES or len(lines) * _LINE_BYTES <= web_.job_room.free_bytes:
+            return await submit_lines(web_.service, who, type_name, lines, options)
+        del lines  # nobody waits for room with what needs it
     async with _room(web_, who.tenant, body, _LINE_BYTES):
         return await submit_lines(web_.service, who, type_name, split_lines(body, most), options)
 

@@ -27,6 +27,8 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
 _COMMENT: Final = b"#"[0]
+SPLIT_BYTES: Final = 128 * 1024
+"""A body up to this size is split without counting its lines first."""
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
 
@@ -46,11 +48,13 @@ def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
 def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
     """The payloads of a body of lines. Blank lines and lines that start with `#` are left out, but count.
 
-    Raises LimitExceeded, before a list of them is made.
+    Raises LimitExceeded; of a large body before a list of them is made.
     """
-    if len(body) > max_jobs:
+    if len(body) > max(SPLIT_BYTES, max_jobs):
         _check_count(body.count(b"\n"), max_jobs)
-    return [line for line in body.split(b"\n") if line and line[0] != _COMMENT]
+    lines = body.split(b"\n")
+    _check_count(len(lines) - 1, max_jobs)
+    return [line for line in lines if line and line[0] != _COMMENT]
 
 
 async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: bool) -> list[Submission]:
