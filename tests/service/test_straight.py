@@ -87,6 +87,22 @@ async def test_what_is_out_of_the_ordinary_takes_the_long_way(
         assert not calls.of
 
 
+async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    async with running_daemon(tmp_path, slots="1", poll="10 s") as daemon:
+        await ready(daemon, SLOW)
+        await daemon.intake.write("acme-x", [b"1"])
+        (waiting,) = await daemon.intake.write("acme-x", [b"2"])
+        await daemon.executor.stop(30)
+        assert daemon.executor.free_slots == 1
+        daemon.executor.offer("acme-x")
+        assert daemon.straight.count("acme-x") == 1, "it waits, though there is a slot for it"
+    async with running_daemon(tmp_path) as daemon:
+        assert (await ended(daemon, waiting)).job.attempts == 1
+
+
 async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon, "import time; time.sleep(3); return payload")

@@ -195,6 +195,7 @@ MUTANTS: list[Mutant] = [
         "a stopping daemon goes on",
         "        return not self._is_stopping and not self.is_paused and self._policy.has_room",
         "        return not self.is_paused and self._policy.has_room",
+        tests="tests/service/test_straight.py",
     ),
     batches("a lost lease is started", "on_stopped, ready, incarnation", "on_stopped, incarnation", tests=LEASES),
     batches(
