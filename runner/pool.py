@@ -375,5 +375,7 @@ class Pool(Generic[C]):
         task.add_done_callback(self._tasks.discard)
 
     async def _settle(self) -> None:
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
+        while tasks := list(self._tasks):
+            await asyncio.gather(*tasks)
+            # Those that were over already took no turn of the loop, in which they would have gone by themselves.
+            self._tasks.difference_update(tasks)

@@ -156,6 +156,28 @@ async def test_the_sweep_ends_what_nobody_uses() -> None:
     await bench.pool.close()
 
 
+@pytest.mark.timeout(30)
+async def test_who_comes_in_the_moment_in_which_a_context_is_gone_waits_for_nothing() -> None:
+    """On Python 3.12 and later the event loop was held for ever."""
+    bench = Bench(max_contexts=2)
+    gone = asyncio.Event()
+    (await bench.use("a")).gate = gone
+
+    async def come() -> None:
+        await gone.wait()
+        await bench.pool.retire(lambda _: True)
+
+    first = asyncio.create_task(bench.pool.retire(lambda _: True))
+    while not gone._waiters:  # noqa: ASYNC110 (it begins to close)
+        await asyncio.sleep(0)
+    second = asyncio.create_task(come())
+    while len(gone._waiters) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    gone.set()
+    await asyncio.gather(first, second)
+    assert bench.alive == 0
+
+
 async def test_memory_bounds_the_idle_ones() -> None:
     bench = Bench(max_memory_bytes=25)
     for name in "abc":
