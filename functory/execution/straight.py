@@ -92,9 +92,9 @@ class StraightWay:
             self._mode == "off"
             or count + len(self._waiting.get(jobtype, ())) > _MOST_OF_ONE
             or count + self._waiting_lines > _MOST_WAITING
+            or not self._is_clear(jobtype)
             or sum(map(len, lines)) + self._waiting_bytes > _MOST_BYTES
             or max(map(len, lines)) > _LARGEST_BYTES
-            or not self._is_clear(jobtype)
         ):
             return False
         self._turn += 1

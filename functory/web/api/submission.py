@@ -54,6 +54,8 @@ def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
         _check_count(body.count(b"\n"), max_jobs)
     lines = body.split(b"\n")
     _check_count(len(lines) - 1, max_jobs)
+    if _COMMENT not in body:
+        return list(filter(None, lines))
     return [line for line in lines if line and line[0] != _COMMENT]
 
 
