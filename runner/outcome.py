@@ -23,6 +23,9 @@ TIMED_OUT: Final = 504
 NO_MEMORY: Final = 507
 CANCELLED: Final = 499
 
+EXTERNAL: Final = "external"
+"""The isolation of a run that was not ours."""
+
 _NAMES: Final = {1: "retry", 2: "ok", 4: "failed", 5: "error"}
 
 
@@ -36,9 +39,14 @@ class Stopped(NamedTuple):
     log: bytes  # the end of what it printed
     duration_ms: float  # by the daemon's clock
     new_jobs: tuple[NewJob, ...]
-    level: Level
+    level: Level | None  # None: it ran elsewhere
     retry_after_ms: int | None = None  # what the handler asked for
     carried: bytes | None = None  # the payload of its next attempt or round
+
+    @property
+    def isolation(self) -> str:
+        """The level, in a word."""
+        return EXTERNAL if self.level is None else self.level.name
 
 
 def left_nothing(ids: Iterable[str], durations_ms: Iterable[float], level: Level) -> list[Stopped]:

@@ -4,8 +4,8 @@ python -m bench.service.workers [--json] [--jobs N] [--rounds N] [--idle N] [--d
 
 Cycles: workers take a batch and report it, and take the next with the same request. Beside them beanstalkd's reserve
 and delete with a sync for each write (`-f0`), if it is installed: in turns, on the same disk, one connection for each
-worker. Of each the best round counts. Idle: workers that wait for jobs, over a minute; then jobs are posted one by one,
-and the time from the request to the worker that has the job is measured.
+worker. Of each the best round counts. Idle: workers that wait for jobs, over a minute, beside the same daemon without
+them; then jobs are posted one by one, and the time from the request to the worker that has the job is measured.
 """
 
 import argparse
@@ -168,6 +168,7 @@ async def measure_idle(directory: Path | None, workers: int) -> dict[str, Any]:
 
 
 async def _idle(service: Service, key: str, workers: int) -> dict[str, Any]:
+    alone = await _core_share(service)
     before_bytes = memory(service.pid).now_bytes
     taken: asyncio.Queue[float] = asyncio.Queue()
 
@@ -181,14 +182,12 @@ async def _idle(service: Service, key: str, workers: int) -> dict[str, Any]:
         waiting = [asyncio.create_task(wait(each)) for each in connections]
         try:
             await asyncio.sleep(5)  # until all of them wait
-            cpu_s, began_s = cpu_seconds(service.pid), time.perf_counter()
-            await asyncio.sleep(_IDLE_S)
-            core = sum(it for name, it in spent(cpu_s, cpu_seconds(service.pid)).items() if name != CLIENT)
-            core /= time.perf_counter() - began_s
+            core = await _core_share(service)
             times_ms = [await _arrival_ms(service, key, taken) for _ in range(_POSTS)]
             return {
                 "workers": workers,
                 "% of a core": core * 100,
+                "without them": alone * 100,
                 "MB more": (memory(service.pid).now_bytes - before_bytes) / MB,
                 "p50 ms to the worker": statistics.median(times_ms),
             }
@@ -196,6 +195,14 @@ async def _idle(service: Service, key: str, workers: int) -> dict[str, Any]:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _core_share(service: Service) -> float:
+    """Of the daemon, while nothing happens."""
+    before_s, began_s = cpu_seconds(service.pid), time.perf_counter()
+    await asyncio.sleep(_IDLE_S)
+    used_s = sum(it for name, it in spent(before_s, cpu_seconds(service.pid)).items() if name != CLIENT)
+    return used_s / (time.perf_counter() - began_s)
 
 
 async def _arrival_ms(service: Service, key: str, taken: asyncio.Queue[float]) -> float:

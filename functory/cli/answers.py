@@ -52,7 +52,7 @@ def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
                     "result": stopped.result.decode("utf-8", "replace"),
                     "log": stopped.log.decode("utf-8", "replace"),
                     "duration_ms": stopped.duration_ms,
-                    "isolation": stopped.level.name,
+                    "isolation": stopped.isolation,
                     "new_jobs": [
                         {"type": j.type, "payload": j.payload.decode("utf-8", "replace")} for j in stopped.new_jobs
                     ],
@@ -60,7 +60,7 @@ def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
             )
         )
         return
-    title = f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.level.name}"
+    title = f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.isolation}"
     print_run(title, stopped.result, stopped.log, [(job.type, job.payload) for job in stopped.new_jobs])
 
 

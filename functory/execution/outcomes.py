@@ -11,7 +11,7 @@ from functory.errors import InvalidInput
 from functory.statuses import status_of
 from handlers.model import Handler
 from runner.launch import Level
-from runner.outcome import Stopped
+from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
@@ -32,7 +32,7 @@ _REFUSALS: Final = frozenset({_INVALID, 404, 409, _TOO_BIG, 429})
 _TRACE_BYTES: Final = 16 * 1024
 """Kept of what a run returned that is tried again: the end of an error says what happened."""
 _CODES: Final = {code.value: code for code in Code}
-_LEVELS: Final = {level: level.name for level in Level}
+_LEVELS: Final = {level: level.name for level in Level} | {None: EXTERNAL}
 """Tables, because a look into an enumeration costs as much as all the rest, and every job passes here."""
 _OVER: Final = frozenset({Code.OK, Code.FAILED})
 _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})

@@ -5,7 +5,7 @@ not use is given up. A job whose attempts were used up by workers that vanished 
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from functory.execution.afterwards import NOTHING_MORE, afterwards_of, passed_on
@@ -98,11 +98,11 @@ class Claims:
         given_up = [(job, give_up(job, now_ms)) for job in exhausted]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
-        for job in good:
-            self.held.add(Held(job, now_ms, version, retry, _timeout_ms(handler), afterwards))
+        timeout_ms = _timeout_ms(handler)
+        self.held.add(Held(job, now_ms, version, retry, timeout_ms, afterwards) for job in good)
         self.taken += len(good)
         log_started(self._job_log, jobtype, good, now_ms)
-        return Claimed([Taken(job, _timeout_ms(handler)) for job in good], bool(jobs))
+        return Claimed([Taken(job, timeout_ms) for job in good], bool(jobs))
 
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type may be held."""
@@ -127,11 +127,10 @@ class Claims:
             if held is not None:
                 held.worker = worker
 
-    def give_back(self, jobs: Iterable[Taken]) -> None:
+    def give_back(self, jobs: Sequence[Taken]) -> None:
         """Jobs that were claimed, and that nobody was there to take."""
-        for job, _ in jobs:
-            self.held.drop(job.id, job.token)
-            self._outbox.put([(job, Unclaim(job.id, job.token), ())])
+        self.held.drop((job.id, job.token) for job, _ in jobs)
+        self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job, _ in jobs])
 
     async def read(self, tenant: str, job_id: str) -> Held | None:
         """A job that a worker holds, as the store has it; None if none does. It is known here from now on."""
@@ -148,7 +147,7 @@ class Claims:
         held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
-        self.held.add(held)
+        self.held.add([held])
         return held
 
     async def exists(self, tenant: str, job_id: str) -> bool:

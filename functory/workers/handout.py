@@ -126,10 +126,10 @@ class Handout:
             line.is_open = not paused and not self._is_stopping
             line.serve_again()
 
-    def learn(self, jobtype: str, runner_s: float) -> None:
+    def learn(self, jobtype: str, count: int, runner_s: float) -> None:
         line = self._lines.get(tenant_of(jobtype))
         if line is not None:
-            line.learn(jobtype, runner_s)
+            line.learn(jobtype, count, runner_s)
 
     def dismiss(self, tenant: str, name: str) -> None:
         """A worker gets nothing any more: its requests that wait are answered."""

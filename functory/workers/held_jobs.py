@@ -8,7 +8,7 @@ job said while it runs, its log and its progress, is here alone. Bounded in numb
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards
@@ -41,6 +41,7 @@ class Held:
         "log",
         "progress",
         "retry",
+        "tenant",
         "timeout_ms",
         "until_ms",
         "version",
@@ -59,6 +60,7 @@ class Held:
         self.afterwards = afterwards
         self.data_bytes = len(job.data)
         self.job = job._replace(data=b"")
+        self.tenant = tenant_of(job.jobtype)
         self.claimed_ms = claimed_ms
         self.until_ms = job.dt_ms
         self.version = version
@@ -72,12 +74,10 @@ class Held:
         self.ending: Ending | None = None
         """Its end was reported and is on its way to the store."""
 
-    @property
-    def tenant(self) -> str:
-        return tenant_of(self.job.jobtype)
-
 
 class HeldJobs:
+    """Jobs come and go by the batch, and whoever counts them is told once for each."""
+
     def __init__(self, when_changed: Callable[[str, int], None]) -> None:
         """when_changed: so many more (or fewer) jobs of a tenant are held."""
         self._when_changed = when_changed
@@ -105,28 +105,34 @@ class HeldJobs:
     def of_worker(self, tenant: str, name: str) -> Iterator[Held]:
         return (held for held in self._of_tenant.get(tenant, {}).values() if held.worker == name)
 
-    def add(self, held: Held) -> None:
-        """If there is no room it is not kept, and will be read from the store when it is needed."""
-        self.drop(held.job.id)
-        if self.room(held.tenant):
-            self._held[held.job.id] = held
-            self._of_tenant.setdefault(held.tenant, {})[held.job.id] = held
-            heapq.heappush(self._lapses, (held.until_ms, held.job.id, held.job.token))
-            self._count(held, 1)
+    def add(self, some: Iterable[Held]) -> None:
+        """One for which there is no room is not kept, and will be read from the store when it is needed."""
+        changes: Counter[str] = Counter()
+        for held in some:
+            job_id, tenant = held.job.id, held.tenant
+            self._remove(job_id, None, changes)
+            if self.room(tenant):
+                self._held[job_id] = held
+                self._of_tenant.setdefault(tenant, {})[job_id] = held
+                heapq.heappush(self._lapses, (held.until_ms, job_id, held.job.token))
+                self._of_type[held.job.jobtype] += 1
+                changes[tenant] += 1
+        self._tell(changes)
 
     def find(self, tenant: str, job_id: str) -> Held | None:
         held = self._held.get(job_id)
         return held if held is not None and held.tenant == tenant else None
 
-    def drop(self, job_id: str, token: int | None = None) -> None:
-        held = self._held.get(job_id)
-        if held is not None and token in (None, held.job.token):
-            del self._held[job_id], self._of_tenant[held.tenant][job_id]
-            self._log_bytes[held.tenant] -= held.log.size_bytes
-            self._count(held, -1)
+    def drop(self, some: Iterable[tuple[str, int | None]]) -> None:
+        """Forget these deliveries: an id and its token each, or None for whichever it is."""
+        changes: Counter[str] = Counter()
+        for job_id, token in some:
+            self._remove(job_id, token, changes)
+        self._tell(changes)
 
     def drop_lapsed(self, now_ms: int) -> None:
         """Forget what was not renewed here in time: the worker is gone, or talks to another daemon."""
+        lapsed: list[tuple[str, int | None]] = []
         while self._lapses and self._lapses[0][0] <= now_ms:
             _, job_id, token = heapq.heappop(self._lapses)
             held = self._held.get(job_id)
@@ -135,7 +141,9 @@ class HeldJobs:
             if held.until_ms > now_ms or held.ending is not None:
                 heapq.heappush(self._lapses, (max(held.until_ms, now_ms + 1), job_id, token))
             else:
-                self.drop(job_id)
+                lapsed.append((job_id, token))
+        if lapsed:
+            self.drop(lapsed)
 
     def say(self, held: Held, log: bytes, progress: bytes | None) -> None:
         """What a job says while it runs. Where the logs of a tenant are too large already, it is not kept."""
@@ -155,12 +163,22 @@ class HeldJobs:
         held = self.find(tenant, job_id)
         return None if held is None else Glimpse(*held.log.since(offset), held.progress)
 
-    def _count(self, held: Held, change: int) -> None:
-        self._of_type[held.job.jobtype] += change
-        if not self._of_type[held.job.jobtype]:
-            del self._of_type[held.job.jobtype]
-        if not self._of_tenant[held.tenant]:
-            del self._of_tenant[held.tenant]
-        if not self._log_bytes[held.tenant]:
-            del self._log_bytes[held.tenant]
-        self._when_changed(held.tenant, change)
+    def _remove(self, job_id: str, token: int | None, changes: Counter[str]) -> None:
+        held = self._held.get(job_id)
+        if held is None or token not in (None, held.job.token):
+            return
+        tenant, jobtype = held.tenant, held.job.jobtype
+        del self._held[job_id], self._of_tenant[tenant][job_id]
+        self._of_type[jobtype] -= 1
+        if not self._of_type[jobtype]:
+            del self._of_type[jobtype]
+        self._log_bytes[tenant] -= held.log.size_bytes
+        changes[tenant] -= 1
+
+    def _tell(self, changes: Counter[str]) -> None:
+        for tenant, change in changes.items():
+            if not self._of_tenant[tenant]:
+                del self._of_tenant[tenant]
+            if not self._log_bytes[tenant]:
+                del self._log_bytes[tenant]
+            self._when_changed(tenant, change)

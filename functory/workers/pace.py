@@ -13,9 +13,9 @@ class Pace:
     def __init__(self) -> None:
         self._minute = self._now = self._before = 0
 
-    def add(self, now_ms: int) -> None:
+    def add(self, count: int, now_ms: int) -> None:
         self._turn(now_ms)
-        self._now += 1
+        self._now += count
 
     def per_minute(self, now_ms: int) -> float:
         """Over the last sixty seconds, as if the jobs of the minute before had come evenly."""

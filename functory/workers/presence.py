@@ -104,10 +104,10 @@ class Presence:
             self._forget(order.tenant, next(iter(workers)))
         self._changed.add(order.tenant)
 
-    def worked(self, tenant: str, name: str) -> None:
-        """It has ended a job."""
+    def worked(self, tenant: str, name: str, count: int) -> None:
+        """It has ended so many jobs."""
         if name in self._workers.get(tenant, {}):
-            self._paces.setdefault((tenant, name), Pace()).add(self._clock.now_ms())
+            self._paces.setdefault((tenant, name), Pace()).add(count, self._clock.now_ms())
             self._changed.add(tenant)
 
     def tenants(self) -> list[str]:

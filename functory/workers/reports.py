@@ -7,8 +7,9 @@ new jobs either, because the lease is renewed before they are written.
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from functory.errors import NotReadyYet
@@ -18,13 +19,11 @@ from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
 from functory.workers.held_jobs import Held
-from functory.workers.values import EXTERNAL, OWNER, Answer, Delivery, Report, Verdict
-from runner.launch import Level
+from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.outcome import Stopped, leaves_nothing, name_of, size_bytes, too_big
-from store.base import Lease, Release, Unclaim
-from vocabulary.names import tenant_of
+from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
+from store.base import Job, Lease, Release, Unclaim
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -33,8 +32,8 @@ _LIMITS: Final = ContextLimits()
 
 
 class Reports:
-    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims, worked: Callable[[str, str], None]) -> None:
-        """worked: a worker of a tenant has ended a job."""
+    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims, worked: Callable[[str, str, int], None]) -> None:
+        """worked: a worker of a tenant has ended so many jobs."""
         self._store = shared.store
         self._clock = shared.clock
         self._outbox = outbox
@@ -121,7 +120,7 @@ class Reports:
         for lease in leases:
             held = self._held.find(tenant, lease.id)
             if lease.id in stale:
-                self._held.drop(*lease)
+                self._held.drop([lease])
                 verdicts[lease] = _late(lease.id)
                 continue
             if held is not None and lease.id not in fixed:
@@ -145,16 +144,17 @@ class Reports:
         now_ms = self._clock.now_ms()
         sizes: dict[tuple[str, int], int] = {}
         out: list[Ending] = []
-        for held, report in endings:
-            stopped = _stopped(held, report, now_ms)
-            job = held.job
-            if stopped.carried is not None:  # what it carries on counts by how much it grew
-                job = job._replace(data=bytes(held.data_bytes))
-            (release,) = releases_or_refusals([job], [stopped], held.version, held.retry, now_ms, random.random)
-            release = kept(held.afterwards, job, _external(release))
-            out.append((job, release, passed_on(held.afterwards, job, release, stopped.new_jobs)))
-            sizes[job.id, job.token] = size_bytes(stopped)
-            self._begin_ending(held)
+        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, ending[0].retry)):
+            these = [(held, _stopped(held, report, now_ms)) for held, report in some]
+            jobs = [_counted_job(held, one) for held, one in these]
+            ends = [one for _, one in these]
+            releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
+            for (held, one), job, release in zip(these, jobs, releases, strict=True):
+                end = kept(held.afterwards, job, release)
+                out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
+                if left_bytes := size_bytes(one):
+                    sizes[job.id, job.token] = left_bytes
+                self._begin_ending(held)
         self._outbox.put(out, sizes)
 
     def _begin_ending(self, held: Held) -> None:
@@ -173,6 +173,7 @@ class Reports:
 
     def _recorded(self, endings: Sequence[Ending], stale: Sequence[str]) -> None:
         late = set(stale)
+        worked: Counter[tuple[str, str]] = Counter()
         for job, release, _ in endings:
             held = self._endings.get((job.id, job.token))
             if held is None or held.ending is None or held.ending.done():
@@ -180,17 +181,21 @@ class Reports:
             verdict = _late(job.id) if job.id in late else _verdict(job.id, release)
             held.ending.set_result(verdict)
             if held.worker and verdict.answer is Answer.OK and not isinstance(release, Unclaim):
-                self._worked(tenant_of(job.jobtype), held.worker)
+                worked[held.tenant, held.worker] += 1
+        for (tenant, worker), count in worked.items():
+            self._worked(tenant, worker, count)
 
     def _released(self, endings: Sequence[Ending]) -> None:
         """After they were recorded, and also if they could not be in any form."""
+        over: list[tuple[str, int]] = []
         for job, _, _ in endings:
             held = self._endings.pop((job.id, job.token), None)
             if held is not None and held.ending is not None:
-                self._held.drop(job.id, job.token)
+                over.append((job.id, job.token))
                 if not held.ending.done():
                     text = "what it left behind cannot be recorded: its lease will lapse"
                     held.ending.set_result(Verdict(job.id, Answer.REFUSED, message=text))
+        self._held.drop(over)
 
     @staticmethod
     def _ended(found: Held | Verdict) -> Verdict:
@@ -221,7 +226,7 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
         held.log.whole(),
         float(max(now_ms - held.claimed_ms, 0)),
         () if is_bare else made.taken(),
-        Level.L0,
+        None,
         report.retry_after_ms,
         None if is_bare else report.carried,
     )
@@ -234,10 +239,9 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
     return stopped
 
 
-def _external(release: Release) -> Release:
-    if isinstance(release, Unclaim):
-        return release
-    return release._replace(outcome=release.outcome._replace(isolation=EXTERNAL))
+def _counted_job(held: Held, stopped: Stopped) -> Job:
+    """What a job carries on counts by how much it grew."""
+    return held.job if stopped.carried is None else held.job._replace(data=bytes(held.data_bytes))
 
 
 def _verdict(job_id: str, release: Release) -> Verdict:

@@ -79,10 +79,14 @@ class _Group:
         self._known: dict[str, bool] = {}
         self.takers: deque[_Taker] = deque()
 
-    def first(self) -> list[_Taker]:
-        """The first that are still there and ask for the same lease, as many as one claim can serve."""
+    def drop_gone(self) -> bool:
+        """Let those at the head go who are not there any more. Returns whether somebody is left."""
         while self.takers and not self.takers[0].is_here:
             self.takers.popleft().answer([])
+        return bool(self.takers)
+
+    def first(self) -> list[_Taker]:
+        """The first that are still there and ask for the same lease, as many as one claim can serve."""
         found: list[_Taker] = []
         jobs = 0
         for taker in islice(self.takers, _TAKERS_AT_ONCE):
@@ -183,9 +187,9 @@ class TakerLine:
         """Whether a look at the store may show that another type goes first."""
         return bool(self._unranked) and len(self._ready) > 1
 
-    def learn(self, jobtype: str, runner_s: float) -> None:
-        """A job of the type took so long."""
-        self._costs.learn(jobtype, 1, runner_s)
+    def learn(self, jobtype: str, count: int, runner_s: float) -> None:
+        """So many jobs of the type took so long together."""
+        self._costs.learn(jobtype, count, runner_s)
 
     def dismiss(self, name: str) -> None:
         """The worker of this name waits no longer."""
@@ -230,7 +234,8 @@ class TakerLine:
         for number, (patterns, group) in enumerate(list(self._groups.items()), start=1):
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
-            while self.is_open and (takers := group.first()):
+            while group.drop_gone() and self.is_open and self._ready:
+                takers = group.first()
                 try:
                     jobs = await self._fill(takers, group)
                 except StoreUnavailable as error:
@@ -240,7 +245,7 @@ class TakerLine:
                 if not jobs:
                     break
                 self._hand_out(takers, jobs)
-            if not group.first():
+            if not group.takers:
                 del self._groups[patterns]
 
     def _hand_out(self, takers: Iterable[_Taker], jobs: list[Taken]) -> None:

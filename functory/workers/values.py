@@ -10,8 +10,6 @@ from store.base import Job
 OWNER: Final = "workers"
 """The lock of every job that a worker holds. One for all daemons, so that any of them can renew and release it, also
 after the one that handed it out was restarted. It reads like a sysid, and no store will ever count that far."""
-EXTERNAL: Final = "external"
-"""The isolation of a run that was not ours."""
 
 
 class Worker(NamedTuple):

@@ -7,6 +7,7 @@ A worker that vanishes is found by its leases; nothing here depends on its conne
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -84,7 +85,7 @@ class WorkerQueue:
         """A job that a worker held is one of another type now, and waits there."""
         held = self._claims.held.find(tenant, delivery.id)
         if held is not None and delivery.token in (None, held.job.token):
-            self._claims.held.drop(delivery.id, delivery.token)
+            self._claims.held.drop([delivery])
         self.wake()
 
     # What others ask
@@ -162,9 +163,12 @@ class WorkerQueue:
 
     def _learn(self, endings: Sequence[Ending]) -> None:
         """How long jobs of a type take decides whose turn is next."""
+        durations_us: defaultdict[str, list[int]] = defaultdict(list)
         for job, release, _ in endings:
             if not isinstance(release, Unclaim):
-                self._handout.learn(job.jobtype, release.outcome.duration_us / 1e6)
+                durations_us[job.jobtype].append(release.outcome.duration_us)
+        for jobtype, some_us in durations_us.items():
+            self._handout.learn(jobtype, len(some_us), sum(some_us) / 1e6)
 
     async def empty(self) -> None:
         """Wait until everything that was reported is recorded."""

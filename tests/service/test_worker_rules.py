@@ -127,8 +127,8 @@ async def test_types_of_a_tenant_take_turns_by_the_time_they_use(shop: Shop) -> 
         await shop.post(*map(str, range(40)), type_name=name)
     line = shop.daemon.workers._handout
     await shop.take("none")
-    line.learn("acme-slow", 9.0)
-    line.learn("acme-quick", 1.0)
+    line.learn("acme-slow", 1, 9.0)
+    line.learn("acme-quick", 1, 1.0)
     names = [(await shop.take("*"))[0].job.jobtype for _ in range(20)]
     assert 1 <= names.count("acme-slow") <= 4, "nine parts of time in ten would be its own otherwise"
 

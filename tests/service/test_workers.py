@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functory.operations import workers as operations
-from functory.workers.values import OWNER, Answer, Delivery, Report, Worker
+from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState
 from tests.support.clocks import FakeClock
@@ -259,3 +259,26 @@ async def test_a_stopping_daemon_answers_at_once_and_records_what_was_reported(t
         assert await reported is Answer.OK
     async with open_shop(tmp_path, is_new=False) as shop:
         assert (await shop.end(job_id)).code is Code.OK
+
+
+async def test_workers_that_wait_are_not_walked_through_while_there_is_nothing_for_them(shop: Shop) -> None:
+    await shop.serve("resize")
+    asked = 0
+
+    def is_present() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    order = Order("acme", ("resize",), wait_s=30.0, is_present=is_present)
+    line = shop.daemon.workers
+    waiters = [asyncio.create_task(line.take(order)) for _ in range(50)]
+    await until(waiting(shop, 50))
+    asked = 0
+    assert await line.take(order._replace(wait_s=0.01)) == []
+    assert asked < 10, "the first in line, each time that the line is looked at"
+    await shop.post("1")
+    done, others = await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED, timeout=30.0)
+    assert [len(await each) for each in done] == [1]
+    line.stop()
+    assert [await each for each in others] == [[]] * 49

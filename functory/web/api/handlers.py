@@ -165,7 +165,7 @@ def _show_run(stopped: Stopped) -> Invoked:
         log=log,
         log_encoding=log_encoding,
         duration_ms=stopped.duration_ms,
-        isolation=stopped.level.name,
+        isolation=stopped.isolation,
         new_jobs=[NewJobLine(job.type, *to_wire(job.payload)) for job in stopped.new_jobs],
     )
 

@@ -9,6 +9,7 @@ claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
 line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
+held = in_file("functory/workers/held_jobs.py", "tests/unit/functory/test_held_jobs.py")
 gates = in_file("functory/execution/type_gates.py", RULES)
 unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
 keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
@@ -43,6 +44,15 @@ MUTANTS: list[Mutant] = [
         "return self._looked_s < 0",
         tests=LIFE,
     ),
+    line(
+        "all who wait are walked through for every one that comes",
+        "while group.drop_gone() and self.is_open and self._ready:",
+        "while group.drop_gone() and self.is_open:",
+        tests=LIFE,
+    ),
+    held("a delivery that is over ends the next one", "token not in (None, held.job.token)", "False"),
+    held("what leaves stays counted", "        changes[tenant] -= 1", "        pass"),
+    held("a type that nobody holds is counted", "        self._of_type[jobtype] -= 1", "        pass"),
     reports("a token is as good as another", "delivery.token in (None, held.job.token)", "True", tests=LIFE),
     reports(
         "a late report makes new jobs",

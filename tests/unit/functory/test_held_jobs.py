@@ -1,0 +1,71 @@
+"""Jobs that workers hold: what is counted, and that whoever counts is told once for a batch."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functory.workers.held_jobs import Held, HeldJobs
+from scheduler.retry import RetryPolicy
+from store.base import Job
+
+NOW_MS = 1_800_000_000_000
+RETRY = RetryPolicy(base_s=1.0, max_s=60.0, max_attempts=3, window_s=3600.0)
+
+DELIVERIES = st.tuples(st.sampled_from(["acme-x", "acme-y", "beta-x"]), st.integers(0, 5), st.integers(1, 3))
+STEPS = st.one_of(
+    st.tuples(st.just("add"), st.lists(DELIVERIES, max_size=6)),
+    st.tuples(st.just("drop"), st.lists(DELIVERIES, max_size=6)),
+    st.tuples(st.just("lapse"), st.lists(DELIVERIES, max_size=0)),
+)
+
+
+def held(jobtype: str, number: int, token: int, until_ms: int = NOW_MS + 1000) -> Held:
+    job = Job(f"{jobtype}-{number}", jobtype, b"", until_ms, "workers", token, 1, 500, NOW_MS, NOW_MS)
+    return Held(job, NOW_MS, 1, RETRY, None)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+        self.times = 0
+
+    def __call__(self, tenant: str, change: int) -> None:
+        self.of[tenant] += change
+        self.times += 1
+
+
+def test_a_batch_is_told_once() -> None:
+    told = Told()
+    jobs = HeldJobs(told)
+    jobs.add(held("acme-x" if number % 2 else "acme-y", number, 1) for number in range(100))
+    assert (told.times, told.of["acme"], jobs.count_type("acme-x")) == (1, 100, 50)
+    jobs.drop([(f"acme-x-{number}", 1) for number in range(100)])
+    assert (told.times, told.of["acme"], jobs.count_type("acme-x")) == (2, 50, 0)
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_what_was_told_is_what_is_held(steps: list[tuple[str, list[tuple[str, int, int]]]]) -> None:
+    told = Told()
+    jobs = HeldJobs(told)
+    known: dict[str, tuple[str, int]] = {}  # what a plain dictionary would hold: id to type and token
+    for verb, deliveries in steps:
+        if verb == "add":
+            jobs.add([held(*delivery) for delivery in deliveries])
+            known |= {f"{jobtype}-{number}": (jobtype, token) for jobtype, number, token in deliveries}
+        elif verb == "drop":
+            jobs.drop([(f"{jobtype}-{number}", token) for jobtype, number, token in deliveries])
+            for jobtype, number, token in deliveries:
+                if known.get(f"{jobtype}-{number}") == (jobtype, token):
+                    del known[f"{jobtype}-{number}"]
+        else:
+            jobs.drop_lapsed(NOW_MS + 1000)
+            known.clear()
+        types = Counter(jobtype for jobtype, _ in known.values())
+        assert len(jobs) == len(known)
+        assert {name: jobs.count_type(name) for name in types} == types
+        assert +told.of == Counter(jobtype.partition("-")[0] for jobtype, _ in known.values())
+        for job_id, (jobtype, token) in known.items():
+            found = jobs.find(jobtype.partition("-")[0], job_id)
+            assert found is not None
+            assert found.job.token == token
