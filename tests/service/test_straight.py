@@ -94,6 +94,11 @@ async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
     async with running_daemon(tmp_path, slots="1", poll="10 s") as daemon:
         await ready(daemon, SLOW)
         await daemon.intake.write("acme-x", [b"1"])
+
+        async def has_begun() -> bool:
+            return daemon.executor.free_slots == 0
+
+        await until(has_begun)
         (waiting,) = await daemon.intake.write("acme-x", [b"2"])
         await daemon.executor.stop(30)
         assert daemon.executor.free_slots == 1
