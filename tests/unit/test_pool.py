@@ -18,6 +18,7 @@ class Fake:
         self.started_at = clock()
         self.memory = memory
         self.closed = False
+        self.is_closing = asyncio.Event()
         self.gate: asyncio.Event | None = None
         self.is_metered = True
         self.used_s = 0.0
@@ -29,6 +30,7 @@ class Fake:
         return self.memory
 
     async def close(self) -> None:
+        self.is_closing.set()
         if self.gate is not None:
             await self.gate.wait()
         self.closed = True
@@ -160,20 +162,12 @@ async def test_the_sweep_ends_what_nobody_uses() -> None:
 async def test_who_comes_in_the_moment_in_which_a_context_is_gone_waits_for_nothing() -> None:
     """On Python 3.12 and later the event loop was held for ever."""
     bench = Bench(max_contexts=2)
-    gone = asyncio.Event()
-    (await bench.use("a")).gate = gone
-
-    async def come() -> None:
-        await gone.wait()
-        await bench.pool.retire(lambda _: True)
-
+    context = await bench.use("a")
+    context.gate = asyncio.Event()
     first = asyncio.create_task(bench.pool.retire(lambda _: True))
-    while not gone._waiters:  # noqa: ASYNC110 (it begins to close)
-        await asyncio.sleep(0)
-    second = asyncio.create_task(come())
-    while len(gone._waiters) < 2:  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    gone.set()
+    await context.is_closing.wait()
+    context.gate.set()
+    second = asyncio.create_task(bench.pool.retire(lambda _: True))  # in the same turn, after the context
     await asyncio.gather(first, second)
     assert bench.alive == 0
 
