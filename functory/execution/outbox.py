@@ -224,7 +224,9 @@ class Outbox:
             await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
-        makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
+        makers: list[Admitted] = []
+        if any(map(_WANTED, batch)):
+            makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
         if makers:
             batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
         if batch:
@@ -292,10 +294,11 @@ class Outbox:
 
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight = self._straight
-        new: list[Admitted] = []
-        known: list[Admitted] = []
-        for ending in batch:
-            (new if straight is not None and straight.has(ending[0].id) else known).append(ending)
+        new: Sequence[Admitted] = ()
+        known = batch
+        if straight is not None and (ids := straight.among([job.id for job, _, _ in batch])):
+            new = [ending for ending in batch if ending[0].id in ids]
+            known = [ending for ending in batch if ending[0].id not in ids]
         if known:
             releases = [release for _, release, _ in known]
             report = await self._until_it_works(

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from functory.config import StraightMode
@@ -37,6 +38,7 @@ _MOST_OF_ONE: Final = 1000
 _MOST_BYTES: Final = 16 << 20
 _LARGEST_BYTES: Final = 64 << 10
 _LOOK_AGAIN_S: Final = 0.2
+_RELEASE: Final = itemgetter(1)
 
 
 class StraightWay:
@@ -174,10 +176,10 @@ class StraightWay:
 
     # The outbox's half
 
-    def has(self, job_id: str) -> bool:
-        """Whether a job that stopped must be added with its end. One that the store has is released as any other: if it
-        is not there any more, its tenant was deleted."""
-        return job_id in self._running and job_id not in self._shown
+    def among(self, ids: Iterable[str]) -> set[str]:
+        """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
+        other: if it is not there any more, its tenant was deleted."""
+        return {job_id for job_id in ids if job_id in self._running and job_id not in self._shown}
 
     async def show(self, job_id: str) -> None:
         """Have the store show a job as running that is about to end, if it does not have it: its end needs that."""
@@ -198,7 +200,7 @@ class StraightWay:
 
     def released(self, endings: Sequence[tuple[Job, Release, Any]], stale: Container[str] = ()) -> None:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
-        for job, release, _ in endings:
+        for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
                 self.recent.add(_record(job, release, self._clock.now_ms()))
         for job, _, _ in endings if self._shown else ():
