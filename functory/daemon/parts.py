@@ -5,7 +5,6 @@ the sandbox's self-test and the runner. Parts tell each other directly what happ
 """
 
 import asyncio
-import os
 import random
 import secrets
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from functory.folders.unpacked import UnpackedTrees
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
+from functory.loops.late_writes import LateWrites
 from functory.loops.shared import Shared, make_shared
 from functory.peers.announcer import Announcer
 from functory.peers.peers import Peers
@@ -60,6 +60,7 @@ from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
 _MOST_TRIALS = 16
+_STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     journal = _make_journal(settings, clock, joining.sysid, await joining.position(reader))
     await stack.enter_async_context(journal)
     await joining.take_over()
-    shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings))
+    shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings, stack))
     intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
     isolation = await choose_isolation(settings)
     vault = Vault(store, key_place(settings))
@@ -331,8 +332,12 @@ def _retry_policy(settings: Settings) -> RetryPolicy:
     )
 
 
-def _job_log(settings: Settings) -> JobLog | None:
-    return JobLog(lambda text: os.write(2, text.encode()), settings.log_style) if settings.log_jobs else None
+def _job_log(settings: Settings, stack: AsyncExitStack) -> JobLog | None:
+    if not settings.log_jobs:
+        return None
+    writes = LateWrites(_STANDARD_ERROR)
+    stack.callback(writes.close)
+    return JobLog(writes.write, settings.log_style)
 
 
 def _journal_identity(directory: Path) -> str:

@@ -22,7 +22,6 @@ from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import REST_S, Outlook
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook, permitted
-from functory.loops.job_log import log_started
 from functory.loops.shared import Shared
 from handlers.errors import HandlerError
 from runner.runner import Runner
@@ -344,7 +343,7 @@ class Executor:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 self.claimed += len(jobs)
-                log_started(self._job_log, jobtype, jobs, self._clock.now_ms())
+                self._log_started(jobs, self._clock.now_ms())
                 watch = self._straight.watch(jobs)
                 left = ()  # what is not run comes back by itself
                 handler = permitted(handler, self._tenants.of(jobtype))
@@ -382,8 +381,12 @@ class Executor:
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> MayStart:
         self.claimed += len(jobs)
         self._outlook.taken(jobtype, len(jobs))
-        log_started(self._job_log, jobtype, jobs, now_ms)
+        self._log_started(jobs, now_ms)
         return self._leases.claimed(jobs, now_ms)
+
+    def _log_started(self, jobs: Sequence[Job], now_ms: int) -> None:
+        if self._job_log is not None:
+            self._job_log.started(jobs, now_ms)
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))

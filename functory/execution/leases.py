@@ -55,6 +55,8 @@ class HeldLeases:
         self._lost = frozenset(lost)
 
     def released(self, jobs: Iterable[Job]) -> None:
+        tokens = self._tokens
         for job_id, token in map(_LEASE, jobs):
-            if self._tokens.get(job_id) == token:
-                del self._tokens[job_id]
+            held = tokens.pop(job_id, token)
+            if held != token:  # another delivery of it has begun here
+                tokens[job_id] = held

@@ -17,7 +17,7 @@ quota refuse become the outcome of that job, failed with a 4xx and the reason.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
@@ -29,13 +29,12 @@ from functory.execution.straight import StraightWay
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
-from functory.loops.job_log import Stopped
 from functory.loops.shared import Shared
 from functory.wire.admin import TenantLimits
 from journal import InvalidWrite, JournalUnavailable
 from runner.flow import Flow
 from runner.protocol import NewJob as WantedJob
-from store.base import Archive, Discard, Finish, Job, Rearm, Release, ReleaseReport, Retry, Unclaim
+from store.base import Archive, Discard, EndOfRun, Finish, Job, Rearm, Release, ReleaseReport, Retry, Unclaim
 from store.errors import Conflict, NotFound, StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -58,7 +57,7 @@ Admitted = tuple[Job, Release, Sequence[Wish]]
 """The same, and its new jobs may be made."""
 Recorded = tuple[Job, Release, Any]
 """One that the store has. What it asked for does not matter any more."""
-_WANTED: Final = itemgetter(2)
+_JOB, _RELEASE, _WANTED = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 _REFUSED: Final = (InvalidInput, InvalidWrite, QuotaExceeded, Conflict, NotFound, ValueError, TypeError, OverflowError)
@@ -332,7 +331,9 @@ class Outbox:
         for witness in self._witnesses:
             witness(batch, stale)
         if self._job_log is not None:
-            self._job_log.stopped(_log_values(batch, set(stale)), self._now())
+            stopped = _stopped(batch, stale)
+            jobs, releases = list(map(_JOB, stopped)), map(_RELEASE, stopped)
+            self._job_log.stopped(jobs, [release.outcome for release in releases], self._now())
 
     async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
         has_failed = False
@@ -363,9 +364,9 @@ def _first(lane: list[Ending], count: int) -> list[Ending]:
     return endings
 
 
-def _log_values(batch: Sequence[Admitted], stale: set[str]) -> Iterator[Stopped]:
-    """Values to log, of the jobs that stopped: not of those given back, nor of those that another delivery has."""
-    for job, release, _ in batch:
-        if not isinstance(release, Unclaim) and job.id not in stale:
-            outcome = release.outcome
-            yield job.id, job.jobtype, job.attempts, outcome.code, outcome.exitcode, outcome.duration_us // 1000
+def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[tuple[Job, EndOfRun | Discard, Any]]:
+    """Those that stopped: not the ones given back, nor those that another delivery has."""
+    if stale or Unclaim in set(map(type, map(_RELEASE, batch))):
+        lost = set(stale)
+        batch = [ending for ending in batch if not isinstance(ending[1], Unclaim) and ending[0].id not in lost]
+    return cast("Sequence[tuple[Job, EndOfRun | Discard, Any]]", batch)

@@ -162,7 +162,7 @@ class StraightWay:
         self._courtesy.seen(tenant_of(jobtype), len(new) + len(waiting))  # jobs that run, and no others: it is no lever
         now_ms = self._clock.now_ms()
         if self._job_log is not None:
-            self._job_log.entered([(job.id, jobtype, len(job.data)) for job in new], now_ms)
+            self._job_log.entered([job.id for job in new], [jobtype] * len(new), [job.data for job in new], now_ms)
         until_ms = now_ms + self._lease_ms
         return [_delivered(job, self._owner, until_ms) for job in new], gate.handler_version
 
@@ -216,6 +216,8 @@ class StraightWay:
 
     def leaves_nothing_to_do(self, endings: Sequence[tuple[Job, Release, Any]]) -> bool:
         """Whether all of these were only here, and are over: then nothing can have become runnable by them."""
+        if not self._ended_now:
+            return not endings
         ids = {job.id for job, _, _ in endings}
         straight = ids & self._ended_now
         self._ended_now -= straight

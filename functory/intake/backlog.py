@@ -19,6 +19,7 @@ from functory.loops.shared import Shared
 from journal import Record
 from store.base import NewJob
 from store.errors import StoreUnavailable
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.backlog")
@@ -32,6 +33,7 @@ and waits in it."""
 _MOST_AHEAD: Final = 100_000
 """Ids that went past and are remembered until the reader reaches them."""
 _STEP: Final = 500
+_ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
 
 
 class StraightWay(Protocol):
@@ -173,18 +175,18 @@ class Backlog:
                 self._ahead[job_id] = True
 
     def return_to_line(self, jobs: Sequence[NewJob], in_hand: Container[str]) -> None:
-        """These take the long way after all, and like any others go past a backlog of other tenants. Not those that the
-        reader has in hand: it reads them again in any case."""
-        for job in jobs:
-            if job.id in self._held:
-                self._held.remove(job.id)
-                tenant = tenant_of(job.jobtype)
-                if self._ahead.pop(job.id, None) is None:
-                    continue
-                if job.id not in in_hand and self._may_pass(tenant, 1):
-                    self._board(tenant, [job])
-                else:
-                    self._wait_in_line(tenant, 1)
+        """These, of one type, take the long way after all, and like any others go past a backlog of other tenants. Not
+        if the reader has some of them in hand: it reads them again in any case, and none overtakes another."""
+        held = [job for job in jobs if job.id in self._held]
+        self._held.difference_update([job.id for job in held])
+        jobs = [job for job in held if self._ahead.pop(job.id, None) is not None]
+        if not jobs:
+            return
+        tenant = tenant_of(jobs[0].jobtype)
+        if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in jobs):
+            self._board(tenant, jobs)
+        else:
+            self._wait_in_line(tenant, len(jobs))
 
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
@@ -267,7 +269,7 @@ class Backlog:
             if job.id in self._ahead:
                 self._ahead[job.id] = True
         if self._job_log is not None:
-            self._job_log.entered([(job.id, job.jobtype, len(job.data)) for job in jobs], now_ms)
+            self._job_log.entered(map(_ID, jobs), map(_JOBTYPE, jobs), map(_DATA, jobs), now_ms)
         for listener in self._listeners:
             listener({job.jobtype for job in jobs})
 

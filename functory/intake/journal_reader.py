@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from functory.intake.backlog import Backlog
 from functory.intake.job_options import to_new_job, to_new_jobs
@@ -29,7 +28,7 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.ingest")
 
-_JOBTYPE: Final = fields(Record, "jobtype")
+_ID, _JOBTYPE, _PAYLOAD = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
 _BATCH_LINES = 1000
 """Lines in one step. Longer steps would be faster, but everybody else waits for the store and
@@ -183,7 +182,7 @@ class JournalReader:
     def return_to_line(self, jobs: Sequence[NewJob]) -> None:
         """These take the long way after all: what was read already is read again."""
         self._backlog.return_to_line(jobs, self._open_of)
-        for job in jobs:
+        for job in jobs if self._open_of else ():
             open_ = self._open_of.get(job.id)
             if open_ is not None and not open_.is_returned:
                 open_.is_returned = True
@@ -253,11 +252,12 @@ class JournalReader:
         else:
             await self._finish(open_)
         if self._job_log is not None:
-            self._job_log.entered([(r.id, r.jobtype, len(r.payload)) for r in new], now_ms)
+            self._job_log.entered(map(_ID, new), map(_JOBTYPE, new), map(_PAYLOAD, new), now_ms)
         self._last_tenant = tenant_of(records[-1].jobtype)
         if new:
+            jobtypes = set(map(_JOBTYPE, new))
             for listener in self._listeners:
-                listener({record.jobtype for record in new})
+                listener(jobtypes)
 
     async def _add(self, new: Sequence[Record], open_: _Open, now_ms: int) -> None:
         """With the position after the reservation, if nothing before it or in it is on the straight way."""

@@ -4,18 +4,14 @@ Lines are written in batches and not through `logging`, which would cost more th
 and codes have fixed alphabets and need no quoting.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from functory.logs import Style
-from store.base import Job
+from store.base import Job, Outcome
 from vocabulary.columns import fields
 from vocabulary.time_text import iso_time
-
-Entered = tuple[str, str, int]  # id, jobtype, size_bytes
-Started = tuple[str, str, int, int]  # id, jobtype, attempt, waited_ms
-Stopped = tuple[str, str, int, str, int, int]  # id, jobtype, attempt, code, exitcode, duration_ms
 
 _LINES: Final[dict[Style, dict[str, str]]] = {
     "text": {
@@ -33,7 +29,9 @@ _LINES: Final[dict[Style, dict[str, str]]] = {
     },
 }
 
-_DELIVERED: Final = fields(Job, "id", "attempts", "due_ms")
+_ID, _JOBTYPE, _ATTEMPTS = fields(Job, "id"), fields(Job, "jobtype"), fields(Job, "attempts")
+_DUE_MS: Final = fields(Job, "due_ms")
+_CODE, _EXITCODE, _DURATION_US = fields(Outcome, "code"), fields(Outcome, "exitcode"), fields(Outcome, "duration_us")
 
 
 class JobLog:
@@ -43,22 +41,29 @@ class JobLog:
         self._write = write
         self._lines = _LINES[style]
 
-    def entered(self, jobs: Iterable[Entered], now_ms: int) -> None:
-        self._log("entered", jobs, now_ms)
+    def entered(self, ids: Iterable[str], jobtypes: Iterable[str], payloads: Iterable[bytes], now_ms: int) -> None:
+        self._log("entered", now_ms, ids, jobtypes, map(len, payloads))
 
-    def started(self, jobs: Iterable[Started], now_ms: int) -> None:
-        self._log("started", jobs, now_ms)
+    def started(self, jobs: Sequence[Job], now_ms: int) -> None:
+        """These were delivered, and start now."""
+        waited_ms = [now_ms - due_ms if due_ms < now_ms else 0 for due_ms in map(_DUE_MS, jobs)]
+        self._log("started", now_ms, map(_ID, jobs), map(_JOBTYPE, jobs), map(_ATTEMPTS, jobs), waited_ms)
 
-    def stopped(self, jobs: Iterable[Stopped], now_ms: int) -> None:
-        self._log("stopped", jobs, now_ms)
+    def stopped(self, jobs: Sequence[Job], outcomes: Sequence[Outcome], now_ms: int) -> None:
+        """The outcome of each of the jobs was recorded."""
+        durations_ms = [duration_us // 1000 for duration_us in map(_DURATION_US, outcomes)]
+        self._log(
+            "stopped", now_ms, map(_ID, jobs), map(_JOBTYPE, jobs), map(_ATTEMPTS, jobs),
+            map(_CODE, outcomes), map(_EXITCODE, outcomes), durations_ms,
+        )  # fmt: skip
 
-    def _log(self, event: str, jobs: Iterable[Entered | Started | Stopped], now_ms: int) -> None:
-        """Values that all jobs share are put into the line once, and all lines are formatted together: a third of the
-        time of formatting each line."""
-        columns = list(zip(*jobs, strict=True))
-        if not columns:
-            return
+    def _log(self, event: str, now_ms: int, *values: Iterable[Any]) -> None:
+        """A column for each field. Values that all jobs share are put into the line once, and all lines are formatted
+        together: a third of the time of formatting each line."""
+        columns = [list(column) for column in values]
         count = len(columns[0])
+        if not count:
+            return
         shared: list[object] = []
         varying = []
         for column in columns:
@@ -71,13 +76,3 @@ class JobLog:
         if varying:
             text %= tuple(chain.from_iterable(zip(*varying, strict=True)))
         self._write(text)
-
-
-def log_started(job_log: JobLog | None, jobtype: str, jobs: Iterable[Job], now_ms: int) -> None:
-    """These were delivered, and start now. None: jobs are not logged."""
-    if job_log is not None:
-        started = [
-            (job_id, jobtype, attempts, now_ms - due_ms if due_ms < now_ms else 0)
-            for job_id, attempts, due_ms in map(_DELIVERED, jobs)
-        ]
-        job_log.started(started, now_ms)

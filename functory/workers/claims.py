@@ -13,7 +13,6 @@ from functory.execution.handler_cache import HandlerCache
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
-from functory.loops.job_log import log_started
 from functory.loops.shared import Shared
 from functory.workers.held_jobs import Held, HeldJobs
 from functory.workers.values import OWNER, Order, Taken
@@ -101,7 +100,8 @@ class Claims:
         timeout_ms = _timeout_ms(handler)
         self.held.add(Held(job, now_ms, version, retry, timeout_ms, afterwards) for job in good)
         self.taken += len(good)
-        log_started(self._job_log, jobtype, good, now_ms)
+        if self._job_log is not None:
+            self._job_log.started(good, now_ms)
         return Claimed([Taken(job, timeout_ms) for job in good], bool(jobs))
 
     def room(self, jobtype: str) -> int:

@@ -21,6 +21,7 @@ outcomes = in_file(
 )
 reader = in_file("functory/intake/journal_reader.py", INTAKE)
 backlog = in_file("functory/intake/backlog.py", INTAKE)
+late_writes = in_file("functory/loops/late_writes.py", "tests/unit/functory/test_late_writes.py")
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
 FAMILIES = "tests/service/test_families.py"
@@ -40,6 +41,11 @@ joining = in_file("functory/daemon/joining.py", AWAY)
 kept_keys = in_file("functory/daemon/kept_keys.py", f"tests/unit/functory/test_kept_keys.py {AWAY}")
 
 MUTANTS: list[Mutant] = [
+    late_writes("a log that nobody reads takes all memory", "> self._most:", "> 1 << 40:"),
+    late_writes("lines that are being written do not count", "            self._characters -= len(text)\n", ""),
+    late_writes("a stop loses the last lines of the log", "        self._thread.join(within_s)\n", ""),
+    late_writes("a log that is closed ends the thread", "except OSError:", "except BlockingIOError:"),
+    late_writes("lines of others come in between", "if self._is_file else _pieces(text.encode())", "if True else ()"),
     keyed("slots of a type with keys stay in step", ", allowance_s) if coincides else 0.0", ", 0.0)"),
     keyed("slots wait as often as starts coincide", ", allowance_s) if", ") if"),
     keyed("a few jobs are kept waiting", " and waiting >= _WAITING * slots", ""),

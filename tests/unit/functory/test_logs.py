@@ -9,9 +9,18 @@ import pytest
 
 from functory.logs import Style, configure_logging, format_line
 from functory.loops.job_log import JobLog
+from store.base import Code, Job, Outcome
 
 HOSTILE = 'a "b"=c\n2026-11-14T00:00:00Z INFO forged\x1b[31m \u202e\ud800'
 NOW_MS = 1_794_700_799_123
+
+
+def job(job_id: str, jobtype: str = "acme-x", *, attempts: int = 1, due_ms: int = NOW_MS) -> Job:
+    return Job(job_id, jobtype, b"", NOW_MS, "a7", 1, attempts, 500, due_ms, NOW_MS)
+
+
+def outcome(code: Code = Code.OK, exitcode: int = 200, duration_us: int = 3000) -> Outcome:
+    return Outcome(code, exitcode, NOW_MS, duration_us)
 
 
 @pytest.fixture
@@ -57,10 +66,10 @@ def test_no_value_breaks_the_line_or_reaches_the_terminal() -> None:
 def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
     written: list[str] = []
     jobs = JobLog(written.append)
-    jobs.entered([("id1", "acme-x", 5), ("id2", "acme-x", 6)], NOW_MS)
-    jobs.started([("id1", "acme-x", 1, 12)], NOW_MS)
-    jobs.stopped([("id1", "acme-x", 1, "ok", 200, 3)], NOW_MS)
-    jobs.stopped([], NOW_MS)
+    jobs.entered(["id1", "id2"], ["acme-x", "acme-x"], [b"12345", b"123456"], NOW_MS)
+    jobs.started([job("id1", due_ms=NOW_MS - 12)], NOW_MS)
+    jobs.stopped([job("id1")], [outcome()], NOW_MS)
+    jobs.stopped([], [], NOW_MS)
     moment = "2026-11-14T23:59:59.123Z"
     assert written[0].splitlines() == [
         f"{moment} INFO job.entered id=id1 jobtype=acme-x size_bytes=5",
@@ -74,25 +83,21 @@ def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
 
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_a_line_is_the_same_alone_and_among_others(style: Style) -> None:
-    jobs = [
-        ("id1", "acme-x", 1, "ok", 200, 3),
-        ("id2", "acme-x", 1, "ok", 200, 3),
-        ("id3", "acme-x", 2, "ok", 200, 4),
-        ("id4", "acme-y", 2, "failed", 404, 4),
-    ]
+    jobs = [job("id1"), job("id2"), job("id3", attempts=2), job("id4", "acme-y", attempts=2)]
+    outcomes = [outcome(), outcome(), outcome(duration_us=4999), outcome(Code.FAILED, 404, 4000)]
     for first in range(len(jobs)):
         for end in range(first + 1, len(jobs) + 1):
             alone: list[str] = []
             together: list[str] = []
-            for job in jobs[first:end]:
-                JobLog(alone.append, style).stopped([job], NOW_MS)
-            JobLog(together.append, style).stopped(jobs[first:end], NOW_MS)
+            for number in range(first, end):
+                JobLog(alone.append, style).stopped([jobs[number]], [outcomes[number]], NOW_MS)
+            JobLog(together.append, style).stopped(jobs[first:end], outcomes[first:end], NOW_MS)
             assert together == ["".join(alone)]
 
 
 def test_job_lines_in_json() -> None:
     written: list[str] = []
-    JobLog(written.append, "json").stopped([("id1", "acme-x", 2, "error", 500, 3)], NOW_MS)
+    JobLog(written.append, "json").stopped([job("id1", attempts=2)], [outcome(Code.ERROR, 500)], NOW_MS)
     assert json.loads(written[0]) == {
         "time": "2026-11-14T23:59:59.123Z",
         "level": "INFO",
