@@ -10,7 +10,7 @@ from functory.cli.table import render_table
 
 if TYPE_CHECKING:
     from functory.client import Client
-    from functory.wire.scoreboard import Quantiles, Scoreboard
+    from functory.wire.scoreboard import Quantiles, Scoreboard, TypeRow
 
 _REDRAW_S = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
@@ -43,7 +43,7 @@ def render_scoreboard(board: "Scoreboard") -> str:
     headers += ["ended/s", "p50 ms", "p95 ms", "wait p95 ms"]
     rows = [
         (
-            row.type + (" (paused)" if row.paused else "") + ("" if row.has_handler else " (no handler)"),
+            row.type + _marks(row),
             row.waiting,
             row.deferred,
             row.running,
@@ -60,6 +60,15 @@ def render_scoreboard(board: "Scoreboard") -> str:
         for row in board.types
     ]
     return f"{board.tenant}\n" + render_table(headers, rows)
+
+
+def _marks(row: "TypeRow") -> str:
+    """What keeps the jobs of a type from being run."""
+    return (
+        (" (paused)" if row.paused else "")
+        + ("" if row.has_handler else " (no handler)")
+        + ("" if row.unasked_s is None else f" (no worker for {row.unasked_s:.0f} s)")
+    )
 
 
 def _quantile(quantiles: "Quantiles | None", name: str) -> object:

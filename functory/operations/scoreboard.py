@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from functory.operations.figures import no_counters
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
+from functory.operations.unasked import unasked_of
 from store.base import Bucket, FailureGroup, Histogram, TypeCounters, Usage
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -25,6 +26,8 @@ class Row(NamedTuple):
     counters: TypeCounters
     window: Window
     has_handler: bool
+    unasked_s: float | None
+    """For how long no worker has asked for its jobs; None if they do not wait for one."""
 
 
 class Board(NamedTuple):
@@ -45,8 +48,10 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
         tenant, width_ms=width_ms, since_ms=max(now_ms - window_s * 1000, 0), until_ms=now_ms + 1
     )
     windows = _windows(buckets)
+    unasked_s = await unasked_of(service, tenant)
     rows = [
-        Row(counters[jobtype], windows.get(jobtype) or _empty(), jobtype in handlers) for jobtype in sorted(counters)
+        Row(counters[jobtype], windows.get(jobtype) or _empty(), jobtype in handlers, unasked_s.get(jobtype))
+        for jobtype in sorted(counters)
     ]
     return Board(now_ms, await store.get_usage(tenant), rows)
 

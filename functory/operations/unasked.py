@@ -1,18 +1,20 @@
-"""Types that wait for workers of which none asks: for metrics, and in words for the operator."""
+"""Types that wait for workers of which none asks: for metrics, scoreboard and pages, and in words for the operator."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from functory.operations.service import Service
-from functory.workers.unasked import Unasked
+from functory.workers.unasked import JUST_NOW_MS, Unasked
 from store.base import TypeCounters, WaitingType
 from store.errors import StoreUnavailable
+from vocabulary.names import tenant_of
 
 ALERT_S: Final = 600.0
 """As in the rule FunctoryNoWorker (deploy/observability/alerts.yaml)."""
 MOST_TOLD: Final = 100
 _TIMEOUT_S: Final = 2.0
+_MOMENT_S: Final = JUST_NOW_MS / 1000
 
 
 async def unasked_among(
@@ -28,6 +30,13 @@ async def long_unasked(service: Service) -> list[Unasked]:
     time."""
     found = [each for each in await _in_time(service.workers.unasked_now()) if each.seconds > ALERT_S]
     return sorted(found, key=lambda each: -each.seconds)[:MOST_TOLD]
+
+
+async def unasked_of(service: Service, tenant: str) -> dict[str, float]:
+    """Types of the tenant with jobs that wait for workers, and for how many seconds none has asked for them; as it was
+    a moment ago. Leaves out those for which one may be waiting now."""
+    found = await _in_time(service.workers.unasked_now())
+    return {it.jobtype: it.seconds for it in found if it.seconds > _MOMENT_S and tenant_of(it.jobtype) == tenant}
 
 
 async def _in_time(question: Awaitable[list[Unasked]]) -> list[Unasked]:

@@ -20,7 +20,9 @@ class Quantiles(Answer):
 
 
 class TypeRow(Answer):
-    """Counts of now (waiting to blocked), events since the type exists (ok to cancelled), and the window's figures."""
+    """Counts of now (waiting to blocked), events since the type exists (ok to cancelled), and the window's figures.
+    `unasked_s`: jobs wait for a worker, and none has asked for so many seconds; null when one has lately, and for types
+    that the daemons run themselves."""
 
     type: str
     paused: bool
@@ -40,6 +42,7 @@ class TypeRow(Answer):
     runner_s: float
     duration: Quantiles | None
     wait: Quantiles | None
+    unasked_s: float | None = None
 
 
 class UsageRow(Answer):

@@ -7,11 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from functory.cli.scoreboard import render_scoreboard
+from functory.operations.unasked import unasked_of
+from functory.wire.scoreboard import Scoreboard
 from functory.workers import unasked
 from functory.workers.presence import Seen, note_key
 from functory.workers.unasked import UnaskedTypes
 from functory.workers.values import Order, Worker
 from store.errors import StoreUnavailable
+from tests.support.pages import visitor
 from tests.support.web import Site
 
 
@@ -146,3 +150,32 @@ async def test_of_very_many_the_oldest_are_told(site: Site, monkeypatch: pytest.
         await post(site, name)
         site.clock.advance(60)
     assert await seconds(site) == {"acme-c": 180.0, "acme-b": 120.0}
+
+
+async def test_the_scoreboard_and_the_pages_tell_for_how_long(site: Site) -> None:
+    await serve(site, "resize", "asked", "idle")
+    await post(site, "resize", "asked")
+    site.clock.advance(20)
+    rows = (await site.get("/acme/scoreboard")).json["types"]
+    assert {row["type"]: row["unasked_s"] for row in rows} == {"resize": None, "asked": None, "idle": None}
+    site.clock.advance(20)
+    assert len(await site.workers.take(order("asked"))) == 1
+    rows = (await site.get("/acme/scoreboard")).json["types"]
+    assert {row["type"]: row["unasked_s"] for row in rows} == {"resize": 40.0, "asked": None, "idle": None}
+    board = msgspec.convert((await site.get("/acme/scoreboard")).json, Scoreboard)
+    assert "resize (no worker for 40 s)" in render_scoreboard(board)
+    async with visitor(site, "acme") as acme:
+        page = await acme.get("/ui/t/acme")
+        assert page.text.count("no worker for 40 s") == 1
+        page = await acme.get("/ui/t/acme?show=no_worker")
+        assert re.findall(r'<tr data-key="(\w+)">', page.text) == ["resize"]
+        assert "No worker has asked for 40 s." in (await acme.get("/ui/t/acme/type/resize")).text
+        assert "No worker has asked" not in (await acme.get("/ui/t/acme/type/idle")).text
+
+
+async def test_no_tenant_is_told_of_the_types_of_others(site: Site) -> None:
+    await serve(site, "resize")
+    await post(site, "resize")
+    site.clock.advance(40)
+    assert await unasked_of(site.service, "acme") == {"acme-resize": 40.0}
+    assert await unasked_of(site.service, "acm") == {}

@@ -144,4 +144,5 @@ def _row(row: scoreboard.Row, window_s: int) -> TypeRow:
         runner_s=window.runner_us / 1e6,
         duration=show_quantiles(window.duration),
         wait=show_quantiles(window.wait),
+        unasked_s=row.unasked_s,
     )

@@ -27,6 +27,7 @@ SHOWS: Final = {
     "busy": "With jobs waiting or running",
     "paused": "Paused",
     "no_handler": "Without a handler",
+    "no_worker": "Without a worker",
 }
 
 
@@ -39,6 +40,7 @@ class Row(NamedTuple):
     p95_us: int | None
     has_handler: bool
     is_failing: bool
+    unasked_s: float | None
 
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
@@ -108,6 +110,7 @@ _FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot, set[str]], bool]]] =
     "busy": lambda it, _, __: it.waiting + it.running > 0,
     "paused": lambda it, _, __: it.paused,
     "no_handler": lambda it, seen, _: it.jobtype not in seen.handled,
+    "no_worker": lambda it, seen, _: it.jobtype in seen.unasked_s,
 }
 
 
@@ -139,6 +142,7 @@ async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: se
                 run.quantile(0.95),
                 jobtype in seen.handled,
                 jobtype in failing,
+                seen.unasked_s.get(jobtype),
             )
         )
     return rows

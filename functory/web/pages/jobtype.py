@@ -40,6 +40,7 @@ async def show_jobtype(call: PageCall) -> Page:
     values: dict[str, Any] = {
         "type": call.type_name,
         "counters": seen.counters.get(jobtype) or no_counters(jobtype),
+        "unasked_s": seen.unasked_s.get(jobtype),
         "handler": next((it for it in versions if it.current), None),
         "minutes": hour.ended,
         "hour": hour.total,

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from functory.operations import figures, scoreboard
 from functory.operations.service import Service
+from functory.operations.unasked import unasked_of
 from functory.web.pages import charts
 from functory.web.pages.charts import first_minute_ms
 from functory.web.pages.spans import last_minutes
@@ -42,6 +43,8 @@ class Snapshot(NamedTuple):
     minutes: Mapping[int, EndedSum]
     failures: Sequence[FailureGroup]
     """Groups of the last day, newest first."""
+    unasked_s: Mapping[str, float]
+    """Jobtypes whose jobs wait for workers, and for how long none has asked."""
 
 
 class Latency(NamedTuple):
@@ -187,7 +190,8 @@ class Recent:
         if idle:
             nothing = map(figures.no_counters, idle)
             counters = {row.jobtype: row for row in sorted([*counters.values(), *nothing])}
-        return Snapshot(now_ms, counters, handled, usage, known.all_types.ended, failures)
+        unasked_s = await unasked_of(service, tenant)
+        return Snapshot(now_ms, counters, handled, usage, known.all_types.ended, failures, unasked_s)
 
     def _known(self, tenant: str) -> _Known:
         known = self._tenants.setdefault(tenant, _Known())
