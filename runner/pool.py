@@ -113,6 +113,7 @@ class Pool(Generic[C]):
         self._clock = clock
         self._uses = itertools.count()
         self._idle: dict[ContextKey, list[_Seat[C]]] = {}
+        """No list in it is empty."""
         self._seats = 0  # contexts that exist or are being started or ended
         self._busy: set[_Seat[C]] = set()
         self._retired: set[_Seat[C]] = set()
@@ -180,9 +181,9 @@ class Pool(Generic[C]):
         self._put_back(await self._make(key, start))
         return True
 
-    def warm(self) -> frozenset[ContextKey]:
-        """Keys that have an idle context now: hints for whoever chooses what to run next."""
-        return frozenset(key for key, seats in self._idle.items() if seats)
+    def is_idle(self, key: ContextKey) -> bool:
+        """Whether a context of that key is idle now."""
+        return key in self._idle
 
     def gauges(self) -> dict[str, int]:
         idle = sum(map(len, self._idle.values()))

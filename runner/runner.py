@@ -8,6 +8,7 @@ what is too big for one message. How many jobs to give it, leases, retries and t
 
 import asyncio
 from collections.abc import Callable, Container, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,6 +48,7 @@ from runner.run import Run
 from runner.secrets import NO_SECRETS, GivenSecrets, NoSecretSource, SecretSource
 from runner.targets import Network, Targets
 from runner.trees import NoTreeSource, TreeSource
+from runner.warm_types import WarmTypes
 from vocabulary.names import tenant_of
 
 _MB: Final = 1 << 20
@@ -93,7 +95,7 @@ class Runner:
         self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
         self._running: dict[Run, dict[str, None]] = {}
-        self._jobtypes: dict[ContextKey, set[str]] = {}
+        self._warm = WarmTypes(self._pool.is_idle)
         self._programs = Programs()
 
     @property
@@ -200,10 +202,9 @@ class Runner:
         """Ids of all jobs that were given to `run_jobs` and have not stopped: their leases need renewing."""
         return [job_id for ids in self._running.values() for job_id in ids]
 
-    def warm_jobtypes(self) -> frozenset[str]:
-        """Jobtypes that an idle context is ready for: hints for the scheduler."""
-        warm = self._pool.warm()
-        return frozenset(jobtype for key in warm for jobtype in self._jobtypes.get(key, ()))
+    def warm_jobtypes(self) -> AbstractSet[str]:
+        """Jobtypes that an idle context is ready for: hints for the scheduler. Changes with the contexts."""
+        return self._warm
 
     async def prewarm(self, jobtype: str, handler: Handler) -> bool:
         """Have a context with this handler loaded before its first job.
@@ -231,31 +232,26 @@ class Runner:
             made = await self._pool.prewarm(key, start)
         except (RunnerError, HandlerError):
             return False
-        self._jobtypes.setdefault(key, set()).add(jobtype)
+        self._warm.loaded(jobtype, key)
         return made
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
         """A handler was replaced or deleted: end its contexts. Batches under way finish."""
         key = ContextKey.of(tenant_of(jobtype), handler)
-        self._forget(lambda other: other[:2] == key[:2])
+        self._warm.forget(lambda other: other[:2] == key[:2])
         await self._pool.retire(lambda other: other[:2] == key[:2])
 
     async def end_tenant(self, tenant: str) -> None:
         """A tenant was suspended or deleted: end its contexts, those in use too."""
         self._modules.forget(tenant)
         self._egress.end_tenant(tenant)
-        self._forget(lambda other: other.tenant == tenant)
+        self._warm.forget(lambda other: other.tenant == tenant)
         await self._pool.end(lambda other: other.tenant == tenant)
-
-    def _forget(self, matches: Callable[[ContextKey], bool]) -> None:
-        self._jobtypes = {key: types for key, types in self._jobtypes.items() if not matches(key)}
 
     async def sweep(self) -> None:
         """Upkeep: end contexts that nobody uses, forget what is known of those that are gone."""
         await self._pool.sweep()
-        warm = self._pool.warm()
-        for key in [key for key in self._jobtypes if key not in warm]:
-            del self._jobtypes[key]
+        self._warm.forget(lambda key: not self._pool.is_idle(key))
 
     def when_burnt(self, listener: Callable[[str, float], None]) -> None:
         """The listener is told of processor time that idle contexts of a tenant have used."""
@@ -302,7 +298,7 @@ class Runner:
                 return True
             run.stop, run.peek = context.recheck, context.peek
             left = await context.run(run.jobtype, run.handler, batch, reports.put, attachment, run.cancelled)
-            self._jobtypes.setdefault(key, set()).add(run.jobtype)
+            self._warm.loaded(run.jobtype, key)
             return not left
 
     async def _give(self, tenant: str, handler: Handler) -> GivenSecrets:

@@ -204,7 +204,7 @@ class DeficitRoundRobin(Policy):
         """A sibling with a warm context and no lower priority, while that keeps the types of the tenant within the
         slack of each other."""
         best = None
-        if first.name in warm:
+        if len(queue) == 1 or first.name in warm:
             return first.name
         latest_s = first.turn_s + self.options.warm_slack_s
         for jobtype in warm:

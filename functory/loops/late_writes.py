@@ -45,8 +45,10 @@ class LateWrites:
                 self._left_out += lines.count("\n")
                 return
             self._characters += len(lines)
+            is_first = not self._waiting
             self._waiting.append(lines)
-        self._news.set()
+        if is_first:  # the thread is told once, and takes all that waits by then
+            self._news.set()
 
     def close(self, within_s: float = 1.0) -> None:
         """Write what waits, but let nobody wait for longer than this."""
