@@ -7,6 +7,7 @@ the sandbox's self-test and the runner. Parts tell each other directly what happ
 import asyncio
 import random
 import secrets
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
@@ -60,7 +61,6 @@ from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
 _MOST_TRIALS = 16
-_STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,9 +333,9 @@ def _retry_policy(settings: Settings) -> RetryPolicy:
 
 
 def _job_log(settings: Settings, stack: AsyncExitStack) -> JobLog | None:
-    if not settings.log_jobs:
+    if not settings.log_jobs or sys.__stderr__ is None:
         return None
-    writes = LateWrites(_STANDARD_ERROR)
+    writes = LateWrites(sys.__stderr__.fileno())
     stack.callback(writes.close)
     return JobLog(writes.write, settings.log_style)
 

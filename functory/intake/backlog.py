@@ -183,7 +183,7 @@ class Backlog:
         if not jobs:
             return
         tenant = tenant_of(jobs[0].jobtype)
-        if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in jobs):
+        if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in held):
             self._board(tenant, jobs)
         else:
             self._wait_in_line(tenant, len(jobs))

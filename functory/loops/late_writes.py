@@ -1,8 +1,8 @@
 """Text for a descriptor, written by a thread a moment later: the lines of the job log.
 
-Ensures: whoever reads the log never holds up the event loop. A pipe that is full stops the thread, and only it. Lines
-are written whole and in their order. While they cannot be written, they are kept up to a limit; those beyond it are
-left out and counted, and the count is logged when lines can be written again.
+Ensures: a log that is read slowly does not slow the jobs down. A pipe that is full stops the thread, and only it. Lines
+are written whole and in their order. While they cannot be written, they are kept up to a limit; those beyond it, and
+those that the system refuses, are left out and counted, and the count is logged when lines can be written again.
 """
 
 import logging
@@ -62,21 +62,29 @@ class LateWrites:
             self._is_closing.wait(_GATHER_S)
             self._news.clear()
             self._write_waiting()
+        self._write_waiting()  # what came while it wrote
 
     def _write_waiting(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        text = "".join(waiting)
-        try:
-            for piece in [text.encode()] if self._is_file else _pieces(text.encode()):
-                _write_all(self._descriptor, piece)
-        except OSError:  # nobody reads this log any more
-            pass
+        size, unwritten = sum(map(len, waiting)), self._write_out(waiting)
         with self._lock:
-            self._characters -= len(text)
-            left_out, self._left_out = self._left_out, 0
+            self._characters -= size
+            left_out, self._left_out = self._left_out + unwritten, 0
         if left_out:
             log.warning("job_log.lines_left_out", extra={"lines": left_out})
+
+    def _write_out(self, waiting: list[str]) -> int:
+        """Empties the list. Returns how many lines could not be written."""
+        text = "".join(waiting).encode()
+        waiting.clear()
+        pieces = iter([text] if self._is_file else _pieces(text))
+        for piece in pieces:
+            try:
+                _write_all(self._descriptor, piece)
+            except OSError:  # nobody reads this log any more, or its disk is full
+                return sum(each.count(b"\n") for each in (piece, *pieces))
+        return 0
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:

@@ -106,6 +106,9 @@ class WorkerQueue(Protocol):
     async def unasked_now(self) -> list[Unasked]:
         """The same of all that waits, as it was a moment ago."""
 
+    async def unasked_of(self, tenant: str) -> list[Unasked]:
+        """The same of one tenant."""
+
 
 class NoWorkers:
     """No job is handed out: for services that serve no workers."""
@@ -140,6 +143,9 @@ class NoWorkers:
         return []
 
     async def unasked_now(self) -> list[Unasked]:
+        return []
+
+    async def unasked_of(self, tenant: str) -> list[Unasked]:  # noqa: ARG002
         return []
 
 

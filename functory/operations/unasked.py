@@ -8,7 +8,6 @@ from functory.operations.service import Service
 from functory.workers.unasked import JUST_NOW_MS, Unasked
 from store.base import TypeCounters, WaitingType
 from store.errors import StoreUnavailable
-from vocabulary.names import tenant_of
 
 ALERT_S: Final = 600.0
 """As in the rule FunctoryNoWorker (deploy/observability/alerts.yaml)."""
@@ -35,8 +34,8 @@ async def long_unasked(service: Service) -> list[Unasked]:
 async def unasked_of(service: Service, tenant: str) -> dict[str, float]:
     """Types of the tenant with jobs that wait for workers, and for how many seconds none has asked for them; as it was
     a moment ago. Leaves out those for which one may be waiting now."""
-    found = await _in_time(service.workers.unasked_now())
-    return {it.jobtype: it.seconds for it in found if it.seconds > _MOMENT_S and tenant_of(it.jobtype) == tenant}
+    found = await _in_time(service.workers.unasked_of(tenant))
+    return {it.jobtype: it.seconds for it in found if it.seconds > _MOMENT_S}
 
 
 async def _in_time(question: Awaitable[list[Unasked]]) -> list[Unasked]:

@@ -40,19 +40,24 @@ class UnaskedTypes:
         self._presence = presence
         self._langs: dict[str, tuple[int, str]] = {}
         """By type: a version of its handler, and its language."""
-        self._last: list[Unasked] = []
-        self._last_s = -math.inf
+        self._looked_s = -math.inf
+        """When the last look began, whatever became of it."""
+        self._look: asyncio.Task[None] | None = None
+        self._waiting: dict[str, list[WaitingType]] = {}
+        """What waited then, by tenant."""
+        self._running: dict[str, int] = {}
+        self._all: list[Unasked] = []
 
     async def now(self) -> list[Unasked]:
         """Of all that waits, as it was at most LIFE_S ago: whoever asks every moment costs the store nothing. Raises
         StoreUnavailable."""
-        if self._clock.monotonic_s() - self._last_s >= LIFE_S:
-            now_ms = self._clock.now_ms()
-            waiting = await self._store.get_waiting_jobtypes(now_ms=now_ms, runnable=True)
-            counters = await self._store.get_counters(None, now_ms=now_ms)
-            self._last = await self.among(waiting, {row.jobtype: row.running for row in counters})
-            self._last_s = self._clock.monotonic_s()
-        return self._last
+        await self._look_once()
+        return self._all
+
+    async def of(self, tenant: str) -> list[Unasked]:
+        """Of what waited for a tenant then; however much waits for the others. Raises StoreUnavailable."""
+        await self._look_once()
+        return await self.among(self._waiting.get(tenant, ()), self._running)
 
     async def among(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
         """waiting: what could run. running: how many jobs of each type run. Raises StoreUnavailable."""
@@ -68,6 +73,29 @@ class UnaskedTypes:
             for rows in await asyncio.gather(*(self._of(tenant, by_tenant[tenant], running) for tenant in some)):
                 found += rows
         return found
+
+    def close(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+
+    async def _look_once(self) -> None:
+        """All that ask wait for the same look, which goes on if one of them does not wait any longer."""
+        if self._clock.monotonic_s() - self._looked_s >= LIFE_S and (self._look is None or self._look.done()):
+            self._looked_s = self._clock.monotonic_s()
+            self._look = asyncio.create_task(self._look_at_all(), name="types that no worker asks for")
+            self._look.add_done_callback(_heard)
+        if self._look is not None and not self._look.done():
+            await asyncio.shield(self._look)
+
+    async def _look_at_all(self) -> None:
+        now_ms = self._clock.now_ms()
+        waiting = await self._store.get_waiting_jobtypes(now_ms=now_ms, runnable=True)
+        counters = await self._store.get_counters(None, now_ms=now_ms)
+        by_tenant: dict[str, list[WaitingType]] = {}
+        for each in waiting:
+            by_tenant.setdefault(tenant_of(each.jobtype), []).append(each)
+        self._waiting, self._running = by_tenant, {row.jobtype: row.running for row in counters if row.running}
+        self._all = await self.among(waiting, self._running)
 
     async def _of(self, tenant: str, types: list[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
         now_ms, workers = self._clock.now_ms(), self._presence.here(tenant)
@@ -94,6 +122,12 @@ class UnaskedTypes:
     def _lang(self, each: WaitingType) -> str:
         version, lang = self._langs.get(each.jobtype, (0, ""))
         return lang if version == each.handler_version else ""
+
+
+def _heard(look: "asyncio.Task[None]") -> None:
+    """Whoever waited for it has its error, if somebody did."""
+    if not look.cancelled():
+        look.exception()
 
 
 def _asked_ms(each: WaitingType, workers: Iterable[Seen]) -> int:

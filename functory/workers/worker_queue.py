@@ -115,6 +115,10 @@ class WorkerQueue:
         """The same of all that waits, as it was a moment ago. Raises StoreUnavailable."""
         return await self._unasked.now()
 
+    async def unasked_of(self, tenant: str) -> list[Unasked]:
+        """The same of one tenant."""
+        return await self._unasked.of(tenant)
+
     def gauges(self) -> dict[str, float]:
         return {
             "workers_waiting": self._handout.waiting,
@@ -160,6 +164,7 @@ class WorkerQueue:
     def stop(self) -> None:
         self._stopping.set()
         self._handout.stop()
+        self._unasked.close()
 
     def _learn(self, endings: Sequence[Ending]) -> None:
         """How long jobs of a type take decides whose turn is next."""

@@ -12,7 +12,7 @@ from functory.intake.backlog import Backlog
 from functory.intake.job_options import JobOptions
 from functory.intake.journal_reader import JournalReader
 from functory.loops.shared import make_shared
-from journal import Journal
+from journal import Journal, Record
 from store.base import NewJob, Store
 from store.errors import StoreUnavailable
 from store.url import open_store
@@ -203,6 +203,20 @@ async def test_what_was_not_started_in_time_goes_past_the_backlog(tmp_path: Path
         assert intake.added == quiet
         await intake.read_all()
         assert intake.added == [*quiet, *flood]
+
+
+async def test_none_goes_past_while_the_reader_has_earlier_ones_of_the_tenant_in_hand(tmp_path: Path) -> None:
+    """A step of the reader may end in the middle of a request: its lines do not overtake each other."""
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight()
+        intake.backlog.use(straight)
+        quiet = await intake.backlog.write("quiet-x", [b"%d" % number for number in range(10)])
+        await intake.backlog.write("loud-x", FLOOD)
+        intake.backlog.read([Record(job_id, "quiet-x", b"", {}) for job_id in quiet[:5]])
+        intake.backlog.return_to_line(straight.jobs, in_hand=quiet[:5])
+        assert intake.backlog.waits("quiet")
+        await intake.backlog.landed("quiet")
+        assert intake.added == []
 
 
 async def test_what_the_reader_has_in_hand_is_read_again_and_does_not_go_past(tmp_path: Path) -> None:

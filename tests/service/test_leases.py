@@ -46,6 +46,18 @@ async def test_a_lost_lease_is_counted_once_and_not_at_the_first_doubt(tmp_path:
     assert counts == [0, 1, 1, 1]
 
 
+def test_a_late_release_leaves_the_lease_of_a_new_delivery() -> None:
+    leases = HeldLeases(SystemClock(), LEASE_MS)
+    first = Job("id1", "acme-x", b"", 0, "a7", 1, 1, 500, 0, 0)
+    second = first._replace(token=2, attempts=2)
+    leases.claimed([first], 0)
+    leases.claimed([second], 0)
+    leases.released([first])
+    assert leases.all() == [Lease("id1", 2)]
+    leases.released([second])
+    assert leases.all() == []
+
+
 class LeapingClock(SystemClock):
     """As if the daemon had stood still for a while."""
 

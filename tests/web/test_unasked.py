@@ -179,3 +179,56 @@ async def test_no_tenant_is_told_of_the_types_of_others(site: Site) -> None:
     site.clock.advance(40)
     assert await unasked_of(site.service, "acme") == {"acme-resize": 40.0}
     assert await unasked_of(site.service, "acm") == {}
+
+
+async def test_those_who_ask_at_the_same_time_share_a_look(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await serve(site, "resize")
+    await post(site, "resize")
+    site.clock.advance(40)
+    looks, real, begun, go_on = 0, site.store.get_waiting_jobtypes, asyncio.Event(), asyncio.Event()
+
+    async def look(**more: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        begun.set()
+        await go_on.wait()
+        return await real(**more)
+
+    monkeypatch.setattr(site.store, "get_waiting_jobtypes", look)
+    asked = [asyncio.create_task(unasked_of(site.service, "acme")) for _ in range(5)]
+    await begun.wait()
+    asked[0].cancel()
+    go_on.set()
+    assert await asyncio.gather(*asked[1:]) == [{"acme-resize": 40.0}] * 4
+    assert looks == 1
+
+
+async def test_a_look_that_fails_is_not_tried_again_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await serve(site, "resize")
+    await post(site, "resize")
+    site.clock.advance(40)
+    real, looks = site.store.get_waiting_jobtypes, 0
+
+    async def away(**_: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        raise StoreUnavailable("no server")
+
+    monkeypatch.setattr(site.store, "get_waiting_jobtypes", away)
+    assert [await unasked_of(site.service, "acme") for _ in range(3)] == [{}] * 3
+    assert looks == 1
+    monkeypatch.setattr(site.store, "get_waiting_jobtypes", real)
+    site.clock.advance(unasked.LIFE_S)
+    assert await unasked_of(site.service, "acme") == {"acme-resize": 50.0}
+
+
+async def test_many_types_of_others_hide_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unasked, "_MOST_TYPES", 2)
+    await serve(site, "a", "b", "c")
+    await post(site, "a", "b", "c")
+    answer = await site.call("PUT", "/other/handler/mine", json={"lang": "worker", "body": ""}, key="other")
+    assert answer.status < 300, answer.body
+    await site.add("1", path="/other/job/mine/add", key="other")
+    await site.intake.flush()
+    site.clock.advance(40)
+    assert await unasked_of(site.service, "other") == {"other-mine": 40.0}

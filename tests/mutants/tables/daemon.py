@@ -42,10 +42,16 @@ kept_keys = in_file("functory/daemon/kept_keys.py", f"tests/unit/functory/test_k
 
 MUTANTS: list[Mutant] = [
     late_writes("a log that nobody reads takes all memory", "> self._most:", "> 1 << 40:"),
-    late_writes("lines that are being written do not count", "            self._characters -= len(text)\n", ""),
+    late_writes("what was written counts for ever", "sum(map(len, waiting)), self", "0, self"),
     late_writes("a stop loses the last lines of the log", "        self._thread.join(within_s)\n", ""),
+    late_writes(
+        "a stop loses lines that came while others were written",
+        "        self._write_waiting()  # what came while it wrote\n",
+        "",
+    ),
     late_writes("a log that is closed ends the thread", "except OSError:", "except BlockingIOError:"),
-    late_writes("lines of others come in between", "if self._is_file else _pieces(text.encode())", "if True else ()"),
+    late_writes("lines that are refused are not counted", "return sum(each.count", "return 0 * sum(each.count"),
+    late_writes("lines of others come in between", "if self._is_file else", "if True else"),
     keyed("slots of a type with keys stay in step", ", allowance_s) if coincides else 0.0", ", 0.0)"),
     keyed("slots wait as often as starts coincide", ", allowance_s) if", ") if"),
     keyed("a few jobs are kept waiting", " and waiting >= _WAITING * slots", ""),
@@ -232,9 +238,12 @@ MUTANTS: list[Mutant] = [
     ),
     leases(
         "a released lease is renewed for ever",
-        "                del self._tokens[job_id]",
-        "                pass",
+        "            held = tokens.pop(job_id, token)",
+        "            held = tokens.get(job_id, token)",
         tests=LEASES,
+    ),
+    leases(
+        "the lease of a new delivery is not renewed", "                tokens[job_id] = held", "                pass"
     ),
     outbox(
         "new jobs are written after the outcome",

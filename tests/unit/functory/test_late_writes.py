@@ -64,6 +64,7 @@ def test_a_reader_that_stands_still_costs_lines_and_holds_up_nobody(
     pipe: Pipe, caplog: pytest.LogCaptureFixture
 ) -> None:
     reading, writing = pipe
+    os.write(writing, b"f" * PIPE_BYTES)
     writes = LateWrites(writing, most=10_000)
     for _ in range(20):
         writes.write("x" * 999 + "\n")  # returns, although nobody reads
@@ -75,7 +76,7 @@ def test_a_reader_that_stands_still_costs_lines_and_holds_up_nobody(
 
     caplog.handler.addFilter(tell)
     with caplog.at_level(logging.WARNING, "functory.job_log"):
-        assert read(reading, 10_000) == (b"x" * 999 + b"\n") * 10
+        assert read(reading, PIPE_BYTES + 10_000) == b"f" * PIPE_BYTES + (b"x" * 999 + b"\n") * 10
         assert told.wait(60)
     assert [(record.message, record.__dict__["lines"]) for record in caplog.records] == [("job_log.lines_left_out", 10)]
     writes.write("goes on\n")
@@ -112,13 +113,26 @@ def test_close_does_not_wait_for_a_reader_that_stands_still(pipe: Pipe) -> None:
     assert read(pipe[0], 2 * PIPE_BYTES) == b"x\n" * PIPE_BYTES  # the thread ends when it is read
 
 
-def test_a_log_that_nobody_can_read_any_more_ends_nothing() -> None:
+def test_close_writes_what_came_while_others_were_written(pipe: Pipe) -> None:
+    reading, writing = pipe
+    writes = LateWrites(writing)
+    writes.write("x\n" * PIPE_BYTES)
+    assert read(reading, 2) == b"x\n"  # it is writing
+    writes.write("last\n")
+    closing = threading.Thread(target=writes.close, args=(60,))
+    closing.start()
+    assert read(reading, 2 * PIPE_BYTES + 3).endswith(b"x\nlast\n")
+    closing.join()
+
+
+def test_a_log_that_nobody_can_read_any_more_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     reading, writing = os.pipe()
     writes = LateWrites(writing)
     os.close(reading)
-    writes.write("gone\n")
+    writes.write("gone\n" * 2000)
     writes.close(within_s=60)
     os.close(writing)
+    assert [record.__dict__["lines"] for record in caplog.records] == [2000]
 
 
 def test_a_descriptor_that_does_not_block_loses_nothing(pipe: Pipe) -> None:
