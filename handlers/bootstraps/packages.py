@@ -312,8 +312,10 @@ def run_npm(node: str, npm: str, *words: str) -> None:
         "--no-progress",
         "--maxsockets=8",
     ]
-    # Not "remote": that is how npm gets the file of a package that brings others along. Older ones know none of these.
+    # "remote" is how npm gets the file of a package that brings others along, and npm 12 refuses it by default. Which
+    # hosts may be called is decided elsewhere. Older ones know none of these.
     command += [f"--allow-{kind}=none" for kind in ("git", "file", "directory")]
+    command += ["--allow-remote=all"]
     command += ["--git=/nonexistent"]
     command += [f"--cafile={path}" for path in CERTIFICATES if os.path.exists(path)][:1]
     os.environ["HOME"] = here

@@ -95,8 +95,9 @@ def test_it_is_served_to_this_machine_only_and_read_only(tmp_path: Path) -> None
     file = json.loads(read(f"{url}@some%2fscoped?x=1"))["versions"]["1.0.0"]["dist"]["tarball"]
     assert read(file) == package.tarball()
     for place in ("gone", "-/7/x.tgz", "../../etc/passwd", "%2e%2e/x", "-/x/../../etc/passwd"):
-        with pytest.raises(HTTPError, match="404"):
+        with pytest.raises(HTTPError, match="404") as caught:
             read(url + place)
+        caught.value.close()
 
 
 @pytest.mark.parametrize("level", Level)
