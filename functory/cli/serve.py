@@ -19,7 +19,7 @@ from functory.supervision.processes import OwnPorts, run_processes
 
 _SWITCH_S: Final = 0.001
 """How long a thread keeps the interpreter while another waits for it. The store's writer needs it again after each
-statement, and with Python's 5 ms the event loop kept it waiting: a flood took a seventh longer."""
+statement, and with Python's 5 ms the event loop kept it waiting: a flood had 7 % fewer jobs a second."""
 
 
 def add_commands(commands: Commands) -> None:

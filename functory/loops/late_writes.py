@@ -16,7 +16,7 @@ from typing import Final
 log = logging.getLogger("functory.job_log")
 
 _GATHER_S: Final = 0.02
-"""Lines of this long are written together: a write for each job would cost more than formatting its lines."""
+"""Lines of this time are written together: a write for each job would cost more than formatting its lines."""
 _MOST_CHARACTERS: Final = 8 << 20
 _WHOLE_BYTES: Final = 4096
 """What the kernel writes to a pipe in one piece (PIPE_BUF): lines of others on the same pipe do not come in between."""
