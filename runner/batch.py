@@ -11,6 +11,7 @@ batch's hooks is divided evenly among its jobs.
 import json
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import repeat
 from typing import Final
 
 from handlers.model import Handler
@@ -189,7 +190,7 @@ class Batch:
             raise ProtocolError("spoke out of order")
 
     def _take_stopped(self, replies: Sequence[ReplyRow], now: float) -> None:
-        """Turn STOPPED replies into outcomes; the short path is jobs that left nothing but their code."""
+        """Turn STOPPED replies into outcomes; the short path is jobs that left nothing but a result."""
         if self._asked:
             self._take_last_words(Reply(*replies[0]))
             return
@@ -201,9 +202,12 @@ class Batch:
         durations_ms = self._durations_ms(shares_us, now)
         stopped: list[Stopped] = []
         try:
-            if set(codes) == {outcome.OK} and not any(bodies) and numbers == tuple(range(self.reported, end)):
-                stopped = outcome.left_nothing(ids, durations_ms, self._level)
-                return
+            if set(codes) == {outcome.OK} and numbers == tuple(range(self.reported, end)):
+                nothing = repeat(b"", len(bodies))
+                results = protocol.bare_results(bodies, self._limits.result_bytes) if any(bodies) else nothing
+                if results is not None:
+                    stopped = outcome.ended_well(ids, results, durations_ms, self._level)
+                    return
             for index, number in enumerate(numbers):
                 if number != self.reported + index:
                     raise ProtocolError("reported jobs out of order")
@@ -237,7 +241,7 @@ class Batch:
             outcome.name_of(code),
             code,
             detail.result,
-            self._end_of_log(detail.log, detail.log_dropped),
+            self._end_of_log(detail.log, detail.log_dropped) if detail.log or detail.log_dropped else b"",
             duration_ms,
             () if leaves_nothing else detail.new_jobs,
             self._level,
@@ -255,10 +259,11 @@ class Batch:
             raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
         if detail.carried is not None and len(detail.carried) > limits.new_job_bytes:
             raise ProtocolError(f"carried {len(detail.carried)} bytes on")
-        new_jobs = NewJobs(limits)
-        new_jobs.add_all(detail.new_jobs)
-        if new_jobs.too_much:
-            raise ProtocolError(new_jobs.too_much)
+        if detail.new_jobs:
+            new_jobs = NewJobs(limits)
+            new_jobs.add_all(detail.new_jobs)
+            if new_jobs.too_much:
+                raise ProtocolError(new_jobs.too_much)
         return detail
 
     def _end_of_log(self, log: bytes, dropped: int) -> bytes:

@@ -49,16 +49,17 @@ class Stopped(NamedTuple):
         return EXTERNAL if self.level is None else self.level.name
 
 
-def left_nothing(ids: Iterable[str], durations_ms: Iterable[float], level: Level) -> list[Stopped]:
-    """Jobs that ended well without a word, as most do: by the thousand, so the columns are put together by
+def ended_well(
+    ids: Iterable[str], results: Iterable[bytes], durations_ms: Iterable[float], level: Level
+) -> list[Stopped]:
+    """Jobs that left a result and nothing else, as most do: by the thousand, so the columns are put together by
     `tuple.__new__`, which is what Stopped itself calls."""
-    nothing = repeat(b"")
     rows = zip(
         ids,
         repeat("ok"),
         repeat(OK),
-        nothing,
-        nothing,
+        results,
+        repeat(b""),
         durations_ms,
         repeat(()),
         repeat(level),

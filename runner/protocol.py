@@ -233,6 +233,19 @@ def parse_detail(body: bytes, *, max_new_jobs: int) -> Detail:
     )
 
 
+def bare_results(bodies: Sequence[bytes], most_bytes: int) -> list[bytes] | None:
+    """The results of many STOPPED replies that carry one each and nothing else. None: look at each with `parse_detail`.
+    most_bytes: of a result that is within its limit."""
+    head_bytes = _DETAIL.size
+    if min(map(len, bodies)) < head_bytes:
+        return None
+    sizes, logs, dropped, delays_ms, counts = zip(*map(_DETAIL.unpack_from, bodies), strict=True)
+    if any(logs) or any(dropped) or any(counts) or set(delays_ms) != {_NO_DELAY} or max(sizes) > most_bytes:
+        return None
+    results = [body[head_bytes:] for body in bodies]
+    return results if tuple(map(len, results)) == sizes else None
+
+
 def parse_new_job(line: bytes) -> NewJob:
     """`type|payload`, or `type?options|payload`.
 

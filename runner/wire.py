@@ -23,7 +23,8 @@ from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
 _PIPE_BYTES: Final = 64 * 1024  # what a pipe holds as it comes
-_WIDE_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so one wake-up less
+_FULL_BYTES: Final = _PIPE_BYTES // 2  # a pipe in which there may be no room: each reply may leave a page half empty
+_WIDE_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so fewer wake-ups
 # A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
 # on the loop.
 _LOG_STEPS: Final = 4
@@ -58,7 +59,8 @@ class Wire:
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[memoryview] = deque()
         self._waiting = False  # for room in the request pipe
-        self._wide = False
+        self._wide: set[int] = set()
+        """Descriptors of pipes that hold more than they do as they come."""
         self._resume: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None  # of a big message that is not whole
         self.is_held_back = False
@@ -75,8 +77,8 @@ class Wire:
         """
         if self._closed:  # its descriptors may be somebody else's by now
             return
-        if not self._wide and sum(map(len, frames)) > _PIPE_BYTES:
-            self._widen()
+        if self._child.writer not in self._wide and sum(map(len, frames)) > _PIPE_BYTES:
+            self._widen(self._child.writer)
         self._unsent.extend(map(memoryview, frames))
         self._writable()
 
@@ -127,10 +129,10 @@ class Wire:
             self._waiting = False
             self._loop.remove_writer(self._child.writer)
 
-    def _widen(self) -> None:
-        self._wide = True
+    def _widen(self, pipe: int) -> None:
+        self._wide.add(pipe)
         with contextlib.suppress(OSError):  # a user may have so many bytes of pipes; without them it is just slower
-            fcntl.fcntl(self._child.writer, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
 
     def _look_again(self) -> None:
         self._resume = None
@@ -160,6 +162,8 @@ class Wire:
             self._loop.remove_reader(self._child.reader)
             self._lost(None)
             return False
+        if len(data) >= _FULL_BYTES and self._child.reader not in self._wide:
+            self._widen(self._child.reader)
         try:
             replies = self._parser.feed(data)
             self._received(replies)

@@ -228,15 +228,18 @@ class DeficitRoundRobin(Policy):
 
     def _rivals_of(self, state: TypeState) -> tuple[Rival, FairQueue]:
         """The tenant among the tenants, and the queue of its types."""
+        return self._tenants.rival(state.tenant.name, state.tenant.terms.weight), self._queue_of(state)
+
+    def _queue_of(self, state: TypeState) -> FairQueue:
         name = state.tenant.name
         queue = self._types.get(name)
         if queue is None:
             queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s, is_urgent_first=True)
-        return self._tenants.rival(name, state.tenant.terms.weight), queue
+        return queue
 
     def _place(self, state: TypeState) -> None:
         """After any change to a type: where it stands among its siblings, and its tenant among the tenants."""
-        _, queue = self._rivals_of(state)
+        queue = self._queue_of(state)
         rival = _rival(queue, state)
         if state.waiting and not state.is_capped:
             queue.enter(rival, self.costs.pace(state.jobtype))

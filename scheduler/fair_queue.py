@@ -79,6 +79,8 @@ class FairQueue:
         """
         best, best_turn = None, 0.0
         for lane in range(last_lane + 1):
+            if not self._lanes[lane]:
+                continue
             rival = self._head(lane) if not but else self._head_but(lane, but)
             if rival is not None:
                 turn = max(rival.turn_s, self._earliest(rival))
@@ -87,8 +89,8 @@ class FairQueue:
         return best
 
     def lowest_lane(self) -> int | None:
-        for lane in range(len(self._lanes)):
-            if self._head(lane) is not None:
+        for lane, heap in enumerate(self._lanes):
+            if heap and self._head(lane) is not None:
                 return lane
         return None
 

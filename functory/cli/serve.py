@@ -5,7 +5,6 @@ import asyncio
 import os
 import signal
 import sys
-from typing import Final
 
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
@@ -16,10 +15,6 @@ from functory.daemon.server import Server
 from functory.logs import configure_logging
 from functory.supervision.notifier import Notifier
 from functory.supervision.processes import OwnPorts, run_processes
-
-_SWITCH_S: Final = 0.001
-"""How long a thread keeps the interpreter while another waits for it. The store's writer needs it again after each
-statement, and with Python's 5 ms the event loop kept it waiting: a flood had 7 % fewer jobs a second."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -46,7 +41,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     """Run until SIGTERM or SIGINT; a second one shortens the stop."""
-    sys.setswitchinterval(_SWITCH_S)
     server = Server(settings, notifier)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -14,24 +14,23 @@ class Waiters:
 
     def __init__(self, look_again_s: float) -> None:
         self._look_again_s = look_again_s
-        self._waiting: dict[int, list[asyncio.Event]] = {}
+        self._waiting: dict[int, list[asyncio.Future[bool]]] = {}
         """By mark. Two jobs that share one wake each other, and look again."""
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
         """True when the job should be looked at again, False when the time is up."""
-        event, mark = asyncio.Event(), mark_of(job_id)
-        self._waiting.setdefault(mark, []).append(event)
+        loop, mark = asyncio.get_running_loop(), mark_of(job_id)
+        told: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(min(timeout_s, self._look_again_s), _tell, told, timeout_s > self._look_again_s)
+        self._waiting.setdefault(mark, []).append(told)
         try:
-            async with asyncio.timeout(min(timeout_s, self._look_again_s)):
-                await event.wait()
-        except TimeoutError:
-            return timeout_s > self._look_again_s
+            return await told
         finally:
-            events = self._waiting[mark]
-            events.remove(event)
-            if not events:
+            timer.cancel()
+            others = self._waiting[mark]
+            others.remove(told)
+            if not others:
                 del self._waiting[mark]
-        return True
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these: wake whoever waits for a job that is over."""
@@ -43,5 +42,10 @@ class Waiters:
     def ended(self, marks: Iterable[int]) -> None:
         """Jobs with these marks may be over."""
         for mark in marks if self._waiting else ():
-            for event in self._waiting.get(mark, ()):
-                event.set()
+            for told in self._waiting.get(mark, ()):
+                _tell(told, True)
+
+
+def _tell(told: "asyncio.Future[bool]", is_news: bool) -> None:
+    if not told.done():
+        told.set_result(is_news)

@@ -101,8 +101,9 @@ class Backlog:
             self._held.update(ids)
             self._ahead.update(dict.fromkeys(ids, False))
             self._total += len(ids)
-        done.add_done_callback(partial(self._settled, ids, jobtype, lines, options, is_straight=is_straight))
-        await asyncio.shield(done)
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(partial(self._settled, ids, jobtype, lines, options, told, is_straight=is_straight))
+        await told  # and not `done`: a caller that is cancelled cancels what it waits for
         return ids
 
     def _settled(
@@ -111,11 +112,13 @@ class Backlog:
         jobtype: str,
         lines: list[bytes],
         options: JobOptions,
+        told: "asyncio.Future[None]",
         done: "asyncio.Future[None]",
         *,
         is_straight: bool,
     ) -> None:
         tenant, count = tenant_of(jobtype), len(ids)
+        _pass_on(done, told)
         if done.cancelled() or done.exception() is not None:
             if is_straight:
                 self._held.difference_update(ids)
@@ -283,3 +286,14 @@ class Backlog:
 
 def _nobody() -> None:
     """Before there is a reader."""
+
+
+def _pass_on(done: "asyncio.Future[None]", told: "asyncio.Future[None]") -> None:
+    if told.done():  # its caller was cancelled
+        return
+    if done.cancelled():
+        told.cancel()
+    elif (error := done.exception()) is not None:
+        told.set_exception(error)
+    else:
+        told.set_result(None)

@@ -17,7 +17,8 @@ authentication found; no tenant's name is ever taken from a request's content.
     replay.py          ended jobs again; replay_runs.py such runs that can be watched
     handlers.py        register, list, roll back, delete, invoke; folders.py those that are folders;
                        packages.py, hosts.py what they need
-    consumers.py       consumers: create, look at, start, stop, check, delete
+    consumers.py       consumers: create, look at, start, stop, check, delete;
+                       recent_consumers.py all of them, as they were a moment ago
     secrets.py         set, list by name, delete
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
     scoreboard.py      a tenant's board; figures.py what pages and metrics show

@@ -1,5 +1,6 @@
 """Consumers of numbered types: create, look at, start, stop, check, delete."""
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -128,9 +129,9 @@ async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[
     return freed, more
 
 
-async def list_all_consumers(service: Service) -> list[ConsumerRecord]:
-    """Of all tenants: for the operator, who wants to know who leads what."""
-    return await service.store.list_consumers()
+async def list_all_consumers(service: Service) -> Sequence[ConsumerRecord]:
+    """Of all tenants, as it was a moment ago: for the operator, who wants to know who leads what."""
+    return await service.recent_consumers.get(service.store, service.now_ms())
 
 
 async def find_consumer_of(service: Service, jobtype: str) -> ConsumerRecord | None:

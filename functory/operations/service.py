@@ -22,6 +22,7 @@ from functory.operations.protocols import (
     Waiters,
     WorkerQueue,
 )
+from functory.operations.recent_consumers import RecentConsumers
 from functory.operations.verified_keys import VerifiedKeys
 from functory.wire.admin import TenantLimits
 from handlers.folders.limits import FolderLimits
@@ -65,5 +66,6 @@ class Service:
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
+    recent_consumers: RecentConsumers = field(default_factory=RecentConsumers)
     folder_turns: Semaphore = field(default_factory=lambda: Semaphore(2))
     """For archives that are being read: each keeps a thread busy."""

@@ -17,6 +17,7 @@ from functory.web.addresses import Addresses
 from functory.web.express import Express, PlainAdd
 from functory.web.http.answers import problem
 from functory.web.http.edge import Edge
+from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.settings import WebSettings
 
 log = logging.getLogger("functory.web")
@@ -189,10 +190,10 @@ class Connection(web.RequestHandler):
         self._request_in_progress = True  # a shutdown waits for it
         try:
             answer = await plain.answer(_host(self.peername))
-            if self.transport is not None:
-                self.transport.write(answer)
-                if self.writing_paused:
-                    await self._drain_helper()
+            if len(answer) <= LARGE_BYTES:
+                await self._send(answer)
+            elif not await self._edge.outflow.send_bytes(plain.tenant, answer, self._send):
+                self._cut_off()
         except ConnectionError:
             log.debug("connection.lost_before_answer")
         finally:
@@ -203,6 +204,17 @@ class Connection(web.RequestHandler):
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._messages and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)  # requests that came meanwhile take the plain path
+
+    async def _send(self, data: bytes) -> None:
+        if self.transport is not None:
+            self.transport.write(data)
+        if self.transport is None or self.writing_paused:
+            await self._drain_helper()
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        await super().shutdown(timeout)
+        if self._under_way is not None:
+            self._under_way.cancel()
 
     def _process_keepalive(self) -> None:
         if self._under_way is not None:  # aiohttp's task looks idle, but the client waits for an answer

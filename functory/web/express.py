@@ -1,11 +1,12 @@
 """The fast path of adding jobs: a POST of a few lines by a known key, without aiohttp's request, tasks and response.
 
-Nearly all requests are like that, and those objects are two fifths of the cost of a request. Everything
-else takes the plain path through `Endpoint`: a query, JSON, a body that is compressed, large or still
-arriving, HTTP/1.0, and everything that is refused because of the key or its rate. Both paths give the same
-answers; tests/web/test_express.py compares them.
+Nearly all requests are like that, and those objects are two fifths of the cost of a request. It may wait for the jobs
+to end (`?wait_s=`). Everything else takes the plain path through `Endpoint`: any other query, JSON, a body that is
+compressed, large or still arriving, HTTP/1.0, and everything that is refused because of the key or its rate. Both
+paths give the same answers; tests/web/test_express.py compares them.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,8 +18,8 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
-from functory.web.api.add import ADD_PATH, ADD_ROUTE, add_lines
-from functory.web.api.submission import added_json, is_lines
+from functory.web.api.add import ADD_PATH, ADD_ROUTE, add_lines, describe_added
+from functory.web.api.submission import is_lines
 from functory.web.http.answers import JSON_HEADERS, error_answer
 from functory.web.http.endpoint import Web, bearer, check_type_name
 from functory.web.http.forwarded import peer_of
@@ -26,6 +27,9 @@ from functory.web.http.turns import LARGE_BYTES
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
+
+_WAIT: Final = re.compile(r"\?wait_s=([0-5]?[0-9](?:\.[0-9]{1,3})?)", re.ASCII)
+"""The one query that the fast path takes, as it is usually written."""
 
 
 class Express:
@@ -47,9 +51,10 @@ class Express:
         ):
             return None
         path, headers = ADD_PATH.fullmatch(message.path), message.headers
+        waiting = _WAIT.fullmatch(path[3]) if path is not None and path[3] is not None else None
         if (
             path is None
-            or path[3] is not None
+            or (path[3] is not None and waiting is None)
             or "Content-Encoding" in headers
             or "Expect" in headers
             or not is_lines(headers.get("Content-Type", ""))
@@ -61,20 +66,29 @@ class Express:
                 return None
             principal.require_tenant(path[1])
             principal.require("submit")
+            if waiting is not None:
+                principal.require("read")
             type_name = check_type_name(path[2])
             self._web.charge(principal)
         except FunctoryError:
             return None  # the plain path finds the same, and reports it
-        return PlainAdd(self._web, principal, type_name, payload.read_nowait(), headers)
+        wait_s = 0.0 if waiting is None else float(waiting[1])
+        return PlainAdd(self._web, principal, type_name, payload.read_nowait(), headers, wait_s)
 
 
 class PlainAdd:
     """One request on the fast path."""
 
-    __slots__ = ("_began_s", "_body", "_headers", "_principal", "_type_name", "_web")
+    __slots__ = ("_began_s", "_body", "_headers", "_principal", "_type_name", "_wait_s", "_web")
 
     def __init__(
-        self, web: Web, principal: Principal, type_name: str, body: bytes, headers: "CIMultiDictProxy[str]"
+        self,
+        web: Web,
+        principal: Principal,
+        type_name: str,
+        body: bytes,
+        headers: "CIMultiDictProxy[str]",
+        wait_s: float,
     ) -> None:
         self._began_s = time.perf_counter()
         self._web = web
@@ -82,17 +96,23 @@ class PlainAdd:
         self._type_name = type_name
         self._body = body
         self._headers = headers
+        self._wait_s = wait_s
+
+    @property
+    def tenant(self) -> str:
+        return self._principal.tenant
 
     async def answer(self, remote: str) -> bytes:
-        """The answer's bytes: when the jobs are durable, or with the reason why they are not."""
+        """The answer's bytes: when the jobs are durable or have ended, or with the reason why they are not."""
         web = self._web
         request_id = web.edge.request_id(self._headers.get("X-Request-Id"))
         try:
             ids = await add_lines(web, self._principal, self._type_name, self._body)
+            body = await describe_added(web.service, self.tenant, ids, self._wait_s)
         except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
             status, answer = self._refusal(error, request_id, remote)
         else:
-            status, answer = 200, _raw("200 OK", _OK_HEADERS, added_json(ids), request_id)
+            status, answer = 200, _raw("200 OK", _OK_HEADERS, body, request_id)
         web.edge.count("POST", ADD_ROUTE, status, self._began_s)
         return answer
 

@@ -1,5 +1,6 @@
 """A fast path gives the same answers as the plain one (docs/architecture.md, "Fast paths")."""
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from functory.web.api.submission import added_json
 from functory.wire.jobs import Added
+from runner.errors import ProtocolError
+from runner.protocol import Detail, bare_results, parse_detail
 from store import checks
 from store.base import Archive, Code, NewJob, Release, Retry
 from store.errors import InvalidValue
@@ -43,6 +46,25 @@ OUTCOMES: list[dict[str, Any]] = [
     {"message": "x" * 10_000},
     {"fingerprint": "x" * 1000},
 ]
+
+
+NO_DELAY = 0xFFFFFFFF
+BARE = st.binary(max_size=40).map(lambda result: struct.pack("<IIIII", len(result), 0, 0, NO_DELAY, 0) + result)
+ODD = st.sampled_from(
+    [
+        b"",
+        b"short",
+        struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 0),
+        struct.pack("<IIIII", 0, 0, 0, NO_DELAY, 0) + b"more",
+        struct.pack("<IIIII", 1, 1, 0, NO_DELAY, 0) + b"rl",
+        struct.pack("<IIIII", 1, 0, 7, NO_DELAY, 0) + b"r",
+        struct.pack("<IIIII", 1, 0, 0, 5, 0) + b"r",
+        struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 1, 2) + b"t|",
+        struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 0, 1) + b"c",
+        struct.pack("<IIIII", 41, 0, 0, NO_DELAY, 0) + b"x" * 41,
+    ]
+)
+"""Bodies of STOPPED replies: with a result and nothing else, and with something that is not as usual."""
 
 
 def changes(odd: Sequence[dict[str, Any]]) -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -81,3 +103,15 @@ def test_outcomes_are_refused_in_columns_if_they_are_one_by_one(odd: list[dict[s
 def test_ids_are_the_same_json_joined_and_encoded(ids: list[str], with_ids: bool) -> None:
     plain = Added(len(ids), ids) if with_ids else Added(len(ids))
     assert msgspec.json.decode(added_json(ids, with_ids=with_ids)) == msgspec.to_builtins(plain)
+
+
+@given(st.lists(BARE, min_size=1, max_size=5) | st.lists(BARE | ODD, min_size=1, max_size=5))
+def test_results_of_many_are_those_of_each_and_nothing_else_is_overlooked(bodies: list[bytes]) -> None:
+    details: list[Detail | None] = []
+    for body in bodies:
+        try:
+            details.append(parse_detail(body, max_new_jobs=10))
+        except ProtocolError:
+            details.append(None)
+    are_bare = all(one is not None and one == Detail(one.result) and len(one.result) <= 40 for one in details)
+    assert bare_results(bodies, 40) == ([one.result for one in details if one is not None] if are_bare else None)

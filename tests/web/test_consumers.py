@@ -2,7 +2,8 @@
 
 import pytest
 
-from store.base import Code, WindowMove
+from store.base import Code, ConsumerRecord, WindowMove
+from store.errors import StoreUnavailable
 from tests.support.jobs import archive
 from tests.support.pages import visitor
 from tests.support.web import SYSID, T0, Site
@@ -139,3 +140,30 @@ async def test_one_consumer_for_a_type_and_a_bound_for_a_tenant(site: Site, monk
     assert (await site.call("PUT", "/acme/consumer/a%7Cb", json={"source": "x"})).status == 422
     monkeypatch.setattr("functory.operations.consumers.MAX_CONSUMERS", 1)
     assert (await site.call("PUT", "/acme/consumer/second", json={"source": "x"})).status == 429
+
+
+async def test_health_tells_of_consumers_as_they_were_a_moment_ago_also_without_the_store(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(site)
+    looks: list[str] = []
+    list_consumers = site.store.list_consumers
+
+    async def look(*tenants: str) -> list[ConsumerRecord]:
+        looks.append("look")
+        if len(looks) > 1:
+            raise StoreUnavailable("it is away")
+        return await list_consumers(*tenants)
+
+    async def names() -> list[str]:
+        answer = await site.get("/admin/health", key="operator")
+        assert answer.status == 200
+        return [it["name"] for it in answer.json["consumers"]]
+
+    monkeypatch.setattr(site.store, "list_consumers", look)
+    assert await names() == ["verify"]
+    assert await names() == ["verify"]
+    assert len(looks) == 1
+    site.clock.advance(2)
+    assert await names() == ["verify"]
+    assert len(looks) == 2

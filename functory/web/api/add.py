@@ -20,6 +20,7 @@ from functory.operations import create
 from functory.operations.create import TypedSubmission
 from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
+from functory.operations.service import Service
 from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job
@@ -99,9 +100,8 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
             ids = await _add_one_by_one(call, query, type_name, body, is_plain=is_plain)
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
-    if query.wait_s and len(ids) <= _MOST_WAITED_FOR:
-        return await _wait_for(call, ids, query)
-    return json_bytes(added_json(ids, with_ids=query.ids == "yes"))
+    with_ids = query.ids == "yes"
+    return json_bytes(await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids))
 
 
 @routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")
@@ -124,19 +124,23 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     return Added(len(ids), ids)
 
 
-async def _wait_for(call: Call, ids: list[str], query: AddQuery) -> web.Response:
-    """The jobs as they are when all have ended, or when the time is up. They are durable either way. One after the
-    other, and with what they left only as long as that is little: a hundred large results are nobody's answer."""
+async def describe_added(
+    service: Service, tenant: str, ids: list[str], wait_s: float = 0.0, *, with_ids: bool = True
+) -> bytes:
+    """JSON: the ids, and with wait_s the jobs as they are when all have ended, or when the time is up. They are durable
+    either way. One after the other, and with what they left only as long as that is little: a hundred large results are
+    nobody's answer."""
+    if not wait_s or len(ids) > _MOST_WAITED_FOR:
+        return added_json(ids, with_ids=with_ids)
     now_s = asyncio.get_running_loop().time
-    deadline_s, left_bytes = now_s() + query.wait_s, LARGE_ANSWER_BYTES
+    deadline_s, left_bytes = now_s() + wait_s, LARGE_ANSWER_BYTES
     jobs: list[Job] = []
     for job_id in ids:
         left_s = max(deadline_s - now_s(), 0.0)
-        job = await wait_for_job(call.service, call.tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES)
+        job = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES)
         left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
         jobs.append(show_job(job, whole=left_bytes >= 0))
-    shown = Added(len(ids), ids if query.ids == "yes" else msgspec.UNSET, jobs)
-    return json_bytes(msgspec.json.encode(shown))
+    return msgspec.json.encode(Added(len(ids), ids if with_ids else msgspec.UNSET, jobs))
 
 
 async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:

@@ -100,6 +100,18 @@ class Outflow:
         NotReadyYet, and what its first piece raises; nothing of it is sent then."""
         await self._deliver(request, tenant, large, around.write)
 
+    async def send_bytes(self, tenant: str, answer: bytes, write: Callable[[bytes], Awaitable[None]]) -> bool:
+        """Send a large answer that is all there, with its head. False if its client read too slowly: cut it off."""
+        try:
+            async with self._place(tenant, len(answer)), _in_time(len(answer)):
+                for piece in cut(answer):
+                    await write(piece)
+                    await asyncio.sleep(0)
+        except TimeoutError as error:
+            _log_cut_off(tenant, error)
+            return False
+        return True
+
     async def _deliver(self, request: web.Request, tenant: str, large: LargeAnswer, write: Write) -> None:
         may_refuse = large.may_refuse or request.method == "GET"
         if may_refuse and not self._may_wait(tenant, large.held_bytes):
@@ -108,12 +120,12 @@ class Outflow:
             pieces = large.pieces()
             first = await anext(pieces, b"")  # before the head is sent: what it raises is still an answer
             try:
-                async with asyncio.timeout(_GRACE_S + large.size_bytes / _LEAST_BYTES_PER_S):
+                async with _in_time(large.size_bytes):
                     await write(first, pieces)
             except ConnectionError:
                 log.debug("connection.lost_before_answer")
             except (TimeoutError, FunctoryError) as error:  # nobody reads it, or the rest of it is gone
-                log.info("connection.cut_off", extra={"tenant": tenant, "reason": str(error)})
+                _log_cut_off(tenant, error)
                 if request.transport is not None:
                     request.transport.abort()
 
@@ -148,6 +160,14 @@ class Outflow:
 
     def _has_room(self, tenant: str) -> bool:
         return self._sending[tenant] < self._of_one and self._sending.total() < self._in_all
+
+
+def _in_time(size_bytes: int) -> asyncio.Timeout:
+    return asyncio.timeout(_GRACE_S + size_bytes / _LEAST_BYTES_PER_S)
+
+
+def _log_cut_off(tenant: str, reason: Exception) -> None:
+    log.info("connection.cut_off", extra={"tenant": tenant, "reason": str(reason)})
 
 
 def _less(counts: Counter[str], tenant: str, number: int) -> None:

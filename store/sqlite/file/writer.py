@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -57,7 +57,7 @@ class _Stop:
 
 
 class _Ended(NamedTuple):
-    future: "asyncio.Future[Any]"
+    operation: _Operation
     result: Any
     error: Exception | None
 
@@ -153,7 +153,7 @@ class Writer:
             counts = Tally()
             began_s = time.monotonic()
             # Alone so far: if it fails, it is the transaction that is undone.
-            ended.append(_Ended(first.future, first.work(Tx(conn, catalog, counts)), None))
+            ended.append(_Ended(first, first.work(Tx(conn, catalog, counts)), None))
             short_only = not first.bulk
             while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
                 following = self._queue.take_now(short_only=short_only or taken_s > MAX_BULK_GROUP_S)
@@ -172,7 +172,7 @@ class Writer:
                 # If even this fails the disk is in trouble: the next group fails at its BEGIN and tries again.
                 with contextlib.suppress(apsw.Error):
                     conn.execute("ROLLBACK")
-            ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]
+            ended = [_Ended(operation, None, self._named(error)) for operation in taken]
         self._untold += ended
         return met_stop
 
@@ -187,10 +187,10 @@ class Writer:
                 raise  # SQLite rolled back everything (disk full, I/O error): the whole group fails
             conn.execute("ROLLBACK TO operation")
             conn.execute("RELEASE operation")
-            return _Ended(operation.future, None, self._named(error))
+            return _Ended(operation, None, self._named(error))
         conn.execute("RELEASE operation")
         counts.absorb(tally)
-        return _Ended(operation.future, result, None)
+        return _Ended(operation, result, None)
 
     def _named(self, error: Exception) -> Exception:
         if not isinstance(error, apsw.Error):
@@ -207,7 +207,7 @@ class Writer:
         ended, self._untold = self._untold, []
         if ended and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who would listen
-                self._loop.call_soon_threadsafe(_deliver, ended)
+                self._loop.call_soon_threadsafe(_deliver, self._loop, ended)
 
     def _wait_for_lock(self, tries: int) -> bool:
         """Another process writes: those who need not wait for it hear what they asked for."""
@@ -218,8 +218,19 @@ class Writer:
         return time.monotonic() - self._locked_s < BUSY_TIMEOUT_MS / 1000
 
 
-def _deliver(ended: list[_Ended]) -> None:
-    for future, result, error in ended:
+def _deliver(loop: asyncio.AbstractEventLoop, ended: list[_Ended]) -> None:
+    """Callers of short operations hear first, and have two turns of the loop before the others: whoever waits for a
+    single job has its answer before the next thousand of a flood are looked at."""
+    bulk = [one for one in ended if one.operation.bulk]
+    if not bulk or len(bulk) == len(ended):
+        _settle(ended)
+        return
+    _settle(one for one in ended if not one.operation.bulk)
+    loop.call_soon(_settle, bulk)
+
+
+def _settle(ended: Iterable[_Ended]) -> None:
+    for (_, future, _), result, error in ended:
         if future.done():  # its caller was cancelled
             continue
         if error is None:

@@ -27,10 +27,25 @@ npm = in_file("handlers/npm.py", NODE_PACKAGES)
 build_sandbox = in_file("runner/packages/sandbox.py", PACKAGES)
 bootstrap = in_file("handlers/bootstraps/packages.py", "tests/unit/test_tarballs.py")
 tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
+details = in_file("runner/protocol.py", "tests/property/test_fast_paths.py")
+wire = in_file("runner/wire.py", "tests/unit/test_wire.py")
 http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
+    details("a log beside a result is overlooked", "    if any(logs) or any(dropped)", "    if any(dropped)"),
+    details("new jobs beside a result are overlooked", " or any(counts) or set(delays_ms)", " or set(delays_ms)"),
+    details(
+        "what a job carries on is overlooked",
+        "    return results if tuple(map(len, results)) == sizes else None\n",
+        "    return results\n",
+    ),
+    details("many results may be of any size", " or max(sizes) > most_bytes:", ":"),
+    wire(
+        "a full pipe of replies stays as it is",
+        "        if len(data) >= _FULL_BYTES and",
+        "        if len(data) > _READ_BYTES and",
+    ),
     trees("a file of a wheel lands outside its tree", 'part not in ("", ".", "..") and ', 'part not in ("", ".") and '),
     trees(
         "a tree has its name before it is whole",

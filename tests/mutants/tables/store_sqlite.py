@@ -328,7 +328,17 @@ MUTANTS: list[Mutant] = [
     ),
     writer(
         "a failed commit is a success",
-        "            ended = [_Ended(operation.future, None, self._named(error)) for operation in taken]\n",
+        "            ended = [_Ended(operation, None, self._named(error)) for operation in taken]\n",
+        "",
+    ),
+    writer(
+        "callers of bulk operations hear at once",
+        "    loop.call_soon(_settle, bulk)\n",
+        "    _settle(bulk)\n",
+    ),
+    writer(
+        "callers of bulk operations never hear",
+        "    loop.call_soon(_settle, bulk)\n",
         "",
     ),
     writer(

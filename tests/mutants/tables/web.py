@@ -18,6 +18,9 @@ origins = in_file("functory/web/pages/allowed_origins.py", PAGES)
 assets = in_file("functory/web/pages/assets.py", ESCAPING)
 progress = in_file("functory/web/http/progress.py", "tests/web/test_progress.py")
 throttle = in_file("functory/web/pages/throttle.py", PAGES)
+express = in_file("functory/web/express.py", "tests/web/test_express.py")
+connection = in_file("functory/web/connection.py", "tests/web/test_express.py")
+recent = in_file("functory/operations/recent_consumers.py", "tests/web/test_consumers.py")
 
 
 def unescaped(name: str, file: str, old: str) -> Mutant:
@@ -25,6 +28,24 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
+    express(
+        "who may not read may wait for a job",
+        '            if waiting is not None:\n                principal.require("read")\n',
+        "",
+    ),
+    express("who waits on the fast path does not wait", "ids, self._wait_s)", "ids)"),
+    connection(
+        "who waits keeps the service from stopping", "            self._under_way.cancel()\n", "            pass\n"
+    ),
+    connection(
+        "large answers of the fast path have no place",
+        "            if len(answer) <= LARGE_BYTES:",
+        "            if True:",
+    ),
+    recent(
+        "without its store a daemon has no health", "except (StoreUnavailable, TimeoutError):", "except TimeoutError:"
+    ),
+    recent("each look at the health looks at the store", "            self._looked_ms = now_ms\n", ""),
     progress(
         "without room for a stream a deployment is refused",
         "and (has_room or len(asked) == 1)",

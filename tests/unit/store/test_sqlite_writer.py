@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,29 @@ async def test_what_is_committed_is_told_although_another_process_holds_up_the_n
     other.execute("COMMIT")
     assert (await second).added == 100
     other.close()
+
+
+async def test_callers_of_short_operations_have_two_turns_before_those_of_bulk_ones(store: SqliteStore) -> None:
+    """They share a transaction: the bulk one waits in it until the short one is queued."""
+    began, go, order = threading.Event(), threading.Event(), list[str]()
+
+    def hold(_: Tx) -> None:
+        began.set()
+        assert go.wait(20)
+
+    async def write(name: str, work: Callable[[Tx], None]) -> None:
+        await store._write(work, bulk=name == "bulk")
+        order.append(name)
+        await asyncio.sleep(0)
+        order.append(f"{name}, a turn later")
+
+    bulk = asyncio.ensure_future(write("bulk", hold))
+    await asyncio.to_thread(began.wait, 20)
+    short = asyncio.ensure_future(write("short", lambda _: None))
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(bulk, short)
+    assert order == ["short", "short, a turn later", "bulk", "bulk, a turn later"]
 
 
 async def test_an_operation_that_fails_takes_no_other_of_its_group_along(store: SqliteStore) -> None:

@@ -1,0 +1,96 @@
+"""The pipes of a context: they hold more once there is much to carry."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from runner.flow import Flow
+from runner.limits import ContextLimits
+from runner.protocol import ReplyRow
+from runner.raw_log import RawLog
+from runner.wire import Wire
+
+AS_IT_COMES = 64 * 1024
+
+
+class Swallow:
+    """Parses nothing, and keeps nothing."""
+
+    wrong = None
+    held_bytes = 0
+
+    def __init__(self) -> None:
+        self.fed = asyncio.Event()
+
+    def feed(self, data: bytes) -> list[ReplyRow]:
+        self.fed.set()
+        return []
+
+
+class Ends(SimpleNamespace):
+    """Our ends of the three pipes, and the context's."""
+
+    reader: int
+    writer: int
+    log_fd: int
+    replies: int
+    requests: int
+    log: int
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    (reader, replies), (requests, writer), (log_fd, log) = pipes = [os.pipe() for _ in range(3)]
+    for fd in (reader, writer, log_fd):
+        os.set_blocking(fd, False)
+    yield Ends(reader=reader, writer=writer, log_fd=log_fd, replies=replies, requests=requests, log=log)
+    for pair in pipes:
+        for fd in pair:
+            os.close(fd)
+
+
+def wire_of(ends: Ends, parser: Swallow) -> Wire:
+    return Wire(
+        cast("Any", ends),
+        cast("Any", parser),
+        RawLog(ContextLimits()),
+        tenant="acme",
+        flow=Flow(),
+        message_s=60.0,
+        received=lambda _: None,
+        lost=lambda _: None,
+    )
+
+
+def size_of(pipe: int) -> int:
+    return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+
+
+@pytest.mark.parametrize(("sent_bytes", "is_wide"), [(1000, False), (50 * 1024, True)])
+async def test_replies_that_fill_their_pipe_get_a_wider_one(ends: Ends, sent_bytes: int, is_wide: bool) -> None:
+    parser = Swallow()
+    wire = wire_of(ends, parser)
+    assert size_of(ends.reader) == AS_IT_COMES
+    await asyncio.to_thread(os.write, ends.replies, b"x" * sent_bytes)
+    await parser.fed.wait()
+    assert (size_of(ends.reader) > AS_IT_COMES) is is_wide
+    assert size_of(ends.writer) == AS_IT_COMES
+    wire.close()
+
+
+@pytest.mark.parametrize(("sent_bytes", "is_wide"), [(1000, False), (70 * 1024, True)])
+async def test_a_request_that_is_longer_than_its_pipe_gets_a_wider_one(
+    ends: Ends, sent_bytes: int, is_wide: bool
+) -> None:
+    wire = wire_of(ends, Swallow())
+    wire.send(b"x" * sent_bytes)
+    assert (size_of(ends.writer) > AS_IT_COMES) is is_wide
+    assert size_of(ends.reader) == AS_IT_COMES
+    wire.close()
