@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,22 +51,20 @@ OUTCOMES: list[dict[str, Any]] = [
 
 NO_DELAY = 0xFFFFFFFF
 BARE = st.binary(max_size=40).map(lambda result: struct.pack("<IIIII", len(result), 0, 0, NO_DELAY, 0) + result)
-ODD = st.sampled_from(
-    [
-        b"",
-        b"short",
-        struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 0),
-        struct.pack("<IIIII", 0, 0, 0, NO_DELAY, 0) + b"more",
-        struct.pack("<IIIII", 1, 1, 0, NO_DELAY, 0) + b"rl",
-        struct.pack("<IIIII", 1, 1, 0, NO_DELAY, 0) + b"r",
-        struct.pack("<IIIII", 1, 0, 7, NO_DELAY, 0) + b"r",
-        struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 1) + b"r",
-        struct.pack("<IIIII", 1, 0, 0, 5, 0) + b"r",
-        struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 1, 2) + b"t|",
-        struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 0, 1) + b"c",
-        struct.pack("<IIIII", 41, 0, 0, NO_DELAY, 0) + b"x" * 41,
-    ]
-)
+ODD = [
+    b"",
+    b"short",
+    struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 0),
+    struct.pack("<IIIII", 0, 0, 0, NO_DELAY, 0) + b"more",
+    struct.pack("<IIIII", 1, 1, 0, NO_DELAY, 0) + b"rl",
+    struct.pack("<IIIII", 1, 1, 0, NO_DELAY, 0) + b"r",
+    struct.pack("<IIIII", 1, 0, 7, NO_DELAY, 0) + b"r",
+    struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 1) + b"r",
+    struct.pack("<IIIII", 1, 0, 0, 5, 0) + b"r",
+    struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 1, 2) + b"t|",
+    struct.pack("<IIIIII", 0, 0, 0, NO_DELAY, 0, 1) + b"c",
+    struct.pack("<IIIII", 41, 0, 0, NO_DELAY, 0) + b"x" * 41,
+]
 """Bodies of STOPPED replies: with a result and nothing else, and with something that is not as usual."""
 
 
@@ -107,7 +106,7 @@ def test_ids_are_the_same_json_joined_and_encoded(ids: list[str], with_ids: bool
     assert msgspec.json.decode(added_json(ids, with_ids=with_ids)) == msgspec.to_builtins(plain)
 
 
-@given(st.lists(BARE, min_size=1, max_size=5) | st.lists(BARE | ODD, min_size=1, max_size=5))
+@given(st.lists(BARE, min_size=1, max_size=5) | st.lists(BARE | st.sampled_from(ODD), min_size=1, max_size=5))
 def test_results_of_many_are_those_of_each_and_nothing_else_is_overlooked(bodies: list[bytes]) -> None:
     details: list[Detail | None] = []
     for body in bodies:
@@ -117,3 +116,10 @@ def test_results_of_many_are_those_of_each_and_nothing_else_is_overlooked(bodies
             details.append(None)
     are_bare = all(one is not None and one == Detail(one.result) and len(one.result) <= 40 for one in details)
     assert bare_results(bodies, 40) == ([one.result for one in details if one is not None] if are_bare else None)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_one_reply_with_more_than_a_result_has_all_looked_at_one_by_one(odd: bytes) -> None:
+    bare = struct.pack("<IIIII", 1, 0, 0, NO_DELAY, 0) + b"r"
+    assert bare_results([bare], 40) == [b"r"]
+    assert bare_results([bare, odd], 40) is None
