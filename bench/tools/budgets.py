@@ -244,6 +244,15 @@ BUDGETS: Final = (
         command="python -m bench endtoend",
     ),
     Budget(
+        "jobs/s with a result of 1 KB, share of no result",
+        0.7,
+        share(
+            cell("endtoend", 0, "jobs/s", jobs_are="python, result 1024 B"),
+            cell("endtoend", 0, "jobs/s", jobs_are="python"),
+        ),
+        command="python -m bench endtoend",
+    ),
+    Budget(
         "cost of a job beside 10 million waiting, times 10 thousand",
         1.2,
         cell("growth", 0, "times the first", waiting=10_000_000),
