@@ -131,7 +131,7 @@ async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[
 
 async def list_all_consumers(service: Service) -> Sequence[ConsumerRecord]:
     """Of all tenants, as it was a moment ago: for the operator, who wants to know who leads what."""
-    return await service.recent_consumers.get(service.store, service.now_ms())
+    return await service.recent_consumers.get(service.store, service.now_ms)
 
 
 async def find_consumer_of(service: Service, jobtype: str) -> ConsumerRecord | None:

@@ -90,12 +90,22 @@ def is_whole(found: JobRecord) -> bool:
 
 
 async def wait_for_job(
-    service: Service, tenant: str, job_id: str, wait_s: float, *, max_bytes: int = 0
+    service: Service,
+    tenant: str,
+    job_id: str,
+    wait_s: float,
+    *,
+    max_bytes: int = 0,
+    is_heard: Callable[[], bool] = lambda: True,
 ) -> JobRecord | Queued:
-    """The job once it has ended, or as it is when the time is up; as `get_job`."""
+    """The job once it has ended, or as it is when the time is up or when nobody listens any more; as `get_job`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    while service.straight.is_here(job_id) and loop.time() < deadline and _is_ours(service, tenant, job_id):
+
+    def is_time_up() -> bool:
+        return loop.time() >= deadline or not is_heard()
+
+    while service.straight.is_here(job_id) and not is_time_up() and _is_ours(service, tenant, job_id):
         await service.waiters.wait(job_id, deadline - loop.time())
     ended = service.straight.just_ended(tenant, job_id)
     if ended is not None:
@@ -113,12 +123,12 @@ async def wait_for_job(
                     raise
                 return gone
             except NotReadyYet:
-                if loop.time() >= deadline:
+                if is_time_up():
                     raise
                 await asyncio.sleep(_NOT_READY_PAUSE_S)
                 continue
             is_over = isinstance(job, JobRecord) and job.state is JobState.ARCHIVED
-            if is_over or loop.time() >= deadline or not await heard:
+            if is_over or is_time_up() or not await heard:
                 return job if is_over else await get_job(service, tenant, job_id, max_bytes=max_bytes)
         finally:
             heard.cancel()

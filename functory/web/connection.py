@@ -189,7 +189,7 @@ class Connection(web.RequestHandler):
     async def _serve(self, plain: PlainAdd) -> None:
         self._request_in_progress = True  # a shutdown waits for it
         try:
-            answer = await plain.answer(_host(self.peername))
+            answer = await plain.answer(_host(self.peername), lambda: self.transport is not None)
             if len(answer) <= LARGE_BYTES:
                 await self._send(answer)
             elif not await self._edge.outflow.send_bytes(plain.tenant, answer, self._send):

@@ -8,7 +8,7 @@ paths give the same answers; tests/web/test_express.py compares them.
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,7 @@ from functory.web.http.turns import LARGE_BYTES
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
-_WAIT: Final = re.compile(r"\?wait_s=([0-5]?[0-9](?:\.[0-9]{1,3})?)", re.ASCII)
+_WAIT: Final = re.compile(r"\?wait_s=([1-5]?[0-9](?:\.[0-9]{1,3})?)", re.ASCII)
 """The one query that the fast path takes, as it is usually written."""
 
 
@@ -102,13 +102,14 @@ class PlainAdd:
     def tenant(self) -> str:
         return self._principal.tenant
 
-    async def answer(self, remote: str) -> bytes:
-        """The answer's bytes: when the jobs are durable or have ended, or with the reason why they are not."""
+    async def answer(self, remote: str, is_heard: Callable[[], bool]) -> bytes:
+        """The answer's bytes: when the jobs are durable or have ended, or with the reason why they are not. is_heard:
+        whether somebody still waits for it."""
         web = self._web
         request_id = web.edge.request_id(self._headers.get("X-Request-Id"))
         try:
             ids = await add_lines(web, self._principal, self._type_name, self._body)
-            body = await describe_added(web.service, self.tenant, ids, self._wait_s)
+            body = await describe_added(web.service, self.tenant, ids, self._wait_s, is_heard=is_heard)
         except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
             status, answer = self._refusal(error, request_id, remote)
         else:

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from functory.web.http.endpoint import Endpoint
 from tests.support.web import Site, open_site
 
 
@@ -12,3 +14,17 @@ from tests.support.web import Site, open_site
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that went the ordinary way."""
+    seen: list[str] = []
+    handle = Endpoint.handle
+
+    async def spy(self: Endpoint, request: Any, params: Any) -> Any:
+        seen.append(request.path_qs)
+        return await handle(self, request, params)
+
+    monkeypatch.setattr(Endpoint, "handle", spy)
+    return seen

@@ -7,7 +7,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -101,7 +101,9 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
-    return json_bytes(await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids))
+    return json_bytes(
+        await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids, is_heard=call.is_heard)
+    )
 
 
 @routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")
@@ -125,7 +127,13 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
 
 
 async def describe_added(
-    service: Service, tenant: str, ids: list[str], wait_s: float = 0.0, *, with_ids: bool = True
+    service: Service,
+    tenant: str,
+    ids: list[str],
+    wait_s: float,
+    *,
+    with_ids: bool = True,
+    is_heard: Callable[[], bool],
 ) -> bytes:
     """JSON: the ids, and with wait_s the jobs as they are when all have ended, or when the time is up. They are durable
     either way. One after the other, and with what they left only as long as that is little: a hundred large results are
@@ -137,7 +145,7 @@ async def describe_added(
     jobs: list[Job] = []
     for job_id in ids:
         left_s = max(deadline_s - now_s(), 0.0)
-        job = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES)
+        job = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES, is_heard=is_heard)
         left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
         jobs.append(show_job(job, whole=left_bytes >= 0))
     return msgspec.json.encode(Added(len(ids), ids if with_ids else msgspec.UNSET, jobs))

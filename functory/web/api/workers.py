@@ -13,7 +13,6 @@ from functory.web.api.rendering import show_options
 from functory.web.api.submission import payload_of
 from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
-from functory.web.http.presence import has_gone
 from functory.web.http.routes import Routes
 from functory.wire.base import Done, Encoding, to_wire
 from functory.wire.workers import (
@@ -115,7 +114,7 @@ async def _take(call: Call, body: TakeBody) -> TakenJobs:
         body.wait_s,
         _ms(body.lease_s),
         Worker(body.worker.name, body.worker.host, body.worker.version, body.worker.capacity),
-        lambda: not has_gone(call.request),
+        call.is_heard,
     )
     now_ms = call.service.now_ms()
     encode = to_wire if body.encoding == "auto" else _in_base64

@@ -25,6 +25,7 @@ from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
 from functory.web.http.forwarded import client_of
 from functory.web.http.metrics import RequestCounts
+from functory.web.http.presence import has_gone
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.http.request_rates import RequestRates
 from functory.web.http.routes import Route
@@ -104,6 +105,10 @@ class Call:
 
     async def read_body(self) -> bytes:
         return await read_body(self.request, self.web.settings) if self._body is None else self._body
+
+    def is_heard(self) -> bool:
+        """Whether somebody still waits for the answer."""
+        return not has_gone(self.request)
 
     async def keep_body(self) -> None:
         """Have the body before the answer begins."""

@@ -18,8 +18,8 @@ origins = in_file("functory/web/pages/allowed_origins.py", PAGES)
 assets = in_file("functory/web/pages/assets.py", ESCAPING)
 progress = in_file("functory/web/http/progress.py", "tests/web/test_progress.py")
 throttle = in_file("functory/web/pages/throttle.py", PAGES)
-express = in_file("functory/web/express.py", "tests/web/test_express.py")
-connection = in_file("functory/web/connection.py", "tests/web/test_express.py")
+express = in_file("functory/web/express.py", "tests/web/test_express_waits.py")
+connection = in_file("functory/web/connection.py", "tests/web/test_express_waits.py")
 recent = in_file("functory/operations/recent_consumers.py", "tests/web/test_consumers.py")
 
 
@@ -33,7 +33,7 @@ MUTANTS: list[Mutant] = [
         '            if waiting is not None:\n                principal.require("read")\n',
         "",
     ),
-    express("who waits on the fast path does not wait", "ids, self._wait_s)", "ids)"),
+    express("who waits on the fast path does not wait", "ids, self._wait_s, is_heard", "ids, 0.0, is_heard"),
     connection(
         "who waits keeps the service from stopping", "            self._under_way.cancel()\n", "            pass\n"
     ),
@@ -45,7 +45,7 @@ MUTANTS: list[Mutant] = [
     recent(
         "without its store a daemon has no health", "except (StoreUnavailable, TimeoutError):", "except TimeoutError:"
     ),
-    recent("each look at the health looks at the store", "            self._looked_ms = now_ms\n", ""),
+    recent("each look at the health looks at the store", "                self._looked_ms = now_ms()\n", ""),
     progress(
         "without room for a stream a deployment is refused",
         "and (has_room or len(asked) == 1)",
