@@ -165,6 +165,11 @@ class ReplyParser:
         """Of a reply that is not whole."""
         return len(self._rest)
 
+    @property
+    def missing_bytes(self) -> int:
+        """Of a reply that is not whole, as far as is known; at least 1."""
+        return max(self._wanted - len(self._rest), 1)
+
     def _limit(self, kind: int) -> int:
         if kind == STOPPED:
             return self.max_body_bytes

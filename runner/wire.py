@@ -154,8 +154,10 @@ class Wire:
             self._loop.add_reader(self._child.reader, self._readable)
 
     def _read_once(self) -> bool:
+        # A big reply is read to its end and not beyond: whether there is room for the next is asked then.
+        most_bytes = min(self._parser.missing_bytes, _READ_BYTES) if self._flow.is_reading(self) else _READ_BYTES
         try:
-            data = os.read(self._child.reader, _READ_BYTES)
+            data = os.read(self._child.reader, most_bytes)
         except BlockingIOError:
             return False
         if not data:

@@ -23,6 +23,7 @@ class Swallow:
 
     wrong = None
     held_bytes = 0
+    missing_bytes = 1
 
     def __init__(self) -> None:
         self.fed = asyncio.Event()
