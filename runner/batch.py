@@ -241,7 +241,7 @@ class Batch:
             outcome.name_of(code),
             code,
             detail.result,
-            self._end_of_log(detail.log, detail.log_dropped) if detail.log or detail.log_dropped else b"",
+            self._end_of_log(detail.log, detail.log_dropped),
             duration_ms,
             () if leaves_nothing else detail.new_jobs,
             self._level,
@@ -259,11 +259,10 @@ class Batch:
             raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
         if detail.carried is not None and len(detail.carried) > limits.new_job_bytes:
             raise ProtocolError(f"carried {len(detail.carried)} bytes on")
-        if detail.new_jobs:
-            new_jobs = NewJobs(limits)
-            new_jobs.add_all(detail.new_jobs)
-            if new_jobs.too_much:
-                raise ProtocolError(new_jobs.too_much)
+        new_jobs = NewJobs(limits)
+        new_jobs.add_all(detail.new_jobs)
+        if new_jobs.too_much:
+            raise ProtocolError(new_jobs.too_much)
         return detail
 
     def _end_of_log(self, log: bytes, dropped: int) -> bytes:

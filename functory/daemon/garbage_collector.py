@@ -15,8 +15,8 @@ _LARGE_BYTES: Final = 512 * 1024
 """Above what a read of a socket or a pipe asks for: each would pay for pages of its own, and a request would
 take half as much processor time again (`python -m bench http`)."""
 _ARENAS: Final = 4
-"""One for each thread that works much. With two, the event loop and the store's writer waited for each other's lock of
-the memory, some hundred times a second: a flood had a tenth fewer jobs a second."""
+"""Few, to stay small, and enough that the event loop and the store's writer do not share one. With two they waited for
+each other's lock of the memory: in a flood both went to sleep three times as often."""
 _GROWTH_BYTES: Final = 24 << 20
 _SMALL_BYTES: Final = 176 << 20
 """A process that uses less is left alone: its memory comes and goes with the load, and a collection is not free."""
