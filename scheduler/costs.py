@@ -2,8 +2,9 @@
 
 Owns the estimates. The mean is a quotient of two sums that fade together (seconds and jobs), so a batch of a
 thousand weighs more than a batch of one, and one slow first start is soon outweighed. The peak fades slowly: a type
-that was slow a moment ago is not trusted with a slot that others need back soon. Remembers the types that ran last,
-up to a limit.
+that was slow a moment ago is not trusted with a slot that others need back soon. A batch is sized by what its jobs take
+themselves: the start of a context and the way there and back cost a large batch no more than a small one. Remembers the
+types that ran last, up to a limit.
 """
 
 from enum import IntEnum
@@ -29,11 +30,13 @@ class Pace(IntEnum):
 
 class Cost(NamedTuple):
     spent_s: float
+    worked_s: float
+    """Of that, while its jobs were running."""
     jobs: float
     peak_s: float
 
 
-NOTHING = Cost(0.0, 0.0, 0.0)
+NOTHING = Cost(0.0, 0.0, 0.0, 0.0)
 
 
 class Costs:
@@ -41,17 +44,22 @@ class Costs:
         self._options = options
         self._costs: dict[str, Cost] = {}
 
-    def learn(self, jobtype: str, count: int, runner_s: float) -> None:
-        """A batch of `count` jobs took so long."""
+    def learn(self, jobtype: str, count: int, runner_s: float, worked_s: float | None = None) -> None:
+        """A batch of `count` jobs held its slot for so long, and its jobs ran for a part of that (None: all of it)."""
         if count < 1:
             return
         old = self._costs.get(jobtype, NOTHING)
-        peak_s = max(runner_s / count, old.peak_s - runner_s * PEAK_FADES)
-        self._remember(jobtype, Cost(old.spent_s * MEAN_KEEPS + runner_s, old.jobs * MEAN_KEEPS + count, peak_s))
+        cost = Cost(
+            old.spent_s * MEAN_KEEPS + runner_s,
+            old.worked_s * MEAN_KEEPS + (runner_s if worked_s is None else min(worked_s, runner_s)),
+            old.jobs * MEAN_KEEPS + count,
+            max(runner_s / count, old.peak_s - runner_s * PEAK_FADES),
+        )
+        self._remember(jobtype, cost)
 
     def overrun(self, jobtype: str, runner_s: float) -> None:
         """A batch has not stopped after so long. It may be one job or all of them: only the pace is concerned."""
-        old = self._costs.get(jobtype, Cost(self._options.first_guess_s, 1.0, 0.0))
+        old = self._costs.get(jobtype, Cost(self._options.first_guess_s, self._options.first_guess_s, 1.0, 0.0))
         self._remember(jobtype, old._replace(peak_s=max(old.peak_s, runner_s)))
 
     def expect_s(self, jobtype: str, count: int) -> float:
@@ -67,16 +75,16 @@ class Costs:
             return Pace.SHORT
         return Pace.LONG if cost.peak_s > self._options.long_s else Pace.MEDIUM
 
-    def batch_size(self, jobtype: str, waiting: int, free_slots: int, most_s: float) -> int:
+    def batch_size(self, jobtype: str, waiting: int, slots: int, most_s: float) -> int:
         """How many jobs take up to `most_s`. A type that was never measured begins with one.
 
-        What waits is spread over the free slots, unless a part would be over sooner than it pays (spread_s).
+        What waits is spread over `slots`, unless a part would be over sooner than it pays (spread_s).
         """
         cost = self._costs.get(jobtype)
         if cost is None:
             return 1
-        job_s = max(cost.spent_s / cost.jobs, 1e-9)
-        spread = max(-(-waiting // max(free_slots, 1)), int(self._options.spread_s / job_s))
+        job_s = max(cost.worked_s / cost.jobs, 1e-9)
+        spread = max(-(-waiting // max(slots, 1)), int(self._options.spread_s / job_s))
         return max(1, min(int(most_s / job_s), spread, waiting, self._options.max_batch))
 
     def _remember(self, jobtype: str, cost: Cost) -> None:

@@ -128,10 +128,10 @@ class DeficitRoundRobin(Policy):
             charge.cost_s = runner_s
             self._place(state)
 
-    def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
+    def jobs_stopped(self, jobtype: str, count: int, runner_s: float, worked_s: float | None = None) -> None:
         state = self.board.stop(jobtype)
         runner_s = max(runner_s, 0.0)
-        self.costs.learn(jobtype, count, runner_s)
+        self.costs.learn(jobtype, count, runner_s, worked_s)
         charge = self._take_charge(jobtype, runner_s)
         self._long_held -= charge.is_long
         self._overdue_held -= charge.is_overdue

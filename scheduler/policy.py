@@ -73,13 +73,14 @@ class Policy(abc.ABC):
         del place
         self.costs.overrun(jobtype, runner_s)
 
-    def jobs_stopped(self, jobtype: str, count: int, runner_s: float) -> None:
+    def jobs_stopped(self, jobtype: str, count: int, runner_s: float, worked_s: float | None = None) -> None:
         """A batch gave its slot back after `runner_s`, having run `count` jobs (0: the claim came back empty).
 
+        worked_s: the part of that time in which its jobs were running (None: all of it).
         Raises NotRunning when no batch of this type is running.
         """
         self.board.stop(jobtype)
-        self.costs.learn(jobtype, count, runner_s)
+        self.costs.learn(jobtype, count, runner_s, worked_s)
 
     def run_outside(self, tenant: str, change: int) -> None:
         """So many more (or fewer) things of the tenant run without a slot. They count against its cap."""
@@ -93,7 +94,7 @@ class Policy(abc.ABC):
         return self.board.hold(jobtype) or Hold.TURN
 
     def pick(self, jobtype: str) -> Pick:
-        """This type, in a batch of the usual size."""
+        """This type, in a batch of the usual size; spread over the slots that the other types leave it."""
         waiting = self.board.types[jobtype].waiting
-        count = self.costs.batch_size(jobtype, waiting, self.board.free_slots, self.options.target_batch_s)
-        return Pick(jobtype, count)
+        slots = self.board.free_slots // max(self.board.waiting_types, 1)
+        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, slots, self.options.target_batch_s))

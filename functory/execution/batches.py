@@ -28,7 +28,21 @@ from vocabulary.columns import fields
 _LEASE: Final = fields(Job, "id", "token")
 _CHILDREN: Final = fields(Job, "children")
 _NEW_JOBS: Final = fields(Stopped, "new_jobs")
+_DURATION_MS: Final = fields(Stopped, "duration_ms")
 _LEFT: Final = [fields(Stopped, name) for name in ("result", "log", "new_jobs", "carried")]
+
+
+class _Delivery:
+    """Jobs of a batch that have not stopped, and what becomes of those that do."""
+
+    __slots__ = ("afterwards", "left", "retry", "version", "worked_ms")
+
+    def __init__(self, jobs: Iterable[Job], version: int, retry: RetryPolicy, afterwards: Afterwards) -> None:
+        self.left = {job.id: job for job in jobs}
+        self.version = version
+        self.retry = retry
+        self.afterwards = afterwards
+        self.worked_ms = 0.0
 
 
 class Batches:
@@ -47,23 +61,26 @@ class Batches:
         retry: RetryPolicy,
         jobs: Sequence[Job],
         may_start: MayStart,
-    ) -> None:
+    ) -> float:
+        """Returns for how many seconds its jobs were running: without the start of a context, and the way to it."""
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
         self._give_up(exhausted, afterwards)
-        left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}
+        going = [job for job in jobs if job.attempts <= retry.max_attempts] if exhausted else jobs
+        delivery = _Delivery(going, version, retry, afterwards)
         try:
-            on_stopped = partial(self._on_stopped, left, version, retry, afterwards)
+            on_stopped = partial(self._on_stopped, delivery)
             who = self._tenants.of(jobtype).incarnation
-            for some in _parts(list(left.values())):
+            for some in _parts(going):
                 ready = partial(may_start, some)
                 to_run = await self._with_children(some)
                 if await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=who):
                     break
         finally:
             # Given back by the runner, or this daemon is stopping: these jobs did not start.
-            self.give_back(list(left.values()))
-            left.clear()
+            self.give_back(list(delivery.left.values()))
+            delivery.left.clear()
+        return delivery.worked_ms / 1000
 
     async def _with_children(self, jobs: Sequence[Job]) -> Sequence[BatchJob]:
         """What is to be run: a parent, or jobs without children."""
@@ -82,13 +99,14 @@ class Batches:
         """Jobs that were delivered and not started."""
         self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
 
-    def _on_stopped(
-        self, left: dict[str, Job], version: int, retry: RetryPolicy, afterwards: Afterwards, stopped: Sequence[Stopped]
-    ) -> None:
+    def _on_stopped(self, delivery: _Delivery, stopped: Sequence[Stopped]) -> None:
+        left, afterwards = delivery.left, delivery.afterwards
         ended = [one for one in stopped if one.id in left]
         if ended:
+            delivery.worked_ms += sum(map(_DURATION_MS, ended))
             jobs = [left.pop(one.id) for one in ended]
-            releases = releases_or_refusals(jobs, ended, version, retry, self._clock.now_ms(), random.random)
+            now_ms = self._clock.now_ms()
+            releases = releases_or_refusals(jobs, ended, delivery.version, delivery.retry, now_ms, random.random)
             wanted: Iterable[tuple[NewJob, ...]] = map(_NEW_JOBS, ended)
             if afterwards is not NOTHING_MORE:
                 releases = [kept(afterwards, *one) for one in zip(jobs, releases, strict=True)]

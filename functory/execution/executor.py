@@ -300,8 +300,8 @@ class Executor:
         jobtype = pick.jobtype
         version = self._outlook.versions.get(jobtype, 0)
         jobs: list[Job] = []
-        has_run = False
         began_s = self._clock.monotonic_s()
+        worked_s: float | None = None
         try:
             handler = await self.handlers.get(jobtype, version)
             if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
@@ -315,8 +315,7 @@ class Executor:
                 may_start = self._claimed(jobtype, jobs, now_ms)
                 began_s = self._clock.monotonic_s()
                 handler = permitted(handler, self._tenants.of(jobtype))
-                await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
-                has_run = bool(jobs)
+                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         except StoreUnavailable as error:
             log.warning("execute.store_unavailable", extra={"reason": str(error)})
         except (HandlerError, SchedulerError) as error:
@@ -327,8 +326,8 @@ class Executor:
             try:
                 await self._outbox.room(tenant_of(jobtype))
             finally:
-                self._policy.jobs_stopped(jobtype, len(jobs), took_s)
-                if not has_run:
+                self._policy.jobs_stopped(jobtype, len(jobs), took_s, worked_s)
+                if worked_s is None or not jobs:
                     self._rest(jobtype)
 
     async def _run_straight(self, jobtype: str, jobs: list[Job], version: int) -> None:
@@ -337,6 +336,7 @@ class Executor:
         left: Sequence[Job] = jobs
         watch: asyncio.TimerHandle | None = None
         began_s = self._clock.monotonic_s()
+        worked_s: float | None = None
         try:
             handler = await self.handlers.get(jobtype, version)
             if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
@@ -348,7 +348,7 @@ class Executor:
                 left = ()  # what is not run comes back by itself
                 handler = permitted(handler, self._tenants.of(jobtype))
                 retry = retry_policy(handler, self._retry)
-                await self._batches.run(jobtype, handler, version, retry, jobs, self._straight.may_start)
+                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, self._straight.may_start)
         except (StoreUnavailable, HandlerError, SchedulerError) as error:
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
@@ -359,7 +359,7 @@ class Executor:
             finally:
                 if watch is not None:
                     watch.cancel()
-                self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s)
+                self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s, worked_s)
 
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked

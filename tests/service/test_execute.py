@@ -93,3 +93,27 @@ async def test_under_load_the_store_is_not_looked_at_before_every_batch(
         await until(lambda: ended(daemon, 200))
         assert spy.calls["claim"] >= 200
         assert spy.calls["look"] < 50
+
+
+@pytest.mark.parametrize("straight", ["on", "off"])
+async def test_the_policy_hears_of_the_jobs_apart_from_the_start_of_their_context(
+    straight: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a type whose first job needed a new context is not taken to be slow."""
+    async with running_daemon(tmp_path, straight=straight) as daemon:
+        await register(daemon, "acme-x", "print(payload)")
+        policy, heard = daemon.executor._policy, []
+        tell = policy.jobs_stopped
+
+        def jobs_stopped(jobtype: str, count: int, runner_s: float, worked_s: float | None = None) -> None:
+            heard.append((count, runner_s, worked_s))
+            tell(jobtype, count, runner_s, worked_s)
+
+        monkeypatch.setattr(policy, "jobs_stopped", jobs_stopped)
+        await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: ended(daemon, 1))
+        await daemon.outbox.empty()
+    ((count, runner_s, worked_s),) = heard
+    assert count == 1
+    assert worked_s is not None
+    assert 0 < worked_s < runner_s

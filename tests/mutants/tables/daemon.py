@@ -188,12 +188,12 @@ MUTANTS: list[Mutant] = [
     ),
     batches(
         "a job that is given up runs all the same",
-        "        left = {job.id: job for job in jobs if job.attempts <= retry.max_attempts}",
-        "        left = {job.id: job for job in jobs}",
+        "        going = [job for job in jobs if job.attempts <= retry.max_attempts] if exhausted else jobs",
+        "        going = jobs",
     ),
     batches(
         "what was not started is lost until its lease lapses",
-        "            self.give_back(list(left.values()))\n",
+        "            self.give_back(list(delivery.left.values()))\n",
         "",
         tests=f"{LEASES}",
     ),

@@ -7,6 +7,7 @@ UNIT = "tests/unit/scheduler tests/property/test_scheduler.py"
 queue = in_file("scheduler/fair_queue.py", UNIT)
 deficit = in_file("scheduler/deficit.py", UNIT)
 board = in_file("scheduler/board.py", UNIT)
+policy = in_file("scheduler/policy.py", UNIT)
 retry = in_file("scheduler/retry.py", UNIT)
 repeat = in_file("scheduler/repeat.py", f"{UNIT} tests/property/test_repeat_sqlite.py")
 costs = in_file("scheduler/costs.py", UNIT)
@@ -50,6 +51,14 @@ MUTANTS: list[Mutant] = [
     queue(
         "what it really cost is not charged", "        rival.turn_s += by_s / rival.weight", "        rival.turn_s += 0"
     ),
+    costs("a slow start makes jobs slow", "max(cost.worked_s / cost.jobs, 1e-9)", "max(cost.spent_s / cost.jobs, 1e-9)"),
+    costs("jobs took longer than their slot was held", "min(worked_s, runner_s)", "worked_s"),
+    policy(
+        "one type is spread over the slots of all",
+        "self.board.free_slots // max(self.board.waiting_types, 1)",
+        "self.board.free_slots",
+    ),
+    board("types that started go on waiting", "        self.waiting_types -= 0 < state.waiting <= count\n", ""),
     deficit(
         "a start is free",
         "        self._tenants.serve(tenant, charge.cost_s)\n",
@@ -124,7 +133,7 @@ MUTANTS: list[Mutant] = [
     ),
     costs(
         "a slow job is forgotten at once",
-        "        peak_s = max(runner_s / count, old.peak_s - runner_s * PEAK_FADES)",
-        "        peak_s = runner_s / count",
+        "max(runner_s / count, old.peak_s - runner_s * PEAK_FADES)",
+        "runner_s / count",
     ),
 ]

@@ -50,3 +50,13 @@ def test_nothing_is_short_where_nothing_may_borrow() -> None:
     learned = Costs(SchedulerOptions(slots=4))
     learned.learn("a-x", 10, 0.0)
     assert learned.pace("a-x") is Pace.MEDIUM
+
+
+def test_a_batch_is_sized_by_its_jobs_and_charged_with_all_of_its_time() -> None:
+    """A first job in a new context: the start took long, the job did not."""
+    learned = costs()
+    learned.learn("a-x", 1, 0.5, 0.001)
+    assert learned.batch_size("a-x", 10_000, 1, 0.1) == 100
+    assert learned.expect_s("a-x", 1) == pytest.approx(0.5)
+    learned.learn("a-y", 1, 0.5, 60.0)
+    assert learned.batch_size("a-y", 10_000, 1, 5.0) == 10, "no longer than it held its slot"

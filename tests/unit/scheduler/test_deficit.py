@@ -199,6 +199,22 @@ def test_what_waits_is_spread_over_the_free_slots() -> None:
     assert p.select_jobtype_to_run() == Pick("a-y", 7), "too little to be worth a second slot"
 
 
+def test_what_waits_is_not_spread_over_slots_that_other_types_can_use() -> None:
+    p, jobtypes = policy(slots=4), ("a-x", "a-y", "b-x", "b-y")
+    for jobtype in jobtypes:
+        teach(p, jobtype, 0.02)
+    p.set_waiting([Candidate(jobtype, 4) for jobtype in jobtypes])
+    picks = []
+    while pick := p.select_jobtype_to_run():
+        p.jobs_started(*pick)
+        picks.append(pick)
+    assert sorted(picks) == [Pick(jobtype, 4) for jobtype in jobtypes]
+    for pick in picks:
+        p.jobs_stopped(pick.jobtype, 4, 0.08)
+    p.set_waiting([Candidate("a-x", 4)])
+    assert p.select_jobtype_to_run() == Pick("a-x", 1), "alone, it has all slots"
+
+
 def test_a_warm_sibling_goes_first_within_the_slack() -> None:
     p = policy(slots=1, warm_slack_s=0.25)
     p.set_waiting([Candidate("a-x", 1000), Candidate("a-y", 1000), Candidate("b-x", 1000)])
