@@ -51,7 +51,9 @@ MUTANTS: list[Mutant] = [
     queue(
         "what it really cost is not charged", "        rival.turn_s += by_s / rival.weight", "        rival.turn_s += 0"
     ),
-    costs("a slow start makes jobs slow", "max(cost.worked_s / cost.jobs, 1e-9)", "max(cost.spent_s / cost.jobs, 1e-9)"),
+    costs(
+        "a slow start makes jobs slow", "max(cost.worked_s / cost.jobs, 1e-9)", "max(cost.spent_s / cost.jobs, 1e-9)"
+    ),
     costs("jobs took longer than their slot was held", "min(worked_s, runner_s)", "worked_s"),
     policy(
         "one type is spread over the slots of all",
