@@ -5,7 +5,7 @@ from typing import Final
 
 from runner.protocol import BatchJob
 
-MOST_JOBS: Final = 1000
+MOST_JOBS: Final = 2000
 _MOST_BYTES: Final = 8 << 20
 
 

@@ -29,6 +29,7 @@ from functory.execution.straight import StraightWay
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
+from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from functory.wire.admin import TenantLimits
 from journal import InvalidWrite, JournalUnavailable
@@ -40,8 +41,7 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
 
-_BATCH = 1000
-_MOST_OF_ONE = 1000
+_MOST_OF_ONE = LONG_STEP
 """Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S = 0.2
 _MAKERS_AT_ONCE = 100
@@ -162,7 +162,7 @@ class Outbox:
         """Record everything in a lane. Outcomes stay in it until they are recorded."""
         lane = self._lanes[tenant]
         while lane:
-            batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, _BATCH)))
+            batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, LONG_STEP)))
             await self._deliver(await self._admitted(tenant, batch))
             del lane[: len(batch)]
             self._let_go(tenant, batch)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from functory.intake.backlog import Backlog
 from functory.intake.job_options import to_new_job, to_new_jobs
+from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from journal import JournalUnavailable, Position, Record, Reservation, parse_id
 from journal.durable import append_durably
@@ -30,9 +31,6 @@ log = logging.getLogger("functory.ingest")
 
 _ID, _JOBTYPE, _PAYLOAD = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
-_BATCH_LINES = 1000
-"""Lines in one step. Longer steps would be faster, but everybody else waits for the store and
-the event loop meanwhile."""
 _SOME_LINES = range(4, 50)
 _GATHER_S = 0.003
 """After a step with this many lines, which came one by one, wait this long before the next: many lines cost little more
@@ -120,7 +118,7 @@ class JournalReader:
         while True:
             await self._journal.readable()
             await self._until_wanted()
-            lines = self._courtesy.step(self._last_tenant, _BATCH_LINES)
+            lines = self._courtesy.step(self._last_tenant, LONG_STEP)
             reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
             if reservation is None:
                 self._backlog.all_read()

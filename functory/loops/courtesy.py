@@ -2,9 +2,10 @@
 
 A step is a batch of jobs that is claimed, read from the journal or recorded. While it takes the event loop and the
 writer of the store, all others wait. So for a moment after a tenant's few jobs were started on the straight
-way, the steps of the others are shorter. Nobody rests: that costs the others little.
+way, the steps of the others are short, and for a minute they are not long. Nobody rests: that costs the others little.
 """
 
+import math
 from typing import Final
 
 from vocabulary.clock import Clock
@@ -13,7 +14,11 @@ FEW: Final = 20
 """Jobs of a tenant on their way to the store; with more, it has much to do itself."""
 SHORT_STEP: Final = 400
 """Long enough that what a step costs in itself is a small part of it."""
-_MEMORY_S: Final = 1.0
+USUAL_STEP: Final = 1000
+LONG_STEP: Final = 2000
+"""For who has been alone for a while. Longer ones gain nothing more."""
+_MOMENT_S: Final = 1.0
+_WHILE_S: Final = 60.0
 _MOST_REMEMBERED: Final = 1000
 
 
@@ -33,10 +38,13 @@ class Courtesy:
             del self._seen[next(iter(self._seen))]
 
     def step(self, tenant: str, most: int) -> int:
-        """How many jobs of the tenant go into one step; `most` when nobody else is here."""
-        return min(most, SHORT_STEP) if self.is_due_to(tenant) else most
+        """How many jobs of the tenant go into one step; `most` when nobody else was here for a while."""
+        ago_s = self._seen_ago_s(tenant)
+        if ago_s > _WHILE_S:
+            return most
+        return min(most, SHORT_STEP if ago_s <= _MOMENT_S else USUAL_STEP)
 
-    def is_due_to(self, tenant: str) -> bool:
-        """Whether another tenant with little to do was seen a moment ago."""
+    def _seen_ago_s(self, tenant: str) -> float:
+        """Since another tenant with little to do was seen."""
         other = next((name for name in reversed(self._seen) if name != tenant), None)
-        return other is not None and self._clock.monotonic_s() - self._seen[other] <= _MEMORY_S
+        return math.inf if other is None else self._clock.monotonic_s() - self._seen[other]

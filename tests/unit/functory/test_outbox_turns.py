@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functory.execution.outbox import Ending, Outbox
+from functory.loops.courtesy import LONG_STEP
 from store.base import Archive, Code, Job, Outcome, ReleaseReport
 from tests.support.service import running_daemon
 
@@ -49,7 +50,7 @@ async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypat
 
         monkeypatch.setattr(outbox, "_listeners", [on_released])
         gate = Gate(outbox, monkeypatch)
-        outbox.put(endings("loud-x", 3000))
+        outbox.put(endings("loud-x", 3 * LONG_STEP))
         await gate.asked.wait()
         outbox.put(endings("quiet-x", 1))
         room = asyncio.create_task(outbox.room("loud"))
@@ -57,11 +58,11 @@ async def test_one_outcome_does_not_wait_for_thousands(tmp_path: Path, monkeypat
         gate.may.release()
         gate.may.release()
         await quiet_is_recorded.wait()
-        assert len(heard) <= 1001, "it did not wait for the others in line"
+        assert len(heard) <= LONG_STEP + 1, "it did not wait for the others in line"
         assert not room.done(), "the slots of the loud tenant wait meanwhile"
         for _ in range(20):
             gate.may.release()
         await outbox.empty()
         await room
-        assert len(heard) == 3001
-        assert sum(gate.batches) == 3001
+        assert len(heard) == 3 * LONG_STEP + 1
+        assert sum(gate.batches) == 3 * LONG_STEP + 1

@@ -181,8 +181,8 @@ def test_batches_are_sized_by_what_jobs_take() -> None:
     assert p.select_jobtype_to_run() == Pick("a-x", 100)
     p.jobs_started("a-x", 100)
     p.jobs_stopped("a-x", 100, 0.0001)
-    assert p.select_jobtype_to_run() == Pick("a-x", 1000), "bounded"
-    p.jobs_started("a-x", 1000)
+    assert p.select_jobtype_to_run() == Pick("a-x", 2000), "bounded"
+    p.jobs_started("a-x", 2000)
     p.jobs_stopped("a-x", 10, 100.0)
     assert p.select_jobtype_to_run() == Pick("a-x", 1)
 
