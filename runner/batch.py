@@ -63,6 +63,7 @@ class Batch:
         """What the running job last said of its progress, as JSON."""
         self.progress_at = now
         self._started_at = now
+        self._unheard_ms = 0.0  # before the daemon heard that its handler is ready: jobs may have run by then
         self._on_stopped = on_stopped
         self._log = log
         self._limits = limits
@@ -80,7 +81,8 @@ class Batch:
         self._held_bytes = 0
 
     def begin(self, now: float) -> None:
-        """Its handler is ready only now: the time before this is no job's."""
+        """Its handler is ready only now: the time before this is no job's, but for what the first of them claim."""
+        self._unheard_ms = (now - self._started_at) * 1000
         self.progress_at = self._started_at = now
 
     def allow(self, seconds: float, now: float) -> None:
@@ -222,6 +224,9 @@ class Batch:
     def _durations_ms(self, shares_us: Sequence[int], now: float) -> list[float]:
         elapsed_ms = (now - self.progress_at) * 1000
         total_us = sum(shares_us)
+        if self._unheard_ms:
+            elapsed_ms += min(max(total_us / 1000 - elapsed_ms, 0.0), self._unheard_ms)
+            self._unheard_ms = 0.0
         if not total_us:
             return [self._before_ms + elapsed_ms / len(shares_us)] * len(shares_us)
         per_us = elapsed_ms / total_us

@@ -18,6 +18,10 @@ PEAK_FADES = 0.1
 """How much of the peak a second of runner time takes away: a 60-second surprise is held against a type for 600 s of
 its own work, so that nobody can afford one often."""
 
+GROWTH = 100
+"""A batch has at most this many times the jobs that were measured lately: a first one that seemed to take no time says
+little."""
+
 
 class Pace(IntEnum):
     """How soon a slot comes back from a job: the smaller, the sooner. Not known is between medium and long."""
@@ -32,11 +36,12 @@ class Cost(NamedTuple):
     spent_s: float
     worked_s: float
     """Of that, while its jobs were running."""
+    batches: float
     jobs: float
     peak_s: float
 
 
-NOTHING = Cost(0.0, 0.0, 0.0, 0.0)
+NOTHING = Cost(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Costs:
@@ -52,6 +57,7 @@ class Costs:
         cost = Cost(
             old.spent_s * MEAN_KEEPS + runner_s,
             old.worked_s * MEAN_KEEPS + (runner_s if worked_s is None else min(worked_s, runner_s)),
+            old.batches * MEAN_KEEPS + 1,
             old.jobs * MEAN_KEEPS + count,
             max(runner_s / count, old.peak_s - runner_s * PEAK_FADES),
         )
@@ -59,13 +65,15 @@ class Costs:
 
     def overrun(self, jobtype: str, runner_s: float) -> None:
         """A batch has not stopped after so long. It may be one job or all of them: only the pace is concerned."""
-        old = self._costs.get(jobtype, Cost(self._options.first_guess_s, self._options.first_guess_s, 1.0, 0.0))
+        old = self._costs.get(jobtype, Cost(self._options.first_guess_s, self._options.first_guess_s, 1.0, 1.0, 0.0))
         self._remember(jobtype, old._replace(peak_s=max(old.peak_s, runner_s)))
 
     def expect_s(self, jobtype: str, count: int) -> float:
-        """How long a batch of that many jobs is likely to take."""
+        """How long a batch of that many jobs is likely to take: to begin and end, and for each of its jobs."""
         cost = self._costs.get(jobtype)
-        return count * (self._options.first_guess_s if cost is None else cost.spent_s / cost.jobs)
+        if cost is None:
+            return count * self._options.first_guess_s
+        return (cost.spent_s - cost.worked_s) / cost.batches + count * cost.worked_s / cost.jobs
 
     def pace(self, jobtype: str) -> Pace:
         cost = self._costs.get(jobtype)
@@ -85,7 +93,8 @@ class Costs:
             return 1
         job_s = max(cost.worked_s / cost.jobs, 1e-9)
         spread = max(-(-waiting // max(slots, 1)), int(self._options.spread_s / job_s))
-        return max(1, min(int(most_s / job_s), spread, waiting, self._options.max_batch))
+        most = min(int(GROWTH * cost.jobs), self._options.max_batch)
+        return max(1, min(int(most_s / job_s), spread, waiting, most))
 
     def _remember(self, jobtype: str, cost: Cost) -> None:
         self._costs.pop(jobtype, None)  # put back at the end: the first is then the one not heard of for longest

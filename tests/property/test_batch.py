@@ -252,3 +252,19 @@ def test_progress_that_could_not_be_shown_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"0.5", b'{"done": 3, "of": 7}', b'"\\ud83d\\ude00"', b"null"])
 def test_progress_is_kept_as_it_came(body: bytes) -> None:
     assert progress_of(body) == body
+
+
+@pytest.mark.parametrize(("claimed_us", "took_ms"), [(0, 0.0), (3_000, 3.0), (60_000_000, 500.0)])
+def test_jobs_that_ran_before_their_handler_was_heard_to_be_ready_took_what_they_claim(
+    claimed_us: int, took_ms: float
+) -> None:
+    """The first jobs are sent along with their handler, and its answer and theirs are often read together. What they
+    claim is bounded by the time since they were sent; later ones are timed by the daemon alone."""
+    stopped: list[Stopped] = []
+    handler, log = Handler("python", "x"), RawLog(LIMITS)
+    batch = Batch(NUMBER, jobs(*"abcd"), handler, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    batch.begin(0.5)
+    batch.feed([Reply(protocol.STOPPED, 200, index, claimed_us // 2, b"") for index in range(2)], 0.5)
+    assert sum(one.duration_ms for one in stopped) == pytest.approx(took_ms)
+    batch.feed([Reply(protocol.STOPPED, 200, 2, 60_000_000, b"")], 0.6)
+    assert stopped[2].duration_ms == pytest.approx(100.0)

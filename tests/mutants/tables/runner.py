@@ -33,6 +33,18 @@ http = in_file("runner/http_engine.py", SSRF)
 targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
+    batch(
+        "a first job claims more time than there was",
+        "min(max(total_us / 1000 - elapsed_ms, 0.0), self._unheard_ms)",
+        "max(total_us / 1000 - elapsed_ms, 0.0)",
+        tests="tests/property/test_batch.py",
+    ),
+    batch(
+        "every job may claim the time before its handler was ready",
+        "            self._unheard_ms = 0.0\n        if not",
+        "        if not",
+        tests="tests/property/test_batch.py",
+    ),
     details("a log beside a result is overlooked", "    if any(logs) or any(dropped)", "    if any(dropped)"),
     details("new jobs beside a result are overlooked", " or any(counts) or set(delays_ms)", " or set(delays_ms)"),
     details(

@@ -54,6 +54,16 @@ MUTANTS: list[Mutant] = [
     costs(
         "a slow start makes jobs slow", "max(cost.worked_s / cost.jobs, 1e-9)", "max(cost.spent_s / cost.jobs, 1e-9)"
     ),
+    costs(
+        "the start of a context is paid for each job",
+        "(cost.spent_s - cost.worked_s) / cost.batches + count * cost.worked_s / cost.jobs",
+        "count * cost.spent_s / cost.jobs",
+    ),
+    costs(
+        "a first job is trusted for thousands",
+        "min(int(GROWTH * cost.jobs), self._options.max_batch)",
+        "self._options.max_batch",
+    ),
     costs("jobs took longer than their slot was held", "min(worked_s, runner_s)", "worked_s"),
     policy(
         "one type is spread over the slots of all",

@@ -52,11 +52,27 @@ def test_nothing_is_short_where_nothing_may_borrow() -> None:
     assert learned.pace("a-x") is Pace.MEDIUM
 
 
-def test_a_batch_is_sized_by_its_jobs_and_charged_with_all_of_its_time() -> None:
+def test_the_start_of_a_context_is_paid_once_for_a_batch_however_large_it_is() -> None:
     """A first job in a new context: the start took long, the job did not."""
     learned = costs()
     learned.learn("a-x", 1, 0.5, 0.001)
     assert learned.batch_size("a-x", 10_000, 1, 0.1) == 100
     assert learned.expect_s("a-x", 1) == pytest.approx(0.5)
+    assert learned.expect_s("a-x", 100) == pytest.approx(0.499 + 0.1)
+    learned.learn("a-x", 100, 0.101, 0.1)
+    assert learned.expect_s("a-x", 100) == pytest.approx((0.7 * 0.499 + 0.001) / 1.7 + 0.1, rel=0.01)
+
+
+def test_one_job_that_took_no_time_is_not_trusted_for_thousands() -> None:
+    learned = costs()
+    learned.learn("a-x", 1, 0.5, 0.0)
+    assert learned.batch_size("a-x", 10_000, 1, 0.1) == 100
+    learned.learn("a-x", 100, 0.1, 0.0)
+    assert learned.batch_size("a-x", 10_000, 1, 0.1) == 2000
+
+
+def test_jobs_take_no_longer_than_their_slot_was_held() -> None:
+    learned = costs()
     learned.learn("a-y", 1, 0.5, 60.0)
-    assert learned.batch_size("a-y", 10_000, 1, 5.0) == 10, "no longer than it held its slot"
+    assert learned.batch_size("a-y", 10_000, 1, 5.0) == 10
+    assert learned.expect_s("a-y", 2) == pytest.approx(1.0)
