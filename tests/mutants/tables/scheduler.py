@@ -135,7 +135,7 @@ MUTANTS: list[Mutant] = [
     repeat("the week begins on another day", "(self.day - at.isoweekday()) % 7", "(self.day - at.weekday()) % 7"),
     costs(
         "batches have no limit",
-        "        return max(1, min(int(most_s / job_s), spread, waiting, self._options.max_batch))",
+        "        return max(1, min(int(most_s / job_s), spread, waiting, most))",
         "        return max(1, min(int(most_s / job_s), spread, waiting))",
     ),
     costs(
