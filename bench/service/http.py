@@ -2,9 +2,10 @@
 
 python -m bench.service.http [--json] [--seconds S] [--connections N ...] [--directory DIR]
 
-Each server has its own process, and so has the client, which uses plain sockets to cost little. `web` is our HTTP side
-with the journal. `daemon` is a real `functory serve` that also moves lines into its store; nothing is executed. Both
-respond after a sync. All take turns, and the median round counts.
+Each server has its own process, and so has the client, which uses plain sockets to cost little. `synced` is the bare
+one with a write and a sync for each POST, the limit of one caller. `web` is our HTTP side with the journal. `daemon` is
+a real `functory serve` that also moves lines into its store; nothing is executed. Both respond after a sync. All take
+turns, and the median round counts.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -60,9 +62,10 @@ def main() -> None:
 async def measure(
     home: Path, seconds: float, connections: Sequence[int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    async with started("bare", home) as bare, started("web", home) as web, serve(home / "daemon") as service:
-        key = await service.make_tenant(TENANT, {})
-        servers = {"bare": bare, "web": web, "daemon": Server(service.port, key, service.pid)}
+    async with AsyncExitStack() as stack:
+        servers = {kind: await stack.enter_async_context(started(kind, home)) for kind in ("bare", "synced", "web")}
+        service = await stack.enter_async_context(serve(home / "daemon"))
+        servers["daemon"] = Server(service.port, await service.make_tenant(TENANT, {}), service.pid)
         one = []
         for count in connections:
             loads = await in_turns(servers, LINE, seconds, count)

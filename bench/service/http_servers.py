@@ -1,10 +1,12 @@
 """Servers to compare HTTP with, each in its own process: a bare aiohttp server, and ours without store and execution.
 
-`bare` counts the lines of a POST and returns the number: the cost of aiohttp alone. `web` authenticates, checks, writes
-to the journal, syncs and returns the ids.
+`bare` counts the lines of a POST and returns the number: the cost of aiohttp alone. `synced` also writes them to a file
+and syncs it, in its event loop: what a durable POST costs one caller at least. `web` authenticates, checks, writes to
+the journal, syncs and returns the ids.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +39,7 @@ class Server(NamedTuple):
 
 @asynccontextmanager
 async def started(kind: str, folder: Path) -> AsyncIterator[Server]:
-    """`bare` or `web`, with its data below the folder."""
+    """`bare`, `synced` or `web`, with its data below the folder."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.service.http_servers", kind, str(folder / kind),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
@@ -51,9 +53,15 @@ async def started(kind: str, folder: Path) -> AsyncIterator[Server]:
         await process.wait()
 
 
-async def serve_bare() -> None:
+async def serve_bare(file: Path | None = None) -> None:
+    """file: where the lines are written and synced."""
+    fd = None if file is None else os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
     async def add(request: web.Request) -> web.Response:
         body = await request.read()
+        if fd is not None:
+            os.write(fd, body)
+            os.fdatasync(fd)
         return web.json_response({"count": body.count(b"\n")})
 
     app = web.Application(client_max_size=1 << 24)
@@ -88,5 +96,12 @@ async def serve_web(folder: Path) -> None:
         await asyncio.Event().wait()
 
 
+def main(kind: str, folder: Path) -> None:
+    if kind == "web":
+        asyncio.run(serve_web(folder))
+    else:
+        asyncio.run(serve_bare(folder if kind == "synced" else None))
+
+
 if __name__ == "__main__":
-    asyncio.run(serve_bare() if sys.argv[1] == "bare" else serve_web(Path(sys.argv[2])))
+    main(sys.argv[1], Path(sys.argv[2]))
