@@ -51,7 +51,6 @@ class Board:
         self.slots = slots
         self.slots_held = 0
         self.types: dict[str, TypeState] = {}
-        self.waiting_types = 0
         self.tenants: dict[str, TenantState] = {}
 
     @property
@@ -80,7 +79,6 @@ class Board:
 
     def put(self, candidate: Candidate) -> TypeState:
         state = self._type(candidate.jobtype)
-        self.waiting_types += (candidate.waiting > 0) - (state.waiting > 0)
         state.waiting = candidate.waiting
         state.oldest_due_ms = candidate.oldest_due_ms
         state.max_slots = candidate.max_slots
@@ -90,7 +88,6 @@ class Board:
 
     def start(self, jobtype: str, count: int) -> TypeState:
         state = self._type(jobtype)
-        self.waiting_types -= 0 < state.waiting <= count
         state.waiting = max(state.waiting - count, 0)
         state.slots_held += 1
         state.tenant.slots_held += 1

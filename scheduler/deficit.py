@@ -217,7 +217,8 @@ class DeficitRoundRobin(Policy):
 
     def _size(self, tenant: TenantState, jobtype: str) -> Pick:
         if not self._has_its_share(tenant):
-            return self.pick(jobtype)
+            # Those that may start now, itself among them; other tenants by the head, however many types they have.
+            return self.pick(jobtype, self._types[tenant.name].standing + self._tenants.standing - 1)
         waiting = self.board.types[jobtype].waiting
         return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.borrow_s))
 

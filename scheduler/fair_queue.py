@@ -42,6 +42,8 @@ class FairQueue:
         self._rivals: dict[str, Rival] = {}
         self._lanes: list[list[tuple[float, int, Rival]]] = [[] for _ in range(lanes)]
         self._last_ticket = 0
+        self.standing = 0
+        """Those that have entered and not left."""
 
     def get(self, name: str) -> Rival | None:
         return self._rivals.get(name)
@@ -58,6 +60,7 @@ class FairQueue:
     def enter(self, rival: Rival, lane: int) -> None:
         """Stand in that lane; again after every change of its turn. Without a change it keeps its place."""
         if rival.lane is None:
+            self.standing += 1
             rival.turn_s = max(rival.turn_s, self._earliest(rival))
         elif rival.lane == lane and rival.place == rival.turn_s:
             return
@@ -70,6 +73,7 @@ class FairQueue:
         heapq.heappush(heap, (rival.place, rival.ticket, rival))
 
     def leave(self, rival: Rival) -> None:
+        self.standing -= rival.lane is not None
         rival.lane, rival.ticket = None, 0
 
     def first(self, last_lane: int, but: Collection[str] = ()) -> Rival | None:
@@ -119,6 +123,7 @@ class FairQueue:
     def clear(self) -> None:
         """Nobody waits and nobody is served: what was owed was owed to no one."""
         self._rivals.clear()
+        self.standing = 0
         for heap in self._lanes:
             heap.clear()
 

@@ -93,8 +93,7 @@ class Policy(abc.ABC):
         """Why nothing of it is started at the moment."""
         return self.board.hold(jobtype) or Hold.TURN
 
-    def pick(self, jobtype: str) -> Pick:
-        """This type, in a batch of the usual size; spread over the slots that the other types leave it."""
-        waiting = self.board.types[jobtype].waiting
-        slots = self.board.free_slots // max(self.board.waiting_types, 1)
+    def pick(self, jobtype: str, rivals: int = 1) -> Pick:
+        """This type, in a batch of the usual size; spread over its part of the free slots if it has rivals for them."""
+        waiting, slots = self.board.types[jobtype].waiting, self.board.free_slots // rivals
         return Pick(jobtype, self.costs.batch_size(jobtype, waiting, slots, self.options.target_batch_s))

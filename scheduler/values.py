@@ -63,7 +63,7 @@ class SchedulerOptions:
 
     target_batch_s: float = 0.1
     """A batch is sized to take about this long."""
-    max_batch: int = 2000
+    max_batch: int = 1000
     spread_s: float = 0.01
     """What waits is spread over the free slots, but not in batches smaller than this."""
     first_guess_s: float = 0.1

@@ -35,6 +35,7 @@ from functory.folders.collecting import FolderCollector
 from functory.folders.unpacked import UnpackedTrees
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
+from functory.loops.courtesy import LONG_STEP
 from functory.loops.job_log import JobLog
 from functory.loops.late_writes import LateWrites
 from functory.loops.shared import Shared, make_shared
@@ -165,7 +166,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
-    policy = make_policy(settings.policy, SchedulerOptions(slots=settings.slot_count), random.random)
+    options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
+    policy = make_policy(settings.policy, options, random.random)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)

@@ -65,12 +65,8 @@ MUTANTS: list[Mutant] = [
         "self._options.max_batch",
     ),
     costs("jobs took longer than their slot was held", "min(worked_s, runner_s)", "worked_s"),
-    policy(
-        "one type is spread over the slots of all",
-        "self.board.free_slots // max(self.board.waiting_types, 1)",
-        "self.board.free_slots",
-    ),
-    board("types that started go on waiting", "        self.waiting_types -= 0 < state.waiting <= count\n", ""),
+    policy("one type is spread over the slots of all", "self.board.free_slots // rivals", "self.board.free_slots"),
+    queue("who left still stands", "        self.standing -= rival.lane is not None\n", ""),
     deficit(
         "a start is free",
         "        self._tenants.serve(tenant, charge.cost_s)\n",

@@ -68,7 +68,7 @@ def test_one_job_that_took_no_time_is_not_trusted_for_thousands() -> None:
     learned.learn("a-x", 1, 0.5, 0.0)
     assert learned.batch_size("a-x", 10_000, 1, 0.1) == 100
     learned.learn("a-x", 100, 0.1, 0.0)
-    assert learned.batch_size("a-x", 10_000, 1, 0.1) == 2000
+    assert learned.batch_size("a-x", 10_000, 1, 0.1) == 1000
 
 
 def test_jobs_take_no_longer_than_their_slot_was_held() -> None:

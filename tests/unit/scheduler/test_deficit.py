@@ -181,8 +181,8 @@ def test_batches_are_sized_by_what_jobs_take() -> None:
     assert p.select_jobtype_to_run() == Pick("a-x", 100)
     p.jobs_started("a-x", 100)
     p.jobs_stopped("a-x", 100, 0.0001)
-    assert p.select_jobtype_to_run() == Pick("a-x", 2000), "bounded"
-    p.jobs_started("a-x", 2000)
+    assert p.select_jobtype_to_run() == Pick("a-x", 1000), "bounded"
+    p.jobs_started("a-x", 1000)
     p.jobs_stopped("a-x", 10, 100.0)
     assert p.select_jobtype_to_run() == Pick("a-x", 1)
 
@@ -213,6 +213,16 @@ def test_what_waits_is_not_spread_over_slots_that_other_types_can_use() -> None:
         p.jobs_stopped(pick.jobtype, 4, 0.08)
     p.set_waiting([Candidate("a-x", 4)])
     assert p.select_jobtype_to_run() == Pick("a-x", 1), "alone, it has all slots"
+
+
+def test_types_that_may_not_start_keep_nobody_from_spreading() -> None:
+    """A tenant that has reached its cap cannot use free slots, however many of its types wait."""
+    p = policy(slots=4)
+    teach(p, "b-x", 0.02)
+    p.set_tenants({"a": TenantTerms(max_slots=1), "b": TenantTerms()})
+    p.set_waiting([Candidate("b-x", 6), *(Candidate(f"a-x{number}", 1) for number in range(9))])
+    p.jobs_started("a-x0", 1)
+    assert p.select_jobtype_to_run() == Pick("b-x", 2)
 
 
 def test_a_warm_sibling_goes_first_within_the_slack() -> None:
