@@ -121,6 +121,12 @@ class StraightWay:
         if self._waiting and self._returning is None:
             self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
 
+    def may_run(self, jobtype: str) -> bool:
+        gate = self._gates.get(jobtype)
+        if gate is None:
+            self._gates.want(jobtype)
+        return gate is None or gate.handler_version > 0
+
     async def flush(self, tenant: str) -> None:
         loop = asyncio.get_running_loop()
         for jobtype in [jobtype for jobtype in self._waiting if not tenant or tenant_of(jobtype) == tenant]:

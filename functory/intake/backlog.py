@@ -33,6 +33,8 @@ and waits in it."""
 _MOST_AHEAD: Final = 100_000
 """Ids that went past and are remembered until the reader reaches them."""
 _STEP: Final = 500
+_MANY: Final = 500
+"""Lines that are worth a step of the reader even if none of their jobs can run."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
 
 
@@ -44,6 +46,9 @@ class StraightWay(Protocol):
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         """They are durable."""
+
+    def may_run(self, jobtype: str) -> bool:
+        """Whether anybody may run jobs of the type, here or elsewhere. In doubt, yes."""
 
     async def flush(self, tenant: str) -> None:
         """Wait until nothing that was taken so far is held any more. Raises StoreUnavailable."""
@@ -63,6 +68,9 @@ class Backlog:
         self._knows_all = journal.read_point >= journal.write_point
         self._waiting: Counter[str] = Counter()
         """Lines that wait for the reader, by tenant. Below 0 while the reader was faster than the acknowledgement."""
+        self._in_line = 0
+        """The sum of these."""
+        self._is_urgent = False
         self._total = 0
         self._boarding: list[NewJob] = []
         self._boarding_of: Counter[str] = Counter()
@@ -86,6 +94,12 @@ class Backlog:
     def is_in_line(self) -> bool:
         """Whether lines may be waiting for the reader, of whatever tenant."""
         return not self._knows_all or bool(self._waiting)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether some of them may be able to run, or they are many. Otherwise there is time to wait for more: many
+        cost the store little more than one."""
+        return not self._knows_all or self._is_urgent
 
     def use(self, straight: StraightWay) -> None:
         self._straight = straight
@@ -133,7 +147,7 @@ class Backlog:
         if self._may_pass(tenant, count, options):
             self._board(tenant, self._jobs(ids, jobtype, lines, options))
         else:
-            self._wait_in_line(tenant, count)
+            self._wait_in_line(tenant, count, is_urgent=self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs
@@ -189,7 +203,7 @@ class Backlog:
         if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in held):
             self._board(tenant, jobs)
         else:
-            self._wait_in_line(tenant, len(jobs))
+            self._wait_in_line(tenant, len(jobs), is_urgent=self._may_run(jobs[0].jobtype))
 
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
@@ -276,11 +290,18 @@ class Backlog:
         for listener in self._listeners:
             listener({job.jobtype for job in jobs})
 
-    def _wait_in_line(self, tenant: str, count: int) -> None:
+    def _may_run(self, jobtype: str) -> bool:
+        return self._straight is None or self._straight.may_run(jobtype)
+
+    def _wait_in_line(self, tenant: str, count: int, *, is_urgent: bool = True) -> None:
         self._waiting[tenant] += count
+        self._in_line += count
         if not self._waiting[tenant]:
             del self._waiting[tenant]
-        if count > 0:
+        if not self._waiting:
+            self._is_urgent = False
+        if count > 0 and (is_urgent or self._in_line >= _MANY):
+            self._is_urgent = True
             self._call_reader()
 
 

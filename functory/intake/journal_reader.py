@@ -36,8 +36,8 @@ _GATHER_S = 0.003
 """After a step with this many lines, which came one by one, wait this long before the next: many lines cost little more
 in a transaction than one. After fewer lines there is no wait, because somebody may be waiting for a single job."""
 _PASS_BY_S = 0.05
-"""Lines on the straight way only need to be passed by, which is cheaper for many than for each. So while there are no
-others, the next look comes after this time."""
+"""Lines on the straight way only need to be passed by, and lines of types that nobody runs only need to be kept. Both
+are cheaper for many than for each. So while there are no others, the next look comes after this time."""
 _RESERVATION_S = 86_400.0
 """This is the only reader, and it gives lines back when it fails. Lines on the straight way can take their time."""
 _KEEP_AFTER_S = 1.0
@@ -271,9 +271,9 @@ class JournalReader:
         self.kept(position)
 
     async def _until_wanted(self) -> None:
-        """Wait a while if all that can be read is on the straight way."""
+        """Wait a while if all that can be read is on the straight way, or cannot run."""
         self._is_wanted.clear()
-        if not self._backlog.is_in_line and not self._waiting:
+        if not self._backlog.is_urgent and not self._waiting:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PASS_BY_S):
                     await self._is_wanted.wait()

@@ -64,6 +64,9 @@ class Straight:
     def take(self, jobs: Sequence[NewJob]) -> None:
         self.jobs += jobs
 
+    def may_run(self, jobtype: str) -> bool:
+        return not jobtype.startswith("idle-")
+
     async def flush(self, _tenant: str) -> None:
         """Nothing starts here."""
 
@@ -100,6 +103,39 @@ async def test_lines_that_come_one_by_one_gather_until_somebody_waits_for_them(
         await stop(reader)
         assert intake.added == ids
         assert intake.steps == 3
+
+
+async def test_lines_that_nobody_runs_gather_until_somebody_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.intake.journal_reader._PASS_BY_S", 1e6)
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        intake.backlog.use(Straight())
+        reader = asyncio.create_task(intake.reader.run())
+        ids: list[str] = []
+        for _ in range(2):
+            for _ in range(20):
+                ids += await intake.backlog.write("idle-mail", [b"x"])
+            await intake.reader.flush("idle")
+            assert intake.added == ids
+        await stop(reader)
+        assert intake.steps == 2
+
+
+@pytest.mark.parametrize(("jobtype", "count"), [("busy-mail", 1), ("idle-mail", 500)])
+async def test_lines_that_may_run_or_are_many_are_not_kept_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobtype: str, count: int
+) -> None:
+    monkeypatch.setattr("functory.intake.journal_reader._PASS_BY_S", 1e6)
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        intake.backlog.use(Straight())
+        intake.reader.when_added(lambda _: intake.passed.set())
+        reader = asyncio.create_task(intake.reader.run())
+        ids = await intake.backlog.write("idle-mail", [b"x"])
+        ids += await intake.backlog.write(jobtype, [b"x"] * count)
+        await intake.passed.wait()
+        await stop(reader)
+        assert intake.added == ids
 
 
 async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
