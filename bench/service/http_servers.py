@@ -25,7 +25,7 @@ from functory.web.listener import Listener
 from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.url import open_store
-from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, ToldWaiters
+from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters
 from vocabulary.clock import SystemClock
 
 TENANT = "acme"
@@ -84,6 +84,7 @@ async def serve_web(folder: Path) -> None:
             intake=LineIntake(journal, store, now_ms),
             admission=Admission(store, journal, now_ms),
             waiters=ToldWaiters(),
+            handlers=StoredHandlers(store),
             trial_runs=PaperTrials(),
             control=PaperControl("a7"),
             now_ms=now_ms,

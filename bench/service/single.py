@@ -1,4 +1,5 @@
-"""Single jobs: POST and wait by one and by eight tenants, in one request and in two; a flood beside quiet tenants.
+"""Single jobs: POST and wait by one and by eight tenants, in one request and in two; `invoke`, which makes no job;
+a flood beside quiet tenants.
 
 python -m bench.service.single [--json] [--jobs N] [--flood N]
 
@@ -13,6 +14,7 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +37,8 @@ BARE: Final[dict[str, Any]] = {
     "processor ms": "",
     "of bare": 1.0,
 }
+Trip = Callable[[int, str, str, int], Awaitable[list[float]]]
+"""To a port, of a tenant with its key, so many times; how many milliseconds each took."""
 _LOOK_S: Final = 0.02
 _RUN_TIMEOUT_S: Final = 600.0
 
@@ -59,15 +63,18 @@ async def measure(jobs: int, flood_jobs: int) -> tuple[list[dict[str, Any]], lis
         for way in ("on", "off"):
             async with serve(folder / way, ["--straight", way]) as service:
                 keys = {name: await service.make_tenant(name, {"noop": NO_OP["python"]}) for name in _names(8)}
-                await wait_all(service, keys, 20, in_one=True)  # warm contexts
-                for name, who, in_one in (
-                    ("1 tenant, add?wait_s", _first(keys, 1), True),
-                    ("1 tenant, add then get", _first(keys, 1), False),
-                    ("8 tenants, add?wait_s", keys, True),
-                    ("8 tenants, add then get", keys, False),
+                await each_of(service, keys, 20, in_one_request)  # warm contexts
+                for name, who, trip in (
+                    ("1 tenant, add?wait_s", _first(keys, 1), in_one_request),
+                    ("1 tenant, add then get", _first(keys, 1), in_two_requests),
+                    ("8 tenants, add?wait_s", keys, in_one_request),
+                    ("8 tenants, add then get", keys, in_two_requests),
                 ):
                     shown = name if way == "on" else f"{name}, long way"
-                    trips.append(await trip_row(service, shown, who, jobs, bare_ms, in_one=in_one))
+                    trips.append(await trip_row(service, shown, who, jobs, bare_ms, trip))
+                if way == "on":
+                    trips.append(await trip_row(service, "1 tenant, invoke", _first(keys, 1), jobs, bare_ms, invoke))
+                    trips.append(await trip_row(service, "8 tenants, invoke", keys, jobs, bare_ms, invoke))
         floods: list[dict[str, Any]] = []
         for quiet in (0, 1, 10):
             async with serve(folder / f"flood-{quiet}") as service:
@@ -99,10 +106,10 @@ async def bare_times_ms(folder: Path, count: int) -> list[float]:
 
 
 async def trip_row(
-    service: Service, name: str, keys: dict[str, str], jobs: int, bare_ms: float, *, in_one: bool
+    service: Service, name: str, keys: dict[str, str], jobs: int, bare_ms: float, trip: Trip
 ) -> dict[str, Any]:
     before, began_s = cpu_seconds(service.pid), time.perf_counter()
-    times_ms = await wait_all(service, keys, max(jobs // len(keys), 1), in_one=in_one)
+    times_ms = await each_of(service, keys, max(jobs // len(keys), 1), trip)
     took_s = time.perf_counter() - began_s
     cpu_s = sum(spent(before, cpu_seconds(service.pid)).values())
     p50 = quantile(times_ms, 0.5)
@@ -116,11 +123,10 @@ async def trip_row(
     }
 
 
-async def wait_all(service: Service, keys: dict[str, str], each: int, *, in_one: bool) -> list[float]:
-    async def one(tenant: str, key: str) -> list[float]:
-        return await (in_one_request if in_one else in_two_requests)(service.port, tenant, key, each)
-
-    return [took_ms for some in await asyncio.gather(*(one(*item) for item in keys.items())) for took_ms in some]
+async def each_of(service: Service, keys: dict[str, str], count: int, trip: Trip) -> list[float]:
+    """So many trips of each tenant, one after the other; the tenants side by side."""
+    found = await asyncio.gather(*(trip(service.port, tenant, key, count) for tenant, key in keys.items()))
+    return [took_ms for some in found for took_ms in some]
 
 
 async def in_one_request(port: int, tenant: str, key: str, count: int) -> list[float]:
@@ -149,6 +155,19 @@ async def in_two_requests(port: int, tenant: str, key: str, count: int) -> list[
     return times_ms
 
 
+async def invoke(port: int, tenant: str, key: str, count: int) -> list[float]:
+    """Without a job: what HTTP and the runner alone take."""
+    post = message("POST", f"/{tenant}/handler/noop/invoke", key, b'{"payload":"x"}', "application/json")
+    times_ms = []
+    async with connect(port) as connection:
+        for _ in range(count):
+            began_s = time.perf_counter()
+            outcome = json.loads(await connection.exchange(post))
+            times_ms.append((time.perf_counter() - began_s) * 1000)
+            _require_ok(outcome)
+    return times_ms
+
+
 def _require_ok(job: dict[str, Any]) -> None:
     if job["code"] != "ok":
         raise RuntimeError(f"the job did not end well: {job}")
@@ -157,7 +176,7 @@ def _require_ok(job: dict[str, Any]) -> None:
 async def flood_rate(service: Service, quiet: int, jobs: int) -> float:
     key = await service.make_tenant("busy", {"noop": NO_OP["python"]})
     keys = {name: await service.make_tenant(name, {"noop": NO_OP["python"]}) for name in _names(quiet)}
-    await wait_all(service, keys, 2, in_one=True)
+    await each_of(service, keys, 2, in_one_request)
     async with AsyncExitStack() as stack:
         for tenant, its_key in keys.items():
             task = asyncio.create_task(_now_and_then(service.port, tenant, its_key))

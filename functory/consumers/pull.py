@@ -12,16 +12,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from functory.errors import FunctoryError
-from functory.execution.handler_document import decode_handler
+from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.trial_runs import TrialRuns
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from scheduler.index_window import MAX_INDEX
-from store.base import Store
 from store.names import MAX_DATA_BYTES
-from vocabulary.names import tenant_of, type_of
+from vocabulary.names import type_of
 
 _DIGITS: Final = 20
 _WORDS: Final = 200
@@ -64,15 +63,14 @@ def _result(stopped: Stopped, what: str) -> bytes | None:
     return stopped.result
 
 
-def asker(store: Store, trial_runs: TrialRuns) -> Ask:
-    """Asks handlers of the store on this daemon."""
+def asker(handlers: HandlersInForce, trial_runs: TrialRuns) -> Ask:
+    """Asks handlers on this daemon."""
 
     async def ask(jobtype: str, payload: bytes) -> Stopped:
-        stored = await store.get_handler(tenant_of(jobtype), jobtype)
-        if stored is None:
-            raise SourceTrouble(f"the source {type_of(jobtype)} has no handler: register one")
         try:
-            handler = decode_handler(stored.data)
+            handler = await handlers.get(jobtype)
+            if handler is None:
+                raise SourceTrouble(f"the source {type_of(jobtype)} has no handler: register one")
             if handler.lang == WORKER:
                 raise SourceTrouble("the jobs of the source are taken by workers: it needs a handler that runs here")
             return await trial_runs.invoke(jobtype, handler, payload)

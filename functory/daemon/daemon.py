@@ -48,7 +48,8 @@ class Daemon:
             self._parts = parts = await open_parts(self.settings, self.clock, self._stack)
             self.sysid, self.store, self.journal = parts.shared.owner, parts.shared.store, parts.shared.journal
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
-            self.waiters, self.trial_runs, self.admission = parts.waiters, parts.trial_runs, parts.admission
+            self.waiters, self.admission = parts.waiters, parts.admission
+            self.handlers, self.trial_runs = parts.handlers, parts.trial_runs
             self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
             self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
             self.vitals = Vitals(self.settings, parts)

@@ -25,6 +25,7 @@ from functory.daemon.packages import open_packages
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
+from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.outbox import Ending, Outbox, is_plain_end
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook
@@ -81,6 +82,7 @@ class Parts:
     straight: StraightWay
     waiters: Waiters
     workers: WorkerQueue
+    handlers: HandlersInForce
     trial_runs: TrialRuns
     consumers: ConsumerLeaders
     peers: Peers
@@ -171,14 +173,16 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
-    straight = _straight_way(settings, shared, intake, executor, languages)
+    gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
+    straight = _straight_way(settings, shared, intake, executor, gates)
     for part in (intake, executor, outbox):
         part.use(straight)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
     announcer = _announcer(settings, isolation, shared, executor)
-    told, ask = [executor.added, workers.added, announcer.added], asker(shared.store, trial_runs)
+    handlers = HandlersInForce(shared.store, gates, executor.handlers)
+    told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, partial(_admit, admission, tenants), told)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
@@ -203,6 +207,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         waiters=waiters,
         workers=workers,
         consumers=consumers,
+        handlers=handlers,
         trial_runs=trial_runs,
         peers=announcer.peers,
         announcer=announcer,
@@ -224,12 +229,12 @@ def _worker_queue(
 
 
 def _straight_way(
-    settings: Settings, shared: Shared, intake: Intake, executor: Executor, languages: Languages
+    settings: Settings, shared: Shared, intake: Intake, executor: Executor, gates: TypeGates
 ) -> StraightWay:
     return StraightWay(
         shared,
         intake,
-        TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able)),
+        gates,
         executor.held_leases,
         lease_ms=round(settings.lease_s * 1000),
         is_clear=executor.is_clear,

@@ -94,6 +94,7 @@ class Server:
             intake=self._daemon.intake,
             admission=self._daemon.admission,
             waiters=self._daemon.waiters,
+            handlers=self._daemon.handlers,
             trial_runs=self._daemon.trial_runs,
             control=self._daemon,
             now_ms=self._daemon.clock.now_ms,

@@ -136,7 +136,7 @@ async def invoke(
     tell: Tell = nobody,
 ) -> Stopped:
     """Run the handler in force, or the one in `data` without storing it, once and now. `tell` hears the steps."""
-    handler = _decode(await get_handler(service, who.tenant, type_name)) if data is None else parse_handler(data)
+    handler = await _in_force(service, who.tenant, type_name) if data is None else parse_handler(data)
     await require_hosts(service, who.limits, handler)
     if handler.lang == WORKER:
         raise InvalidInput(
@@ -155,6 +155,13 @@ async def invoke(
         await require_packages(service, jobtype_of(who.tenant, type_name), handler, tell)
     tell("running")
     return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
+
+
+async def _in_force(service: Service, tenant: str, type_name: str) -> Handler:
+    handler = await service.handlers.get(jobtype_of(tenant, type_name))
+    if handler is None:
+        raise Missing(f"type {type_name} has no handler")
+    return handler
 
 
 async def _require_a_runner(service: Service, lang: str) -> None:

@@ -233,6 +233,14 @@ class NoPackages:
         return Progress(State.ABSENT, _NO_PACKAGES)
 
 
+class HandlersInForce(Protocol):
+    """What the next job of a type would run."""
+
+    async def get(self, jobtype: str) -> Handler | None:
+        """None if the type has no handler. What another daemon has just changed may not be known yet. Raises
+        HandlerError if it cannot be read."""
+
+
 class TrialRuns(Protocol):
     """Runs a handler outside the queue."""
 

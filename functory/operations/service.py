@@ -9,6 +9,7 @@ from functory.intake.admission import Admission
 from functory.operations.protocols import (
     Consumers,
     Control,
+    HandlersInForce,
     Intake,
     NoConsumers,
     NoPackages,
@@ -55,6 +56,7 @@ class Service:
     intake: Intake
     admission: Admission
     waiters: Waiters
+    handlers: HandlersInForce
     trial_runs: TrialRuns
     control: Control
     now_ms: Callable[[], int]

@@ -44,6 +44,7 @@ class InProcessLink:
             intake=daemon.intake,
             admission=daemon.admission,
             waiters=daemon.waiters,
+            handlers=daemon.handlers,
             trial_runs=daemon.trial_runs,
             control=daemon,
             now_ms=daemon.clock.now_ms,

@@ -28,6 +28,7 @@ from functory.web.api.openapi import build_openapi
 from functory.web.http.edge import Edge
 from functory.web.http.endpoint import Endpoint, Web
 from functory.web.http.metrics import RequestCounts
+from functory.web.http.path_index import PathIndex
 from functory.web.http.request_rates import RequestRates
 from functory.web.http.routes import Route
 from functory.web.http.settings import WebSettings
@@ -39,13 +40,13 @@ ROUTES: Final[Sequence[Route]] = [
     for module in (add, jobs, workers, logs, legacy, handlers, results, control, consumers, secrets, admin, meta)
     for route in module.routes.all
 ]
-"""Routes in the order in which aiohttp tries them: adding jobs comes first."""
+"""Routes in the order in which aiohttp tries them."""
 
 STATUS_ROUTES: Final = [route for route in meta.routes.all if route.path in ("/healthz", "/readyz", "/metrics")]
 
 WEB: Final = web.AppKey("web", Web)
-ADD_JOBS: Final = web.AppKey("add_jobs", Endpoint)
-"""The endpoint for adding jobs, to which listener.py passes requests directly."""
+PATHS: Final = web.AppKey("paths", PathIndex[Endpoint])
+"""The same routes, for listener.py, which passes requests to their endpoints itself."""
 
 
 def make_app(service: Service, settings: WebSettings | None = None) -> web.Application:
@@ -82,11 +83,11 @@ def _routed(state: Web, routes: Sequence[Route]) -> web.Application:
     # read_body bounds bodies after decompression; aiohttp's own bound would apply before.
     app = web.Application(client_max_size=0)
     app[WEB] = state
+    app[PATHS] = paths = PathIndex[Endpoint]()
     for route in routes:
         endpoint = Endpoint(state, route)
         app.router.add_route(route.method, route.path, endpoint.__call__)
-        if route.call is add.add_jobs:
-            app[ADD_JOBS] = endpoint
+        paths.add(route.method, route.path, endpoint)
     return app
 
 

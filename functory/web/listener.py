@@ -12,12 +12,13 @@ from contextlib import suppress
 from aiohttp import web
 
 from functory.web.addresses import Addresses
-from functory.web.api.add import ADD_PATH
-from functory.web.app import ADD_JOBS, WEB
+from functory.web.api.add import ADD_ROUTE
+from functory.web.app import PATHS, WEB
 from functory.web.closing import stop_listening
 from functory.web.connection import BUSY, Connection
 from functory.web.express import Express
 from functory.web.http.endpoint import Endpoint
+from functory.web.http.path_index import PathIndex
 
 
 class Listener:
@@ -49,9 +50,9 @@ class Listener:
         manager = runner.server
         assert manager is not None
         state = self._app[WEB]
-        express = Express(state) if ADD_JOBS in self._app else None
-        if express is not None:
-            manager.request_handler = _AddFirst(self._app[ADD_JOBS], manager.request_handler)
+        paths = self._app[PATHS]
+        express = Express(state) if paths.find("POST", ADD_ROUTE.format(tenant="t", type="t")) is not None else None
+        manager.request_handler = _Direct(paths, manager.request_handler)
 
         addresses = Addresses(settings.max_connections_of_one, settings.trusted_proxies)
 
@@ -80,18 +81,21 @@ class Listener:
             await runner.cleanup()
 
 
-class _AddFirst:
-    """Passes requests that add jobs, which most do, straight to their endpoint, past the application's router."""
+class _Direct:
+    """Passes requests to their endpoints, past the application's router."""
 
-    def __init__(self, add_jobs: Endpoint, app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        self._add_jobs = add_jobs
+    def __init__(
+        self, paths: PathIndex[Endpoint], app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+    ) -> None:
+        self._paths = paths
         self._app = app
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        match = ADD_PATH.fullmatch(request.raw_path) if request.method == "POST" else None
-        if match is None or "Expect" in request.headers or not isinstance(request, web.Request):
+        found = self._paths.find(request.method, request.raw_path.partition("?")[0])
+        if found is None or "Expect" in request.headers or not isinstance(request, web.Request):
             return await self._app(request)  # it also handles "100 Continue"
-        return await self._add_jobs.handle(request, {"tenant": match[1], "type": match[2]})
+        endpoint, params = found
+        return await endpoint.handle(request, params)
 
 
 class _Refusal(asyncio.Protocol):

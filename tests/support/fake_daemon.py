@@ -6,6 +6,7 @@
 import asyncio
 from collections.abc import Callable
 
+from functory.execution.handler_document import decode_handler
 from functory.intake.job_options import PLAIN, JobOptions, to_attributes, to_new_jobs
 from functory.operations.protocols import Health
 from handlers.errors import HandlerSyntaxError
@@ -17,6 +18,7 @@ from runner.outcome import Stopped
 from runner.protocol import NewJob
 from store.base import Store
 from store.errors import StoreUnavailable
+from vocabulary.names import tenant_of
 
 
 class LineIntake:
@@ -69,6 +71,17 @@ class ToldWaiters:
 
     def tell(self, job_id: str) -> None:
         self._events.setdefault(job_id, asyncio.Event()).set()
+
+
+class StoredHandlers:
+    """Reads the handler in force each time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, jobtype: str) -> Handler | None:
+        stored = await self._store.get_handler(tenant_of(jobtype), jobtype)
+        return None if stored is None else decode_handler(stored.data)
 
 
 class PaperTrials:

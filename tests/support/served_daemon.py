@@ -88,6 +88,7 @@ async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settin
             intake=daemon.intake,
             admission=daemon.admission,
             waiters=daemon.waiters,
+            handlers=daemon.handlers,
             trial_runs=daemon.trial_runs,
             control=daemon,
             straight=daemon.straight,

@@ -42,6 +42,7 @@ def service_of(daemon: Daemon) -> Service:
         intake=daemon.intake,
         admission=daemon.admission,
         waiters=daemon.waiters,
+        handlers=daemon.handlers,
         trial_runs=daemon.trial_runs,
         control=daemon,
         now_ms=daemon.clock.now_ms,

@@ -33,7 +33,7 @@ from scheduler.retry import RetryPolicy
 from store.base import Archive, Code, Outcome, Store
 from store.url import open_store
 from tests.support.clocks import FakeClock
-from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, ToldWaiters
+from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters
 
 SYSID = "a7"
 T0 = 1_800_000_000_000
@@ -183,6 +183,7 @@ async def open_site(
             intake=intake,
             admission=Admission(store, journal, clock.now_ms),
             waiters=ToldWaiters(),
+            handlers=StoredHandlers(store),
             trial_runs=PaperTrials(),
             control=PaperControl(SYSID),
             workers=await stack.enter_async_context(_workers(store, journal, intake, clock)),

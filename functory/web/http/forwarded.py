@@ -6,6 +6,7 @@ vouches for. `X-Forwarded-Proto` also counts only from a trusted proxy.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, NamedTuple
 
@@ -58,6 +59,7 @@ def _is_among(address: IPv4Address | IPv6Address, trusted: Iterable[Network]) ->
     return any(address in network for network in trusted)
 
 
+@lru_cache(maxsize=1024)
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     """Parse an address, without the port and brackets that some proxies add. An IPv4 address mapped
     to IPv6 becomes IPv4."""

@@ -1,0 +1,23 @@
+"""The handler in force of a type, as the daemon knows it for its jobs: what this daemon changed holds at once, what
+another one changed after a poll at the latest. So a handler that is called again and again is not read from the store
+each time."""
+
+from functory.execution.handler_cache import HandlerCache
+from functory.execution.type_gates import TypeGates
+from handlers.model import Handler
+from store.base import Store
+
+
+class HandlersInForce:
+    def __init__(self, store: Store, gates: TypeGates, handlers: HandlerCache) -> None:
+        self._store = store
+        self._gates = gates
+        self._handlers = handlers
+
+    async def get(self, jobtype: str) -> Handler | None:
+        """None if the type has none. Raises HandlerError for one that cannot be read, StoreUnavailable."""
+        gate = self._gates.get(jobtype)
+        if gate is None:
+            self._gates.want(jobtype)  # for the next time
+            (gate,) = await self._store.get_type_gates([jobtype])
+        return await self._handlers.get(jobtype, gate.handler_version) if gate.handler_version else None
