@@ -4,6 +4,7 @@ Any protocol can stand before these functions. Whoever takes a job holds it by a
 protocol that has no tokens leaves the token None, and means the delivery that a worker holds now.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -59,6 +60,32 @@ async def report(service: Service, who: Principal, reports: Sequence[Report]) ->
                 raise _wrong(f"reports[{number}].id", f"{one.delivery.id[:80]} ends twice in one request")
             ended.add(one.delivery.id)
     return await service.workers.report(who.tenant, reports)
+
+
+async def report_and_take(
+    service: Service, who: Principal, reports: Sequence[Report], order: Order
+) -> tuple[list[Verdict], list[Taken]]:
+    """Both at the same time: they share a commit. Nothing is taken if the report fails. Raises what both raise; if
+    the order is refused, nothing was recorded."""
+    _check_order(order)
+    taking = asyncio.create_task(take(service, who, order))
+    try:
+        verdicts = await report(service, who, reports)
+        taken = await taking
+    except BaseException:
+        await _take_back(service, who, taking)
+        raise
+    if not taken and not order.wait_s:
+        taken = await take(service, who, order)  # what was reported may have made room
+    return verdicts, taken
+
+
+async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[list[Taken]]") -> None:
+    """Nobody will hear of what it took."""
+    taking.cancel()
+    (taken,) = await asyncio.gather(taking, return_exceptions=True)
+    if not isinstance(taken, BaseException):
+        await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in taken])
 
 
 async def give_back(

@@ -112,14 +112,15 @@ async def test_lines_that_nobody_runs_gather_until_somebody_waits_for_them(
     async with an_intake(tmp_path) as intake, asyncio.timeout(30):
         intake.backlog.use(Straight())
         reader = asyncio.create_task(intake.reader.run())
-        ids: list[str] = []
+        ids = await intake.backlog.write("busy-mail", [b"x"])
+        await intake.reader.flush()
         for _ in range(2):
             for _ in range(20):
                 ids += await intake.backlog.write("idle-mail", [b"x"])
             await intake.reader.flush("idle")
             assert intake.added == ids
         await stop(reader)
-        assert intake.steps == 2
+        assert intake.steps == 3
 
 
 @pytest.mark.parametrize(("jobtype", "count"), [("busy-mail", 1), ("idle-mail", 500)])

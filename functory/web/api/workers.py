@@ -55,7 +55,9 @@ _SLICE_ITEMS: Final = 100
 
 @routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
 async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
-    return await _take(call, body)
+    now_ms = call.service.now_ms()
+    taken = await operations.take(call.service, call.principal, _order(call, body))
+    return _show_taken(call, body, taken, now_ms)
 
 
 @routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
@@ -66,15 +68,16 @@ async def renew_jobs(call: Call, body: RenewBody) -> Verdicts:
 
 @routes.add("POST", "/{tenant}/work/report", scope="work", summary="Report jobs, and take the next ones")
 async def report_jobs(call: Call, body: ReportBody) -> Reported:
-    verdicts = await operations.report(call.service, call.principal, await _reports(body.reports))
-    shown = _show_verdicts(verdicts)
+    reports = await _reports(body.reports)
     if body.take is None:
-        return Reported(shown)
+        return Reported(_show_verdicts(await operations.report(call.service, call.principal, reports)))
     body.reports.clear()  # nobody needs them while the next jobs are waited for
     if most_bytes(call.request, call.web.settings.max_body_bytes) > call.web.bodies.free_bytes:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
-    taken = await _take(call, body.take)
-    return Reported(shown, taken.jobs, taken.drain)
+    now_ms, order = call.service.now_ms(), _order(call, body.take)
+    verdicts, taken = await operations.report_and_take(call.service, call.principal, reports, order)
+    shown = _show_taken(call, body.take, taken, now_ms)
+    return Reported(_show_verdicts(verdicts), shown.jobs, shown.drain)
 
 
 @routes.add("POST", "/{tenant}/work/move", scope="work", summary="Have a job go on as one of another type")
@@ -105,20 +108,17 @@ async def drain_worker(call: Call, body: DrainBody) -> Done:
     return Done()
 
 
-async def _take(call: Call, body: TakeBody) -> TakenJobs:
+def _order(call: Call, body: TakeBody) -> Order:
+    """Raises what is raised while the tenant does not read its answers."""
     call.web.edge.outflow.check(call.tenant)
-    order = Order(
-        call.tenant,
-        tuple(body.types),
-        body.limit,
-        body.wait_s,
-        _ms(body.lease_s),
-        Worker(body.worker.name, body.worker.host, body.worker.version, body.worker.capacity),
-        call.is_heard,
-    )
-    now_ms = call.service.now_ms()
+    worker = Worker(body.worker.name, body.worker.host, body.worker.version, body.worker.capacity)
+    return Order(call.tenant, tuple(body.types), body.limit, body.wait_s, _ms(body.lease_s), worker, call.is_heard)
+
+
+def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken], now_ms: int) -> TakenJobs:
+    """now_ms: when they were asked for."""
     encode = to_wire if body.encoding == "auto" else _in_base64
-    jobs = [_show(taken, now_ms, encode) for taken in await operations.take(call.service, call.principal, order)]
+    jobs = [_show(one, now_ms, encode) for one in taken]
     return TakenJobs(jobs, operations.is_draining(call.service, call.principal, body.worker.name))
 
 

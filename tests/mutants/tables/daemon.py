@@ -21,6 +21,7 @@ outcomes = in_file(
 )
 reader = in_file("functory/intake/journal_reader.py", INTAKE)
 backlog = in_file("functory/intake/backlog.py", INTAKE)
+in_force = in_file("functory/execution/handlers_in_force.py", "tests/service/test_handlers_in_force.py")
 late_writes = in_file("functory/loops/late_writes.py", "tests/unit/functory/test_late_writes.py")
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
@@ -317,6 +318,19 @@ MUTANTS: list[Mutant] = [
         "_WORTH_IT\n            and not self.waits(tenant)\n",
         "_WORTH_IT\n",
     ),
+    backlog(
+        "lines that nobody runs are added one by one",
+        "_wait_in_line(tenant, count, is_urgent=self._may_run(jobtype))",
+        "_wait_in_line(tenant, count)",
+    ),
+    backlog("many lines that nobody runs wait for company", " or self._in_line >= _MANY", ""),
+    backlog("lines that may run wait for company", "if count > 0 and (is_urgent or ", "if count > 0 and ("),
+    backlog(
+        "one line that may run has all others hurry for ever",
+        "            self._is_urgent = False\n",
+        "            pass\n",
+    ),
+    in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),
     backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),
     backlog(
         "what failed on the way past is never added",

@@ -20,6 +20,7 @@ progress = in_file("functory/web/http/progress.py", "tests/web/test_progress.py"
 throttle = in_file("functory/web/pages/throttle.py", PAGES)
 express = in_file("functory/web/express.py", "tests/web/test_express_waits.py")
 connection = in_file("functory/web/connection.py", "tests/web/test_express_waits.py")
+paths = in_file("functory/web/http/path_index.py", "tests/web/test_path_index.py")
 recent = in_file("functory/operations/recent_consumers.py", "tests/web/test_consumers.py")
 
 
@@ -28,6 +29,19 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
+    paths(
+        "a word that a path begins with hides the paths of tenants",
+        "    if fixed is not None and (end := _find(fixed, method, parts, at + 1, values)) is not None:\n        return end\n",
+        "    if fixed is not None:\n        return _find(fixed, method, parts, at + 1, values)\n",
+    ),
+    paths(
+        "a part that led nowhere is given to another path",
+        "        values.pop()\n",
+        "        pass\n",
+        equivalent="no path leads back twice",
+    ),
+    paths("encoded paths are taken as they are", "[A-Za-z0-9_.:-]+)+", "[A-Za-z0-9_.:%-]+)+"),
+    paths("paths upwards are taken as they are", "(?!\\.)", ""),
     express(
         "who may not read may wait for a job",
         '            if waiting is not None:\n                principal.require("read")\n',

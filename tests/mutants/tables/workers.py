@@ -9,12 +9,28 @@ claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
 line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
+operations = in_file("functory/operations/workers.py", "tests/service/test_report_and_take.py")
 held = in_file("functory/workers/held_jobs.py", "tests/unit/functory/test_held_jobs.py")
 gates = in_file("functory/execution/type_gates.py", RULES)
 unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
 keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
 
 MUTANTS: list[Mutant] = [
+    operations(
+        "what was taken with a report that failed is kept until its lease lapses",
+        "        await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in taken])\n",
+        "        pass\n",
+    ),
+    operations(
+        "at its cap a worker gets nothing with its report",
+        "        taken = await take(service, who, order)  # what",
+        "        pass  # what",
+    ),
+    operations(
+        "a report is recorded although its order is refused",
+        '    the order is refused, nothing was recorded."""\n    _check_order(order)\n',
+        '    the order is refused, nothing was recorded."""\n',
+    ),
     claims(
         "workers get jobs of any type", " or handler.lang != WORKER", "", tests=RULES, equivalent="_candidates asks"
     ),
