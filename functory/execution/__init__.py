@@ -4,7 +4,7 @@ executor.py          picks, claims, runs; outlook.py what the last look at the s
 straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
 recent_ends.py       jobs that ended a moment ago
-handler_cache.py     the handlers in force; handler_document.py their stored form
+handler_cache.py     handlers by version; handlers_in_force.py that of a type; handler_document.py their stored form
 leases.py            what this daemon has claimed, and may still start
 tenant_book.py       what each tenant may have
 outcomes.py          what becomes of a job that stopped

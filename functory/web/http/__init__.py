@@ -1,6 +1,6 @@
 """What every request passes, whatever it asks for.
 
-routes.py         a route is declared by a decorated function
+routes.py         a route is declared by a decorated function; path_index.py which of them a path belongs to
 edge.py           request id, errors as JSON, counting; forwarded.py whose address it is
 endpoint.py       from a route to what aiohttp calls: key, rate, query and body, then the function, then JSON
 presence.py       whether the client is still there
