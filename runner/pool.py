@@ -203,8 +203,7 @@ class Pool(Generic[C]):
             if old or unused or not seat.context.usable:
                 self._remove_idle(seat)
                 self._end(seat)
-        for seat in list(self._all_idle()):
-            await self._watch(seat)
+        await self._watch()
         await self._settle()
 
     async def retire(self, matches: Callable[[ContextKey], bool]) -> None:
@@ -298,7 +297,11 @@ class Pool(Generic[C]):
         self._idle.setdefault(seat.key, []).append(seat)
         if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
             seat.measured_at = seat.used_at
-            self._in_background(self._measure(seat))
+            if seat.context.is_metered:
+                seat.memory_bytes = seat.context.memory_bytes()
+                self._make_room()
+            else:
+                self._in_background(self._measure(seat))
         if self._waiting and self._seats >= self._settings.max_contexts:
             self._evict_one()  # somebody waits for a place, and not for this key
 
@@ -313,12 +316,20 @@ class Pool(Generic[C]):
             if self._idle_bytes + self._memory.taken_bytes <= self._settings.max_memory_bytes or not self._evict_one():
                 return
 
-    async def _watch(self, seat: _Seat[C]) -> None:
+    async def _watch(self) -> None:
+        """Look at all idle contexts, together: a thread for each look would cost more than the looks."""
+        seats = list(self._all_idle())
+        if not seats:
+            return
+        uses = [seat.used for seat in seats]
+        looks = await asyncio.to_thread(lambda: [_look_at(seat.context) for seat in seats])
+        for seat, used, look in zip(seats, uses, looks, strict=True):
+            if seat.used == used and seat in self._idle.get(seat.key, ()):  # it was not wanted meanwhile
+                self._judge(seat, *look)
+        self._make_room()
+
+    def _judge(self, seat: _Seat[C], used_s: float, memory_bytes: int) -> None:
         """End an idle context that goes on working, or grows: it should be doing nothing."""
-        used, used_s = seat.used, await asyncio.to_thread(seat.context.cpu_s)
-        memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
-        if seat.used != used or seat not in self._idle.get(seat.key, ()):
-            return  # it was wanted meanwhile
         if seat.watched_at == math.inf:  # the first look at one that is not metered
             seat.cpu_s, seat.watched_at = used_s, self._clock()
             return
@@ -329,7 +340,6 @@ class Pool(Generic[C]):
         if seat.burnt_s > allowed_s or has_grown:
             self._remove_idle(seat)
             self._end(seat)
-        self._make_room()
 
     def _charge(self, seat: _Seat[C], used_s: float) -> None:
         """What it has burnt since the last look, told to whoever keeps accounts."""
@@ -380,3 +390,8 @@ class Pool(Generic[C]):
             await asyncio.gather(*tasks)
             # Those that were over already took no turn of the loop, in which they would have gone by themselves.
             self._tasks.difference_update(tasks)
+
+
+def _look_at(context: Pooled) -> tuple[float, int]:
+    """The processor time that it has used, and the memory that it uses."""
+    return context.cpu_s(), context.memory_bytes()

@@ -37,6 +37,8 @@ class TypeGates:
         self._known: dict[str, tuple[TypeGate, float]] = {}
         """With the time until which it holds."""
         self._wanted: dict[str, None] = {}
+        self._asked: frozenset[str] = frozenset()
+        """What the question is about that is under way."""
         self._asking: asyncio.Task[None] | None = None
         self._changed: set[str] = set()
         """Tenants of which something has changed since the question that is under way; "" for all. What is said of them
@@ -54,6 +56,8 @@ class TypeGates:
 
     def want(self, jobtype: str) -> None:
         """Ask for it, together with the others that are wanted."""
+        if jobtype in self._asked:
+            return  # what has changed since the question is asked for again
         self._wanted[jobtype] = None
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="gates of types")
@@ -76,10 +80,12 @@ class TypeGates:
                 jobtypes = list(self._wanted)[:MAX_BATCH]
                 for jobtype in jobtypes:
                     del self._wanted[jobtype]
+                self._asked = frozenset(jobtypes)
                 await self._ask_for(jobtypes)
+                self._asked = frozenset()
                 self._listener(jobtypes)
         finally:
-            self._asking = None
+            self._asking, self._asked = None, frozenset()
 
     async def _as_run_here(self, gate: TypeGate) -> TypeGate:
         if not gate.is_open or not gate.handler_version:

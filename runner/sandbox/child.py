@@ -52,7 +52,7 @@ class SandboxedChild(PipedChild):
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
         self._ending: asyncio.Task[None] | None = None
         report.setblocking(False)
-        self._loop.add_reader(report, self._on_report)
+        self._loop.add_reader(report.fileno(), self._on_report)  # a number: it may be removed twice
 
     @property
     def pid(self) -> int:
@@ -170,7 +170,7 @@ class SandboxedChild(PipedChild):
         if data:
             self._note(json.loads(data), fds)  # init and the code before the tenant's write here, no tenant does
             return
-        self._loop.remove_reader(self._report)  # every process that could report is gone
+        self._loop.remove_reader(self._report.fileno())  # every process that could report is gone
         if self._pidfd is None:
             self._on_gone()
 
@@ -206,7 +206,7 @@ class SandboxedChild(PipedChild):
                 self._note(json.loads(data), ())
 
     async def _end(self) -> None:
-        self._loop.remove_reader(self._report)
+        self._loop.remove_reader(self._report.fileno())
         self._report.close()
         if (listener := self.take_listener()) is not None:
             listener.close()

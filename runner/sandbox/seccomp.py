@@ -12,6 +12,7 @@ import errno
 import platform
 import socket
 import struct
+from functools import lru_cache
 from typing import Final
 
 from runner.errors import IsolationError
@@ -46,6 +47,7 @@ def supported() -> bool:
     return platform.machine() in _ARCHITECTURES
 
 
+@lru_cache(maxsize=16)
 def build(*, network: bool, namespaces: bool, proxied: bool = False, machine: str | None = None) -> bytes:
     """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own. `proxied`: whether
     a proxy listens in its network, which must be one of those."""

@@ -9,7 +9,7 @@ pipe.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 # Descriptors that come with an order, in this sequence; those of the cgroups follow.
@@ -55,7 +55,7 @@ class Order:
         """A memfd with this order; the caller closes it."""
         fd = os.memfd_create("order", os.MFD_CLOEXEC)
         try:
-            os.pwrite(fd, json.dumps(asdict(self)).encode(), 0)
+            os.pwrite(fd, json.dumps({name: getattr(self, name) for name in _FIELDS}).encode(), 0)
         except OSError:
             os.close(fd)
             raise
@@ -68,6 +68,9 @@ class Order:
             values[name] = tuple(values[name])
         values["rlimits"] = tuple((resource, value) for resource, value in values["rlimits"])
         return cls(**values)
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Order))
 
 
 def pack_environment(env: Mapping[str, str]) -> bytes:
