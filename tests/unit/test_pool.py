@@ -247,3 +247,33 @@ async def test_whoever_gives_up_waiting_for_memory_leaves_no_trace() -> None:
     async with asyncio.timeout(5), bench.pool.borrow(key, bench.start(), 400):
         pass
     await bench.pool.close()
+
+
+async def test_idle_contexts_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each second, and there may be hundreds: a thread for each of them would cost more than they do."""
+    bench = Bench()
+    for name in "abcdef":
+        await bench.use(name)
+    threads, to_thread = 0, asyncio.to_thread
+
+    async def counted(call: Callable[[], object]) -> object:
+        nonlocal threads
+        threads += 1
+        return await to_thread(call)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    bench.made[2].used_s = bench.made[4].used_s = 100.0
+    await bench.pool.sweep()
+    assert threads == 1
+    assert bench.idle("abcdef") == ["a", "b", "d", "f"], "each is judged by itself"
+
+
+async def test_one_that_is_wanted_while_it_is_looked_at_stays() -> None:
+    bench = Bench()
+    await bench.use("a")
+    bench.made[0].used_s = 100.0
+    sweeping = asyncio.create_task(bench.pool.sweep())
+    await asyncio.sleep(0)
+    async with bench.pool.borrow(ContextKey("acme", "a"), bench.start()) as context:
+        await sweeping
+        assert not context.closed
