@@ -24,6 +24,7 @@ BENCHES: Final = {
     "growth": ("service", []),
     "keys": ("service", []),
     "consumers": ("service", ["--held", "10000", "100000"]),
+    "types": ("service", ["--tenants", "100", "--rates", "50", "100", "--seconds", "5"]),
     "bedrock": ("service", ["--jobs", "2000", "--rounds", "2"]),
     "runner": ("parts", ["--seconds", "0.3", "--contexts", "50"]),
     "sandbox": ("parts", ["--rounds", "10", "--contexts", "50"]),
@@ -33,6 +34,7 @@ BENCHES: Final = {
     "proxy": ("parts", ["--rounds", "300", "--megabytes", "128"]),
     "scheduler": ("parts", ["--types", "10000"]),
     "scaling": ("service", []),
+    "shared": ("service", ["--jobs", "5000"]),
 }
 """By name: the package and the options."""
 

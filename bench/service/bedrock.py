@@ -5,7 +5,8 @@ python -m bench.service.bedrock [--json] [--jobs N] [--rounds N] [--connections 
 Beside it beanstalkd's reserve and delete with a sync for each write (`-f0`), if it is installed: in turns, on the same
 disk, by the same client. Of each the best round counts. Ours writes and syncs the taking of a job, too, so that it is
 not lost with the daemon and no late worker ends the work of another; beanstalkd keeps it in memory. Processor time is
-that of the server, the least of the rounds; it is what a busy machine spoils least.
+that of the server, the least of the rounds; it is what a busy machine spoils least. `bare asyncio` is a server in
+Python that answers without doing anything: the limit of any.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bench.peers.servers import free_port, running_server
+from bench.service.bare_queue import bare_queue
 from bench.tools.cpu import CLIENT, cpu_seconds, spent
 from bench.tools.daemon import serve
 from bench.tools.report import Report, parse_arguments
@@ -69,6 +71,7 @@ async def measure(directory: Path | None, jobs: int, rounds: int, connections: S
         queues = [await stack.enter_async_context(ours(directory))]
         if shutil.which("beanstalkd"):
             queues.append(await stack.enter_async_context(beanstalkd(directory)))
+        queues.append(await stack.enter_async_context(bare()))
         for count in connections:
             for _ in range(rounds):
                 for queue in queues:
@@ -121,6 +124,29 @@ async def beanstalkd(directory: Path | None) -> AsyncIterator[Queue]:
             yield Queue(BEANSTALKD, running.port, running.pid, put, _their_pair)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder)
+
+
+@asynccontextmanager
+async def bare() -> AsyncIterator[Queue]:
+    """It has as many jobs as were put in, for the client to count."""
+    left = 0
+
+    async def fill(_port: int, jobs: int) -> None:
+        nonlocal left
+        left = jobs
+
+    async def pair(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        nonlocal left
+        if not left:
+            return False
+        left -= 1
+        for request in (b"GetJob\nname: x\n\n", b"FinishJob\njobID: 1\n\n"):
+            writer.write(request)
+            await reader.readuntil(b"\n\n")
+        return True
+
+    async with bare_queue() as server:
+        yield Queue("bare asyncio", server.port, server.pid, fill, pair)
 
 
 async def put(port: int, jobs: int) -> None:

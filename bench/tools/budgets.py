@@ -96,6 +96,7 @@ CONSUMERS: Final = "python -m bench consumers"
 SINGLE: Final = "python -m bench single"
 ACROSS: Final = "python -m bench across"
 BEDROCK: Final = "python -m bench bedrock"
+SHARED: Final = "python -m bench shared"
 
 BUDGETS: Final = (
     Budget(
@@ -188,6 +189,19 @@ BUDGETS: Final = (
         stretch=4.0,
         command=SINGLE,
     ),
+    Budget(
+        "invoke of a warm handler, one caller, calls/s",
+        2000.0,
+        cell("single", 0, "jobs/s", who="1 tenant, invoke"),
+        command=SINGLE,
+    ),
+    Budget(
+        "invoke of a warm handler, p50 ms",
+        0.8,
+        cell("single", 0, "p50 ms", who="1 tenant, invoke"),
+        is_most=True,
+        command=SINGLE,
+    ),
     *(
         Budget(
             f"a flood beside {quiet} quiet tenants, share of the flood alone",
@@ -251,6 +265,21 @@ BUDGETS: Final = (
             cell("endtoend", 0, "jobs/s", jobs_are="python"),
         ),
         command="python -m bench endtoend",
+    ),
+    *(
+        Budget(
+            f"through FerretDB, {daemons} daemons, jobs/s",
+            bar,
+            cell("shared", 0, "jobs/s", daemons=daemons),
+            command=SHARED,
+        )
+        for daemons, bar in ((1, 3000.0), (2, 4260.0), (3, 3150.0))
+    ),
+    Budget(
+        "through FerretDB, three daemons, share of two",
+        1.0,
+        share(cell("shared", 0, "jobs/s", daemons=3), cell("shared", 0, "jobs/s", daemons=2)),
+        command=SHARED,
     ),
     Budget(
         "cost of a job beside 10 million waiting, times 10 thousand",
