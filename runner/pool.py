@@ -297,11 +297,7 @@ class Pool(Generic[C]):
         self._idle.setdefault(seat.key, []).append(seat)
         if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
             seat.measured_at = seat.used_at
-            if seat.context.is_metered:
-                seat.memory_bytes = seat.context.memory_bytes()
-                self._make_room()
-            else:
-                self._in_background(self._measure(seat))
+            self._in_background(self._measure(seat))
         if self._waiting and self._seats >= self._settings.max_contexts:
             self._evict_one()  # somebody waits for a place, and not for this key
 

@@ -254,6 +254,7 @@ async def test_idle_contexts_are_looked_at_together(monkeypatch: pytest.MonkeyPa
     bench = Bench()
     for name in "abcdef":
         await bench.use(name)
+    await bench.pool.sweep()
     threads, to_thread = 0, asyncio.to_thread
 
     async def counted(call: Callable[[], object]) -> object:
