@@ -64,6 +64,10 @@ class JobLog:
         count = len(columns[0])
         if not count:
             return
+        line = self._lines[event].replace("{time}", iso_time(now_ms))
+        if count == 1:
+            self._write(line % tuple([column[0] for column in columns]))
+            return
         shared: list[object] = []
         varying = []
         for column in columns:
@@ -72,7 +76,7 @@ class JobLog:
             else:
                 shared.append("%s")
                 varying.append(column)
-        text = self._lines[event].replace("{time}", iso_time(now_ms)) % tuple(shared) * count
+        text = line % tuple(shared) * count
         if varying:
             text %= tuple(chain.from_iterable(zip(*varying, strict=True)))
         self._write(text)
