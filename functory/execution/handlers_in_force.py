@@ -1,6 +1,6 @@
 """The handler in force of a type, as the daemon knows it for its jobs: what this daemon changed holds at once, what
-another one changed after a poll at the latest. So a handler that is called again and again is not read from the store
-each time."""
+another one changed as soon as it tells, or after a poll. So a handler that is called again and again is not read from
+the store each time."""
 
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.type_gates import TypeGates

@@ -54,7 +54,7 @@ class TenantBook:
         """Read all tenants. Returns what the scheduler needs to know about them."""
         before = self._allowances
         self._allowances = {tenant.name: _allowance(tenant) for tenant in await self._store.list_tenants()}
-        self._ended |= {name for name, one in before.items() if not one.is_closed and self._has_ended(name, one)}
+        self._ended |= {name for name, one in before.items() if self._has_ended(name, one)}
         return {name: TenantTerms(one.weight, one.max_running) for name, one in self._allowances.items()}
 
     def take_ended(self) -> set[str]:
@@ -64,7 +64,9 @@ class TenantBook:
 
     def _has_ended(self, name: str, before: Allowance) -> bool:
         now = self._allowances.get(name)
-        return now is None or now.is_closed or now.incarnation != before.incarnation
+        if now is None or now.incarnation != before.incarnation:
+            return True  # also of one that was suspended: handlers of its name may have been looked at since
+        return now.is_closed and not before.is_closed
 
     def limits_of(self, tenant: str) -> TenantLimits:
         return self._allowances.get(tenant, _DEFAULT).limits

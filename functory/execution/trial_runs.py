@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from functory.errors import QuotaExceeded
+from functory.errors import Forbidden, QuotaExceeded
 from functory.execution.tenant_book import Allowance, permitted
 from handlers.model import Handler
 from runner.errors import ContextEndedError, IsolationError
@@ -67,11 +67,13 @@ class TrialRuns:
                 del self._checks[tenant]
 
     async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
-        """Raises QuotaExceeded when as much of the tenant runs as may; with `check` what `check` raises, first.
-        Cancelling it ends the context.
+        """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may; with `check` what
+        `check` raises, first. Cancelling it ends the context.
         """
         self._require_isolation()
         allowance = self._allowance_of(jobtype)
+        if allowance.is_closed:
+            raise Forbidden("the tenant is suspended: nothing of it runs")
         stopped: list[Stopped] = []
         trial = [_Trial("invoke", payload)]
         with self._running(tenant_of(jobtype), allowance.max_running):

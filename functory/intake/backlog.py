@@ -301,7 +301,7 @@ class Backlog:
         if not self._waiting:
             self._is_urgent = False
         if count > 0 and (is_urgent or self._in_line >= _MANY):
-            self._is_urgent = True
+            self._is_urgent = bool(self._waiting)
             self._call_reader()
 
 

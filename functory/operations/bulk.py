@@ -6,6 +6,7 @@ call has a limit, and says whether more jobs match: repeat it until none do. Rep
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
@@ -41,7 +42,11 @@ class BulkReport(NamedTuple):
 async def cancel_jobs(
     service: Service, who: Principal, pattern: str, states: Sequence[JobState], *, limit: int, dry_run: bool
 ) -> BulkReport:
-    """Cancel jobs of the matching types that are in one of these states, running ones last."""
+    """Cancel jobs of the matching types that are in one of these states, running ones last. What was posted before
+    is among them, unless a long backlog of the tenant stands before it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(service.settings.flush_timeout_s):
+            await service.intake.flush(who.tenant)
     ordered = [state for state in UNFINISHED if state in states]
     jobtypes = await types_matching(service, who.tenant, pattern)
     filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]

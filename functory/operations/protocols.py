@@ -3,7 +3,7 @@
 Protocols and values only. The daemon implements them; tests bring small implementations of their own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -83,7 +83,10 @@ class WorkerQueue(Protocol):
         self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None
     ) -> list[Verdict]: ...
 
-    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]: ...
+    async def report(
+        self, tenant: str, reports: Sequence[Report], begun: Callable[[], None] | None = None
+    ) -> list[Verdict]:
+        """begun: called when they are on their way to the store, if they get that far."""
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]: ...
 
@@ -119,7 +122,12 @@ class NoWorkers:
     async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:  # noqa: ARG002
         return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
 
-    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:  # noqa: ARG002
+    async def report(
+        self,
+        tenant: str,  # noqa: ARG002
+        reports: Sequence[Report],
+        begun: Callable[[], None] | None = None,  # noqa: ARG002
+    ) -> list[Verdict]:
         return [Verdict(each.delivery.id, Answer.UNKNOWN) for each in reports]
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:  # noqa: ARG002

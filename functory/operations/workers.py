@@ -5,12 +5,14 @@ protocol that has no tokens leaves the token None, and means the delivery that a
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 import msgspec
 
-from functory.errors import InvalidInput
+from functory.errors import InvalidInput, NotReadyYet, QuotaExceeded
 from functory.operations.audit import audit
 from functory.operations.job_changes import admit_payload
 from functory.operations.principal import Principal
@@ -18,7 +20,10 @@ from functory.operations.service import Service
 from functory.workers.presence import Seen
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
+from store.errors import StoreUnavailable
 from vocabulary.names import jobtype_of
+
+log = logging.getLogger("functory.workers")
 
 MOST_TAKEN: Final = 1000
 MOST_ITEMS: Final = 1000
@@ -48,9 +53,11 @@ async def renew(
     return await service.workers.renew(who.tenant, deliveries, lease_ms)
 
 
-async def report(service: Service, who: Principal, reports: Sequence[Report]) -> list[Verdict]:
-    """Say how jobs ended, or what they do. Verdicts are in the order of the reports. Raises InvalidInput, and
-    NotReadyYet when the store does not take outcomes now."""
+async def report(
+    service: Service, who: Principal, reports: Sequence[Report], begun: Callable[[], None] | None = None
+) -> list[Verdict]:
+    """Say how jobs ended, or what they do. Verdicts are in the order of the reports. begun: called when they are on
+    their way to the store. Raises InvalidInput, and NotReadyYet when the store does not take outcomes now."""
     _check_count("reports", len(reports))
     ended: set[str] = set()
     for number, one in enumerate(reports):
@@ -59,33 +66,77 @@ async def report(service: Service, who: Principal, reports: Sequence[Report]) ->
             if one.delivery.id in ended:
                 raise _wrong(f"reports[{number}].id", f"{one.delivery.id[:80]} ends twice in one request")
             ended.add(one.delivery.id)
-    return await service.workers.report(who.tenant, reports)
+    return await service.workers.report(who.tenant, reports, begun)
 
 
 async def report_and_take(
-    service: Service, who: Principal, reports: Sequence[Report], order: Order
+    service: Service, who: Principal, reports: list[Report], order: Order
 ) -> tuple[list[Verdict], list[Taken]]:
-    """Both at the same time: they share a commit. Nothing is taken if the report fails. Raises what both raise; if
-    the order is refused, nothing was recorded."""
+    """Take jobs as soon as a report is on its way to the store: as a rule both are one commit. `reports` is emptied
+    when they are recorded, because the taking may wait for long.
+
+    Nothing is taken if the report fails. If only the taking fails, no jobs come with the verdicts. Raises what `report`
+    raises, and InvalidInput for the order, before anything is recorded.
+    """
     _check_order(order)
-    taking = asyncio.create_task(take(service, who, order))
+    begun = asyncio.Event()
+    taking = asyncio.create_task(_take_after(begun, service, who, order))
     try:
-        verdicts = await report(service, who, reports)
-        taken = await taking
+        verdicts = await report(service, who, reports, begun.set)
+        begun.set()
+        reports.clear()
+        try:
+            taken = await taking
+        except (QuotaExceeded, StoreUnavailable):
+            taken = _Claim([], service.now_ms())
     except BaseException:
         await _take_back(service, who, taking)
         raise
-    if not taken and not order.wait_s:
-        taken = await take(service, who, order)  # what was reported may have made room
-    return verdicts, taken
+    jobs = await _still_good(service, who, taken)
+    has_caps = who.limits.max_running is not None or who.limits.max_running_per_type is not None
+    if len(jobs) < order.limit and (has_caps if jobs else not order.wait_s):  # what was reported has made room
+        with suppress(QuotaExceeded, StoreUnavailable):
+            jobs += await take(service, who, order._replace(limit=order.limit - len(jobs), wait_s=0.0))
+    return verdicts, jobs
 
 
-async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[list[Taken]]") -> None:
+class _Claim(NamedTuple):
+    jobs: list[Taken]
+    taken_ms: int
+
+
+async def _take_after(begun: asyncio.Event, service: Service, who: Principal, order: Order) -> _Claim:
+    await begun.wait()
+    return _Claim(await take(service, who, order), service.now_ms())
+
+
+async def _still_good(service: Service, who: Principal, claim: _Claim) -> list[Taken]:
+    """The jobs, but for those of whose lease a third is over: their report took long, and the worker hears only now."""
+    now_ms, good, old = service.now_ms(), list[Taken](), list[Taken]()
+    for one in claim.jobs:
+        waited_ms = now_ms - claim.taken_ms
+        (old if 3 * waited_ms > one.job.dt_ms - claim.taken_ms else good).append(one)
+    await _return(service, who, old)
+    return good
+
+
+async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[_Claim]") -> None:
     """Nobody will hear of what it took."""
     taking.cancel()
-    (taken,) = await asyncio.gather(taking, return_exceptions=True)
-    if not isinstance(taken, BaseException):
-        await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in taken])
+    (claim,) = await asyncio.gather(taking, return_exceptions=True)
+    if not isinstance(claim, BaseException):
+        await _return(service, who, claim.jobs)
+
+
+async def _return(service: Service, who: Principal, jobs: Sequence[Taken]) -> None:
+    if jobs:
+        try:
+            await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in jobs])
+        except (
+            NotReadyYet,
+            StoreUnavailable,
+        ) as error:  # they are given back when the store can, or their leases lapse
+            log.warning("workers.not_given_back", extra={"jobs": len(jobs), "reason": str(error)})
 
 
 async def give_back(

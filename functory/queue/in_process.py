@@ -67,8 +67,9 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
+        taken = await operations.take(self._service, self._who, order)
         now_ms = self._service.now_ms()
-        jobs = [_given(taken, now_ms) for taken in await operations.take(self._service, self._who, order)]
+        jobs = [_given(one, now_ms) for one in taken]
         return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:

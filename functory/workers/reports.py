@@ -70,8 +70,11 @@ class Reports:
             it if isinstance(it, Verdict) else verdicts[Lease(it.job.id, it.job.token)] for it in found
         )
 
-    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:
-        """Raises StoreUnavailable, NotReadyYet when the store does not take the outcomes now."""
+    async def report(
+        self, tenant: str, reports: Sequence[Report], begun: Callable[[], None] | None = None
+    ) -> list[Verdict]:
+        """begun: called when the outcomes are on their way to the store. Raises StoreUnavailable, NotReadyYet when the
+        store does not take them now."""
         await self._outbox.room(tenant)
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
@@ -84,6 +87,8 @@ class Reports:
                     endings.append((held, report))
         late = await self._not_ours_to_extend(tenant, endings)
         self._put([(held, report) for held, report in endings if held.job.id not in late])
+        if begun is not None:
+            begun()
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         return self._counted(
             _late(it.job.id) if isinstance(it, Held) and it.job.id in late else self._ended(it) for it in found

@@ -8,7 +8,7 @@ A worker that vanishes is found by its leases; nothing here depends on its conne
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -68,8 +68,10 @@ class WorkerQueue:
     async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:
         return await self._reports.renew(tenant, deliveries, lease_ms)
 
-    async def report(self, tenant: str, reports: Sequence[Report]) -> list[Verdict]:
-        return await self._reports.report(tenant, reports)
+    async def report(
+        self, tenant: str, reports: Sequence[Report], begun: Callable[[], None] | None = None
+    ) -> list[Verdict]:
+        return await self._reports.report(tenant, reports, begun)
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:
         """goodbye: the name of a worker that leaves. Also what else of this daemon it holds is given back."""

@@ -16,7 +16,10 @@ import pytest
 import functory.execution.straight
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.operations import workers as operations
+from functory.workers.values import Order, Report, Worker
 from tests.support.service import register, running_daemon
+from tests.support.workers import ACME, held, open_shop
 
 JOBS = 50
 NOISE = 0.2
@@ -92,3 +95,19 @@ async def test_a_single_job_on_the_long_way(tmp_path: Path, counts: Counter[str]
     assert cost["transactions"] <= 3 + NOISE
     assert cost["statements"] <= 31 + NOISE
     assert cost["turns"] <= 28
+
+
+async def test_a_worker_that_reports_a_job_and_takes_the_next(tmp_path: Path, counts: Counter[str]) -> None:
+    order = Order("acme", ("resize",), worker=Worker("w"))
+    async with open_shop(tmp_path, poll="10s") as shop:
+        await shop.serve("resize")
+        await shop.post(*map(str, range(JOBS + 10)))
+        (job,) = await operations.take(shop.service, ACME, order)
+        for number in range(JOBS + 5):
+            if number == 5:
+                counts.clear()
+            _, (job,) = await operations.report_and_take(shop.service, ACME, [Report(held(job), 200)], order)
+        cost = {name: count / JOBS for name, count in counts.items()}
+    assert cost["transactions"] <= 1.7, "1 unless the machine is slow; a report and a take one after the other are 2"
+    assert cost["statements"] <= 15 + NOISE
+    assert cost["turns"] <= 9

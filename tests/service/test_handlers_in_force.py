@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from functory.errors import Missing
+from functory.errors import Forbidden, Missing
 from functory.operations import handlers as operations
+from functory.operations.jobs import wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.tenants import create_tenant
+from functory.operations.submit import submit_lines
+from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
 from functory.wire.admin import TENANT_SCOPES, TenantLimits
+from store.base import JobRecord
 from tests.support.clocks import FakeClock
 from tests.support.service import running_daemon, service_of
 
@@ -74,3 +77,30 @@ async def test_what_another_daemon_has_changed_holds_after_a_poll(tmp_path: Path
         await service.store.set_handler("acme", "acme-x", lang="python", data=document, now_ms=clock.now_ms())
         clock.advance(1.1)
         assert await invoke(service) == "new"
+
+
+async def test_a_tenant_never_runs_the_code_of_one_that_had_its_name(service: Service) -> None:
+    """A suspended tenant may still be asked for, by a consumer that pulls; then it is deleted and made again."""
+    await put(service, "return 'old'")
+    assert await invoke(service) == "old"
+    await update_tenant(service, "test", "acme", suspended=True)
+    assert await service.handlers.get("acme-x") is not None
+    await delete_tenant(service, "test", "acme")
+    await create_tenant(service, "test", "acme", 1, TenantLimits())
+    await put(service, "return 'new'")
+    assert await invoke(service) == "new"
+    (job_id,) = await submit_lines(service, ACME, "x", [b""])
+    job = await wait_for_job(service, "acme", job_id, 30.0, is_heard=lambda: True)
+    assert isinstance(job, JobRecord)
+    assert job.outcome is not None
+    assert job.outcome.result == b'"new"'
+
+
+async def test_nothing_of_a_suspended_tenant_runs(service: Service) -> None:
+    """Not even what a consumer of it asks for."""
+    await put(service, "return 'one'")
+    await update_tenant(service, "test", "acme", suspended=True)
+    with pytest.raises(Forbidden, match="suspended"):
+        await invoke(service)
+    await update_tenant(service, "test", "acme", suspended=False)
+    assert await invoke(service) == "one"

@@ -1,7 +1,7 @@
 """A worker reports what it has done and takes the next jobs with the same request."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from functory.errors import InvalidInput
 from functory.operations import workers as operations
 from functory.operations.tenants import update_tenant
 from functory.wire.admin import TenantLimits
-from functory.workers.values import Answer, Order, Report, Taken
+from functory.workers.values import Answer, Order, Report, Taken, Verdict
 from store.base import JobState
 from store.errors import StoreUnavailable
+from tests.support.clocks import FakeClock
 from tests.support.service import until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop, payloads, waiting
@@ -50,6 +51,99 @@ async def test_at_its_cap_a_worker_gets_the_room_that_its_report_made(shop: Shop
     assert payloads(taken) == ["2"]
 
 
+async def test_near_its_cap_a_worker_gets_whole_batches(shop: Shop) -> None:
+    """As it would with a report and a take one after the other."""
+    limits = TenantLimits(max_running=10)
+    await update_tenant(shop.service, "test", "acme", limits=limits)
+    await shop.post(*map(str, range(24)))
+    who, order = ACME._replace(limits=limits), NEXT._replace(limit=8)
+    taken, sizes = await operations.take(shop.service, who, order), []
+    while taken:
+        sizes.append(len(taken))
+        reports = [Report(held(job), 200) for job in taken]
+        _, taken = await operations.report_and_take(shop.service, who, reports, order)
+    assert sizes == [8, 8, 8]
+
+
+async def test_a_take_that_fails_leaves_the_verdicts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shop.post("1")
+    (job,) = await shop.take()
+    monkeypatch.setattr("functory.workers.taker_line.MOST_TAKERS", 0)
+    assert await report_and_take(shop, job) == (Answer.OK, [])
+    assert (await shop.record(job.job.id)).state is JobState.ARCHIVED
+
+
+async def test_nothing_is_taken_before_the_report_is_on_its_way(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tenant may have to wait until there is room for outcomes: no lease runs out meanwhile."""
+    await shop.post("1", "2")
+    (job,) = await shop.take()
+    outbox = shop.daemon.workers._outbox
+    room, go, waits = outbox.room, asyncio.Event(), asyncio.Event()
+
+    async def full(tenant: str) -> None:
+        waits.set()
+        await go.wait()
+        await room(tenant)
+
+    monkeypatch.setattr(outbox, "room", full)
+    asking = asyncio.create_task(report_and_take(shop, job))
+    await waits.wait()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert payloads(await shop.take()) == ["2"], "another worker may have it"
+    go.set()
+    assert await asking == (Answer.OK, [])
+
+
+async def test_jobs_of_whose_lease_much_is_over_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock) as shop:
+        await shop.serve("resize")
+        await shop.post("1", "2")
+        (job,) = await shop.take()
+        claim = shop.daemon.store.claim_jobs
+        report, claimed = shop.daemon.workers.report, asyncio.Event()
+
+        async def noted(*given: Any, **named: Any) -> Any:
+            try:
+                return await claim(*given, **named)
+            finally:
+                claimed.set()
+
+        async def slow(tenant: str, reports: Sequence[Report], begun: Callable[[], None]) -> list[Verdict]:
+            verdicts = await report(tenant, reports, begun)
+            await claimed.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            clock.advance(4.0)
+            return verdicts
+
+        monkeypatch.setattr(shop.daemon.store, "claim_jobs", noted)
+        monkeypatch.setattr(shop.daemon.workers, "report", slow)
+        answer, taken = await report_and_take(shop, job, NEXT._replace(lease_ms=10_000))
+        assert answer is Answer.OK
+        (second,) = taken
+        assert (second.job.data, second.job.attempts) == (b"2", 1), "it was given back, and taken again"
+        assert second.job.dt_ms - clock.now_ms() == 10_000, "with a whole lease"
+
+
+async def test_reports_are_not_kept_while_the_next_jobs_are_waited_for(shop: Shop) -> None:
+    await shop.post("1")
+    (job,) = await shop.take()
+    reports = [Report(held(job), 200, b"x" * 100_000)]
+    order = NEXT._replace(wait_s=30.0)
+    asking = asyncio.create_task(operations.report_and_take(shop.service, ACME, reports, order))
+    await until(waiting(shop, 1))
+
+    async def are_gone() -> bool | None:
+        return not reports or None
+
+    await until(are_gone)
+    assert not asking.done()
+    await shop.post("2")
+    await asking
+
+
 async def test_who_waits_gets_what_comes_later(shop: Shop) -> None:
     await shop.post("1")
     (job,) = await shop.take()
@@ -82,7 +176,8 @@ async def test_a_report_that_fails_gives_back_what_was_taken_with_it(
         finally:
             claimed.set()
 
-    async def failing(*_: Any) -> None:
+    async def failing(_tenant: str, _reports: Sequence[Report], begun: Callable[[], None]) -> None:
+        begun()
         await claimed.wait()
         await asyncio.sleep(0)
         raise StoreUnavailable("the store is away")

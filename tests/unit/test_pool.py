@@ -278,3 +278,21 @@ async def test_one_that_is_wanted_while_it_is_looked_at_stays() -> None:
     async with bench.pool.borrow(ContextKey("acme", "a"), bench.start()) as context:
         await sweeping
         assert not context.closed
+
+
+async def test_one_that_was_used_while_it_was_looked_at_is_not_judged_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    context = await bench.use("a")
+    await bench.pool.sweep()
+    to_thread = asyncio.to_thread
+
+    async def while_it_is_used(call: Callable[[], object]) -> object:
+        context.used_s = 100.0
+        found = await to_thread(call)
+        monkeypatch.setattr(asyncio, "to_thread", to_thread)
+        assert await bench.use("a") is context
+        return found
+
+    monkeypatch.setattr(asyncio, "to_thread", while_it_is_used)
+    await bench.pool.sweep()
+    assert not context.closed

@@ -38,6 +38,12 @@ async def test_cancel_takes_a_pattern_a_limit_and_a_dry_run(site: Site) -> None:
     assert await codes(site, "thumb") == ["waiting"] * 2, "what does not match is left alone"
 
 
+async def test_cancel_finds_what_was_posted_a_moment_ago(site: Site) -> None:
+    """It may still be in the journal."""
+    await site.add("x", "y", path="/acme/job/thumb/add")
+    assert (await site.post("/acme/cancel", json={"type": "thumb"})).json["changed"] == 2
+
+
 async def test_cancel_takes_only_the_states_that_are_named(site: Site) -> None:
     await add(site, "thumb")
     await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=60_000, now_ms=site.clock.now_ms())

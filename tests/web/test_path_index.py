@@ -1,5 +1,6 @@
 """The index of paths finds what aiohttp's router finds, and leaves to it what it does not know."""
 
+import itertools
 from typing import Final
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from functory.web.app import ROUTES
 from functory.web.http.path_index import PathIndex
 from functory.web.http.routes import Route
+from functory.web.pages.mount import PAGES
 
 INDEX: Final = PathIndex[Route]()
 ROUTER: Final = web.UrlDispatcher()
@@ -87,3 +89,11 @@ def test_every_route_is_found() -> None:
         }
         expected = {name: value for name, value in names.items() if f"{{{name}}}" in route.path}
         assert INDEX.find(route.method, path) == (route, expected)
+
+
+def test_no_page_is_hidden() -> None:
+    """What the index finds never reaches the router, which has the pages."""
+    for page in PAGES:
+        parts = page.path.split("/")[1:]
+        for words in itertools.product(*([part] if not part.startswith("{") else ("x", *WORDS) for part in parts)):
+            assert INDEX.find(page.method, "/" + "/".join(words)) is None

@@ -293,6 +293,23 @@ async def test_a_waiting_request_is_answered_when_a_job_arrives(tmp_path: Path) 
         assert (job.state, job.code, job.result, job.isolation) == ("archived", "ok", "done", "external")
 
 
+async def test_what_is_left_of_a_lease_is_told_from_when_the_job_is_handed_out(site: Site) -> None:
+    """And not from when the worker began to wait."""
+    await site.call("PUT", "/acme/handler/resize", json={"lang": "worker"})
+    waiting = asyncio.create_task(take(site, wait_s=60, lease_s=5))
+
+    async def waits() -> bool | None:
+        return site.workers.gauges()["workers_waiting"] == 1 or None
+
+    await until(waits)
+    site.clock.advance(30.0)
+    await site.add("1", path="/acme/job/resize/add")
+    await site.intake.flush()
+    site.workers.added(["acme-resize"])
+    (job,) = await waiting
+    assert job["lease_s"] == 5.0
+
+
 async def test_a_closed_connection_frees_nothing_and_a_goodbye_all(tmp_path: Path) -> None:
     async with served_daemon(tmp_path) as served, Client(served.url, served.key, "acme") as acme:
         await serve(served, "resize")

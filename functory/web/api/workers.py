@@ -55,9 +55,7 @@ _SLICE_ITEMS: Final = 100
 
 @routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
 async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
-    now_ms = call.service.now_ms()
-    taken = await operations.take(call.service, call.principal, _order(call, body))
-    return _show_taken(call, body, taken, now_ms)
+    return _show_taken(call, body, await operations.take(call.service, call.principal, _order(call, body)))
 
 
 @routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
@@ -71,12 +69,12 @@ async def report_jobs(call: Call, body: ReportBody) -> Reported:
     reports = await _reports(body.reports)
     if body.take is None:
         return Reported(_show_verdicts(await operations.report(call.service, call.principal, reports)))
-    body.reports.clear()  # nobody needs them while the next jobs are waited for
+    body.reports.clear()  # nor are the reports themselves kept while the next jobs are waited for
     if most_bytes(call.request, call.web.settings.max_body_bytes) > call.web.bodies.free_bytes:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
-    now_ms, order = call.service.now_ms(), _order(call, body.take)
+    order = _order(call, body.take)
     verdicts, taken = await operations.report_and_take(call.service, call.principal, reports, order)
-    shown = _show_taken(call, body.take, taken, now_ms)
+    shown = _show_taken(call, body.take, taken)
     return Reported(_show_verdicts(verdicts), shown.jobs, shown.drain)
 
 
@@ -115,8 +113,8 @@ def _order(call: Call, body: TakeBody) -> Order:
     return Order(call.tenant, tuple(body.types), body.limit, body.wait_s, _ms(body.lease_s), worker, call.is_heard)
 
 
-def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken], now_ms: int) -> TakenJobs:
-    """now_ms: when they were asked for."""
+def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken]) -> TakenJobs:
+    now_ms = call.service.now_ms()  # what is left of a lease is told from here on
     encode = to_wire if body.encoding == "auto" else _in_base64
     jobs = [_show(one, now_ms, encode) for one in taken]
     return TakenJobs(jobs, operations.is_draining(call.service, call.principal, body.worker.name))

@@ -330,6 +330,13 @@ MUTANTS: list[Mutant] = [
         "            self._is_urgent = False\n",
         "            pass\n",
     ),
+    Mutant(
+        "a tenant runs the code of one that had its name",
+        "functory/execution/tenant_book.py",
+        "if now is None or now.incarnation != before.incarnation:",
+        "if not before.is_closed and (now is None or now.incarnation != before.incarnation):",
+        "tests/service/test_handlers_in_force.py",
+    ),
     in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),
     backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),
     backlog(

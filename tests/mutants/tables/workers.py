@@ -18,19 +18,24 @@ keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_kee
 MUTANTS: list[Mutant] = [
     operations(
         "what was taken with a report that failed is kept until its lease lapses",
-        "        await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in taken])\n",
+        "        await _return(service, who, claim.jobs)\n",
         "        pass\n",
     ),
-    operations(
-        "at its cap a worker gets nothing with its report",
-        "        taken = await take(service, who, order)  # what",
-        "        pass  # what",
-    ),
+    operations("at its cap a worker gets nothing with its report", "else not order.wait_s)", "else False)"),
+    operations("near its cap a worker gets small batches", "(has_caps if jobs else", "(False if jobs else"),
     operations(
         "a report is recorded although its order is refused",
-        '    the order is refused, nothing was recorded."""\n    _check_order(order)\n',
-        '    the order is refused, nothing was recorded."""\n',
+        '    """\n    _check_order(order)\n    begun',
+        '    """\n    begun',
     ),
+    operations("jobs are taken before their report is on its way", "    await begun.wait()\n", ""),
+    operations(
+        "verdicts are lost if nothing can be taken",
+        "except (QuotaExceeded, StoreUnavailable):\n            taken",
+        "except StoreUnavailable:\n            taken",
+    ),
+    operations("jobs come with what is left of their lease", "(old if 3 * waited_ms >", "(old if 0 * waited_ms >"),
+    operations("reports are kept while a worker waits", "        reports.clear()\n", ""),
     claims(
         "workers get jobs of any type", " or handler.lang != WORKER", "", tests=RULES, equivalent="_candidates asks"
     ),

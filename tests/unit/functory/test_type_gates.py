@@ -89,3 +89,20 @@ async def test_what_the_store_could_not_say_can_be_asked_for_again() -> None:
     await it.want("acme-a")
     await it.answered()
     assert it.version("acme-a") == 1
+
+
+async def test_who_is_told_that_the_store_could_not_say_may_ask_again() -> None:
+    it = Gates()
+    it.store.is_away = True
+
+    def ask_again(jobtypes: Iterable[str]) -> None:
+        it.store.is_away = False
+        for jobtype in jobtypes:
+            if it.version(jobtype) is None:
+                it.gates.want(jobtype)
+        it.known.set()
+
+    it.gates.when_known(ask_again)
+    await it.want("acme-a")
+    await it.answered()
+    assert it.version("acme-a") == 1
