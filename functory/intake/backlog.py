@@ -35,6 +35,8 @@ _MOST_AHEAD: Final = 100_000
 _STEP: Final = 500
 _MANY: Final = 500
 """Lines that are worth a step of the reader even if none of their jobs can run."""
+_LARGE_BYTES: Final = 16 << 10
+"""Of one request: such lines do not wait for others, because together they would only take more memory."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
 
 
@@ -147,7 +149,8 @@ class Backlog:
         if self._may_pass(tenant, count, options):
             self._board(tenant, self._jobs(ids, jobtype, lines, options))
         else:
-            self._wait_in_line(tenant, count, is_urgent=self._may_run(jobtype))
+            is_large = sum(map(len, lines)) > _LARGE_BYTES
+            self._wait_in_line(tenant, count, is_urgent=is_large or self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs

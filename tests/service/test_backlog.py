@@ -123,9 +123,13 @@ async def test_lines_that_nobody_runs_gather_until_somebody_waits_for_them(
         assert intake.steps == 3
 
 
-@pytest.mark.parametrize(("jobtype", "count"), [("busy-mail", 1), ("idle-mail", 500)])
-async def test_lines_that_may_run_or_are_many_are_not_kept_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobtype: str, count: int
+@pytest.mark.parametrize(
+    ("jobtype", "lines"),
+    [("busy-mail", [b"x"]), ("idle-mail", [b"x"] * 500), ("idle-mail", [b"x" * 20_000])],
+    ids=["may run", "many", "large"],
+)
+async def test_lines_that_may_run_or_are_many_or_large_are_not_kept_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobtype: str, lines: list[bytes]
 ) -> None:
     monkeypatch.setattr("functory.intake.journal_reader._PASS_BY_S", 1e6)
     async with an_intake(tmp_path) as intake, asyncio.timeout(30):
@@ -133,7 +137,7 @@ async def test_lines_that_may_run_or_are_many_are_not_kept_waiting(
         intake.reader.when_added(lambda _: intake.passed.set())
         reader = asyncio.create_task(intake.reader.run())
         ids = await intake.backlog.write("idle-mail", [b"x"])
-        ids += await intake.backlog.write(jobtype, [b"x"] * count)
+        ids += await intake.backlog.write(jobtype, lines)
         await intake.passed.wait()
         await stop(reader)
         assert intake.added == ids

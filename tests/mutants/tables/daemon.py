@@ -320,7 +320,7 @@ MUTANTS: list[Mutant] = [
     ),
     backlog(
         "lines that nobody runs are added one by one",
-        "_wait_in_line(tenant, count, is_urgent=self._may_run(jobtype))",
+        "_wait_in_line(tenant, count, is_urgent=is_large or self._may_run(jobtype))",
         "_wait_in_line(tenant, count)",
     ),
     backlog("many lines that nobody runs wait for company", " or self._in_line >= _MANY", ""),
