@@ -34,6 +34,20 @@ async def report_and_take(shop: Shop, job: Taken, order: Order = NEXT) -> tuple[
     return verdict.answer, taken
 
 
+def noted_claims(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when jobs have been claimed."""
+    claim, claimed = shop.daemon.store.claim_jobs, asyncio.Event()
+
+    async def noted(*given: Any, **named: Any) -> Any:
+        try:
+            return await claim(*given, **named)
+        finally:
+            claimed.set()
+
+    monkeypatch.setattr(shop.daemon.store, "claim_jobs", noted)
+    return claimed
+
+
 async def test_the_next_job_comes_with_the_verdict(shop: Shop) -> None:
     await shop.post("1", "2")
     (job,) = await shop.take()
@@ -101,14 +115,7 @@ async def test_jobs_of_whose_lease_much_is_over_are_given_back(tmp_path: Path, m
         await shop.serve("resize")
         await shop.post("1", "2")
         (job,) = await shop.take()
-        claim = shop.daemon.store.claim_jobs
-        report, claimed = shop.daemon.workers.report, asyncio.Event()
-
-        async def noted(*given: Any, **named: Any) -> Any:
-            try:
-                return await claim(*given, **named)
-            finally:
-                claimed.set()
+        report, claimed = shop.daemon.workers.report, noted_claims(shop, monkeypatch)
 
         async def slow(tenant: str, reports: Sequence[Report], begun: Callable[[], None]) -> list[Verdict]:
             verdicts = await report(tenant, reports, begun)
@@ -118,7 +125,6 @@ async def test_jobs_of_whose_lease_much_is_over_are_given_back(tmp_path: Path, m
             clock.advance(4.0)
             return verdicts
 
-        monkeypatch.setattr(shop.daemon.store, "claim_jobs", noted)
         monkeypatch.setattr(shop.daemon.workers, "report", slow)
         answer, taken = await report_and_take(shop, job, NEXT._replace(lease_ms=10_000))
         assert answer is Answer.OK
@@ -168,13 +174,7 @@ async def test_a_report_that_fails_gives_back_what_was_taken_with_it(
 ) -> None:
     await shop.post("1", "2")
     (job,) = await shop.take()
-    claim, claimed = shop.daemon.store.claim_jobs, asyncio.Event()
-
-    async def noted(*given: Any, **named: Any) -> Any:
-        try:
-            return await claim(*given, **named)
-        finally:
-            claimed.set()
+    claimed = noted_claims(shop, monkeypatch)
 
     async def failing(_tenant: str, _reports: Sequence[Report], begun: Callable[[], None]) -> None:
         begun()
@@ -182,7 +182,6 @@ async def test_a_report_that_fails_gives_back_what_was_taken_with_it(
         await asyncio.sleep(0)
         raise StoreUnavailable("the store is away")
 
-    monkeypatch.setattr(shop.daemon.store, "claim_jobs", noted)
     with monkeypatch.context() as patch:
         patch.setattr(shop.daemon.workers, "report", failing)
         with pytest.raises(StoreUnavailable):

@@ -33,7 +33,7 @@ def client_of(request: web.BaseRequest, trusted: Sequence[Network]) -> Peer:
 
 def peer_of(remote: str | None, forwarded_for: Sequence[str], proto: str | None, trusted: Sequence[Network]) -> Peer:
     """`remote` is the connection's own address; the others are headers as they came."""
-    nearest = _address(remote or "")
+    nearest = _nearest(remote or "")
     if nearest is None or not _is_among(nearest, trusted):
         return Peer(remote or "", "http")
     scheme = proto.strip().lower() if proto else "http"
@@ -60,6 +60,11 @@ def _is_among(address: IPv4Address | IPv6Address, trusted: Iterable[Network]) ->
 
 
 @lru_cache(maxsize=1024)
+def _nearest(remote: str) -> IPv4Address | IPv6Address | None:
+    """Of a connection. What a header says is not kept: it may be long, and clients choose it."""
+    return _address(remote)
+
+
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     """Parse an address, without the port and brackets that some proxies add. An IPv4 address mapped
     to IPv6 becomes IPv4."""
