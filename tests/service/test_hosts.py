@@ -43,7 +43,7 @@ async def test_a_daemon_lets_handlers_call_their_hosts_and_counts_it(tmp_path: P
 async def test_without_namespaces_its_jobs_wait_for_a_daemon_that_has_them(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:  # L0
         await register(daemon, "acme-call", BODY, hosts=["api.example.org"])
-        await register(daemon, "acme-plain", "return 1")
+        await register(daemon, "acme-plain", "return 200")
         [waiting] = await daemon.intake.write("acme-call", [b"x"])
         [plain] = await daemon.intake.write("acme-plain", [b"x"])
         await ended(daemon, plain)

@@ -63,7 +63,7 @@ async def test_caps_hold_for_workers_and_handlers_together(shop: Shop) -> None:
     assert (payloads(jobs), await shop.take(limit=10)) == (["1", "2"], []), "the cap of a type"
     more = await shop.take("*", limit=10, wait_s=30.0)
     assert (payloads(more), await shop.take("*", limit=10)) == (["5"], []), "the cap of the tenant"
-    await register(shop.daemon, "acme-inside", "return 1")
+    await register(shop.daemon, "acme-inside", "return 200")
     (inside,) = await shop.post("7", type_name="inside")
     waiter = asyncio.create_task(shop.take("resize", wait_s=30.0))
 
@@ -263,7 +263,7 @@ async def test_jobs_of_workers_never_take_the_straight_way(shop: Shop, monkeypat
 
     monkeypatch.setattr(shop.daemon.straight, "start", watched)
     await shop.serve("resize")
-    await register(shop.daemon, "acme-inside", "return 1")
+    await register(shop.daemon, "acme-inside", "return 200")
     await until(is_clear)
     is_quick = shop.daemon.settings.store_url.startswith("sqlite")
     for _ in range(100 if is_quick else 1):  # on a busy machine one or the other takes the long way

@@ -22,6 +22,7 @@ outcomes = in_file(
 reader = in_file("functory/intake/journal_reader.py", INTAKE)
 backlog = in_file("functory/intake/backlog.py", INTAKE)
 in_force = in_file("functory/execution/handlers_in_force.py", "tests/service/test_handlers_in_force.py")
+handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 late_writes = in_file("functory/loops/late_writes.py", "tests/unit/functory/test_late_writes.py")
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
@@ -53,6 +54,9 @@ MUTANTS: list[Mutant] = [
     late_writes("a log that is closed ends the thread", "except OSError:", "except BlockingIOError:"),
     late_writes("lines that are refused are not counted", "return sum(each.count", "return 0 * sum(each.count"),
     late_writes("lines of others come in between", "if self._is_file else", "if True else"),
+    handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
+    handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
+    handler_cache("a new tenant gets the code of one that is gone", "if forgotten == self._forgotten", "if True"),
     keyed("slots of a type with keys stay in step", ", allowance_s) if coincides else 0.0", ", 0.0)"),
     keyed("slots wait as often as starts coincide", ", allowance_s) if", ") if"),
     keyed("a few jobs are kept waiting", " and waiting >= _WAITING * slots", ""),
