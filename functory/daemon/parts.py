@@ -225,7 +225,9 @@ def _worker_queue(
 ) -> WorkerQueue:
     defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000))
     claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
-    return WorkerQueue(shared, outbox, claims, settings.poll_s)
+    workers = WorkerQueue(shared, outbox, claims, settings.poll_s, tenants.incarnation_of)
+    tenants.when_gone(workers.end_tenant)
+    return workers
 
 
 def _straight_way(

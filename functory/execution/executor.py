@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from functory.execution.batches import Batches
+from functory.execution.claims_under_way import ClaimsUnderWay
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
@@ -77,8 +78,7 @@ class Executor:
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
-        self._claiming: Counter[str] = Counter()
-        """Jobs that claims under way are about to take, by type. A look may still see them as waiting."""
+        self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
         """Running batches: the type, and since when."""
         self._leases = HeldLeases(shared.clock, self._lease_ms)
@@ -123,7 +123,7 @@ class Executor:
     def is_clear(self, jobtype: str) -> bool:
         """Whether this daemon starts jobs now, and knows of none of the type that waits in the store."""
         is_starting = not self._is_stopping and not self.is_paused
-        return is_starting and jobtype not in self._claiming and self._outlook.is_clear(jobtype)
+        return is_starting and jobtype not in self._claims.jobs and self._outlook.is_clear(jobtype)
 
     def offer(self, jobtype: str) -> None:
         """The number of jobs of a type that wait on the straight way has changed."""
@@ -202,7 +202,9 @@ class Executor:
         """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
         self.handlers.forget(tenant)
-        for task in [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]:
+        tasks = [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]
+        await asyncio.sleep(0)  # one that is cancelled before its first step would not come to its end either
+        for task in tasks:
             task.cancel()
         await self._runner.end_tenant(tenant)
 
@@ -278,7 +280,7 @@ class Executor:
     async def _look(self) -> None:
         """Ask the store which types have jobs that could run here, and tell the scheduler."""
         self._is_news = self._wants_look = False
-        oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claiming)}
+        oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claims.jobs)}
         straight = dict(self._straight.waiting()) if self._straight is not None else {}
         self._policy.set_waiting(
             [
@@ -364,17 +366,10 @@ class Executor:
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked
             return []
-        self._claiming[pick.jobtype] += pick.jobs
         looks = self._outlook.looks
         try:
-            with self._progress.step("execute"):
-                return await self._store.claim_jobs(
-                    pick.jobtype, pick.jobs, owner=self._owner, lease_ms=self._lease_ms, now_ms=now_ms, max_per_key=cap
-                )
+            return await self._claims.claim(pick, cap, now_ms)
         finally:
-            self._claiming[pick.jobtype] -= pick.jobs
-            if not self._claiming[pick.jobtype]:
-                del self._claiming[pick.jobtype]
             if self._outlook.looks != looks:
                 self._woken.set()  # it may have counted new jobs as those of this claim
 

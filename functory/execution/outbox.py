@@ -295,6 +295,8 @@ class Outbox:
         straight = self._straight
         new: Sequence[Admitted] = ()
         known = batch
+        if straight is not None:
+            await straight.be_shown([job.id for job, _, _ in batch])
         if straight is not None and (ids := straight.among([job.id for job, _, _ in batch])):
             new = [ending for ending in batch if ending[0].id in ids]
             known = [ending for ending in batch if ending[0].id not in ids]

@@ -26,17 +26,21 @@ class RecentEnds:
         size_bytes = _size(record)
         if size_bytes > _MOST_BYTES // 4:
             return
+        self._drop(record.job.id)
         self._records[record.job.id] = (record, self._clock.monotonic_s())
         self._size_bytes += size_bytes
         while len(self._records) > _MOST or self._size_bytes > _MOST_BYTES:
-            _, (oldest, _) = self._records.popitem(last=False)
-            self._size_bytes -= _size(oldest)
+            self._drop(next(iter(self._records)))
 
     def find(self, tenant: str, job_id: str) -> JobRecord | None:
         record, ended_s = self._records.get(job_id, (None, 0.0))
         if record is None or tenant_of(record.job.jobtype) != tenant:
             return None
         return record if self._clock.monotonic_s() - ended_s <= _LIFE_S else None
+
+    def _drop(self, job_id: str) -> None:
+        record, _ = self._records.pop(job_id, (None, 0.0))
+        self._size_bytes -= 0 if record is None else _size(record)
 
 
 def _size(record: JobRecord) -> int:

@@ -77,10 +77,12 @@ class StraightWay:
         """Since when the first of a type waits."""
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
+        self._showing: dict[str, asyncio.Task[str]] = {}
+        """Those that are on their way into the store as running."""
         self._shown: dict[str, MayStart] = {}
         """Those that the store has as running, with the question whether their lease still holds."""
         self._returning: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._left = asyncio.Event()
         self._ended_now: set[str] = set()
         self.recent = RecentEnds(shared.clock)
@@ -191,6 +193,12 @@ class StraightWay:
         """Have the store show a job as running that is about to end, if it does not have it: its end needs that."""
         await self._show_all([job_id])
 
+    async def be_shown(self, ids: Sequence[str]) -> None:
+        """Wait while some of these are on their way into the store as running. An end of which nothing is kept could
+        overtake them there, and they would come back."""
+        while self._showing and (tasks := {self._showing[job_id] for job_id in ids if job_id in self._showing}):
+            await asyncio.wait(tasks)
+
     def new_job(self, job_id: str) -> NewJob:
         return self._running[job_id]
 
@@ -288,7 +296,9 @@ class StraightWay:
         self._leave()
 
     def _show_later(self, ids: Sequence[str]) -> None:
-        task = asyncio.create_task(self._show_all(ids), name="show running jobs")
+        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -296,11 +306,22 @@ class StraightWay:
         while await self._show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _show(self, ids: Sequence[str]) -> str:
-        """Returns why it could not be done."""
-        jobs = [self._running[job_id] for job_id in ids if job_id in self._running and job_id not in self._shown]
-        if not jobs:
-            return ""
+    async def _show(self, ids: Iterable[str]) -> str:
+        """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
+        left = [job_id for job_id in ids if job_id in self._running and job_id not in self._shown]
+        if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
+            task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
+            task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
+            self._keep(task)
+            self._showing.update(dict.fromkeys([job.id for job in jobs], task))
+        under_way = {self._showing[job_id] for job_id in left}
+        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "")
+
+    def _over(self, ids: Sequence[str]) -> None:
+        for job_id in ids:
+            del self._showing[job_id]
+
+    async def _add_running(self, jobs: Sequence[NewJob]) -> str:
         now_ms = self._clock.now_ms()
         try:
             await self._store.add_running_jobs(self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)

@@ -2,6 +2,7 @@
 never older than upkeep's interval."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -49,27 +50,45 @@ class TenantBook:
         self._store = store
         self._allowances: dict[str, Allowance] = {}
         self._ended: set[str] = set()
+        self._when_gone: list[Callable[[str], None]] = []
+        self._asked = self._answered = 0
+        """Numbers of the questions to the store: the last one, and the last that was answered."""
+
+    def when_gone(self, listener: Callable[[str], None]) -> None:
+        """The listener is told of tenants that were deleted, also if there is one of that name again."""
+        self._when_gone.append(listener)
 
     async def refresh(self) -> dict[str, TenantTerms]:
         """Read all tenants. Returns what the scheduler needs to know about them."""
-        before = self._allowances
-        self._allowances = {tenant.name: _allowance(tenant) for tenant in await self._store.list_tenants()}
-        self._ended |= {name for name, one in before.items() if self._has_ended(name, one)}
+        self._asked += 1
+        number = self._asked
+        tenants = await self._store.list_tenants()
+        if number > self._answered:  # or a younger answer has come before this one
+            self._answered = number
+            self._note({tenant.name: _allowance(tenant) for tenant in tenants})
         return {name: TenantTerms(one.weight, one.max_running) for name, one in self._allowances.items()}
+
+    def _note(self, allowances: dict[str, Allowance]) -> None:
+        before, self._allowances = self._allowances, allowances
+        for name, one in before.items():
+            now = allowances.get(name)
+            if now is None or now.incarnation != one.incarnation:
+                self._ended.add(name)  # if it was suspended, too: its handlers may have been looked at since
+                for listener in self._when_gone:
+                    listener(name)
+            elif now.is_closed and not one.is_closed:
+                self._ended.add(name)
 
     def take_ended(self) -> set[str]:
         """Tenants that were suspended or deleted since the last call, even if there is one of that name again."""
         ended, self._ended = self._ended, set()
         return ended
 
-    def _has_ended(self, name: str, before: Allowance) -> bool:
-        now = self._allowances.get(name)
-        if now is None or now.incarnation != before.incarnation:
-            return True  # also of one that was suspended: handlers of its name may have been looked at since
-        return now.is_closed and not before.is_closed
-
     def limits_of(self, tenant: str) -> TenantLimits:
         return self._allowances.get(tenant, _DEFAULT).limits
+
+    def incarnation_of(self, tenant: str) -> int:
+        return self._allowances.get(tenant, _DEFAULT).incarnation
 
     def of(self, jobtype: str) -> Allowance:
         return self._allowances.get(tenant_of(jobtype), _DEFAULT)

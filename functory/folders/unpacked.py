@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from functory.folders.contents import find_manifest, read_pieces
+from functory.loops.one_look import OneLook
 from handlers.folders.manifest import FileEntry, Manifest, entry_of
 from runner.errors import FilesMissingError
 from runner.sandbox import leftovers
@@ -36,17 +37,13 @@ class UnpackedTrees:
         self._folder = folder
         self._whole: set[Path] = set()
         """Those that this process has made or compared."""
-        self._making: dict[Path, asyncio.Task[None]] = {}
+        self._making: OneLook[Path, None] = OneLook()
 
     async def have(self, tenant: str, tree: str) -> Path:
         place = self._folder / tree_name(tenant, tree)
         if place in self._whole and await asyncio.to_thread(place.is_dir):
             return place
-        task = self._making.get(place)
-        if task is None:
-            task = self._making[place] = asyncio.create_task(self._make(place, tenant, tree))
-            task.add_done_callback(lambda _: self._making.pop(place, None))
-        await asyncio.shield(task)
+        await self._making.ask(place, lambda: self._make(place, tenant, tree))
         return place
 
     async def _make(self, place: Path, tenant: str, tree: str) -> None:
@@ -75,7 +72,7 @@ class UnpackedTrees:
     async def sweep(self, needed: Collection[str]) -> int:
         """Remove what killed processes left, and all trees but those that are `needed` (their names) and those that are
         being made. Returns how many went."""
-        kept = {*needed, *(place.name for place in self._making)}
+        kept = {*needed, *(place.name for place in self._making.under_way)}
         return await asyncio.to_thread(_sweep, self._folder, kept)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from functory.errors import QuotaExceeded
+from functory.loops.one_look import OneLook
 from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.base import Store, Usage
@@ -68,6 +69,8 @@ class Admission:
         self._max_tenants = max_tenants
         self._seen: dict[str, _Seen] = {}
         self._types: dict[str, _Types] = {}
+        self._looks: OneLook[str, _Seen] = OneLook()
+        self._looks_at_types: OneLook[str, _Types] = OneLook()
 
     @property
     def max_jobs_at_once(self) -> int:
@@ -83,7 +86,10 @@ class Admission:
         """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
         if limits.max_jobs is None and limits.max_bytes is None:
             return
-        seen = await self._look(tenant)
+        seen = self._seen.get(tenant)
+        if seen is None or abs(self._now_ms() - seen.asked_ms) >= self._usage_life_ms:
+            # All that ask at once get the same object, and count on it one after the other.
+            seen = await self._looks.ask(tenant, lambda: self._look(tenant))
         _check("jobs", seen.jobs + jobs, limits.max_jobs)
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
@@ -101,7 +107,7 @@ class Admission:
         limit = MAX_TYPES if limits.max_types is None else limits.max_types
         known, now_ms = self._types.get(tenant), self._now_ms()
         if known is None or (len(known.names) >= limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
-            known = await self._look_at_types(tenant, now_ms)
+            known = await self._looks_at_types.ask(tenant, lambda: self._look_at_types(tenant, now_ms))
         if jobtype not in known.names:
             _check("types", len(known.names) + 1, limit)
             known.names.add(jobtype)
@@ -127,13 +133,11 @@ class Admission:
         await self.take(tenant, TenantLimits(max_bytes=limits.max_bytes), jobs=0, size_bytes=size_bytes)
 
     async def _look(self, tenant: str) -> _Seen:
-        seen, now_ms = self._seen.get(tenant), self._now_ms()
-        if seen is not None and abs(now_ms - seen.asked_ms) < self._usage_life_ms:
-            return seen
+        now_ms = self._now_ms()
         try:
             usage = await self._store.get_usage(tenant)
         except StoreUnavailable:
-            return seen or _Seen(now_ms, _NOTHING)
+            return self._seen.get(tenant) or _Seen(now_ms, _NOTHING)
         if tenant not in self._seen and len(self._seen) >= self._max_tenants:
             del self._seen[next(iter(self._seen))]
         self._seen[tenant] = seen = _Seen(now_ms, usage)

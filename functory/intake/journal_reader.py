@@ -171,11 +171,11 @@ class JournalReader:
     async def arrived(self, ids: Sequence[str]) -> None:
         """The store has these: the journal lets go of what is complete."""
         self._backlog.arrived(ids)
-        opens = {self._open_of.pop(job_id, None): None for job_id in ids}
+        opens = {open_: None for job_id in ids if (open_ := self._open_of.pop(job_id, None)) is not None}
         for open_ in opens:
-            if open_ is not None:
-                open_.missing.difference_update(ids)
-                await self._finish(open_)
+            open_.missing.difference_update(ids)
+        for open_ in opens:
+            await self._finish(open_)
 
     def return_to_line(self, jobs: Sequence[NewJob]) -> None:
         """These take the long way after all: what was read already is read again."""

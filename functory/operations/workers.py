@@ -92,11 +92,16 @@ async def report_and_take(
     except BaseException:
         await _take_back(service, who, taking)
         raise
-    jobs = await _still_good(service, who, taken)
+    jobs, old = _by_age(taken, service.now_ms())
     has_caps = who.limits.max_running is not None or who.limits.max_running_per_type is not None
-    if len(jobs) < order.limit and (has_caps if jobs else not order.wait_s):  # what was reported has made room
-        with suppress(QuotaExceeded, StoreUnavailable):
-            jobs += await take(service, who, order._replace(limit=order.limit - len(jobs), wait_s=0.0))
+    try:
+        await _return(service, who, old)
+        if len(jobs) < order.limit and (has_caps if jobs else not order.wait_s):  # what was reported has made room
+            with suppress(QuotaExceeded, StoreUnavailable):
+                jobs += await take(service, who, order._replace(limit=order.limit - len(jobs), wait_s=0.0))
+    except BaseException:
+        await _return(service, who, jobs)
+        raise
     return verdicts, jobs
 
 
@@ -110,14 +115,14 @@ async def _take_after(begun: asyncio.Event, service: Service, who: Principal, or
     return _Claim(await take(service, who, order), service.now_ms())
 
 
-async def _still_good(service: Service, who: Principal, claim: _Claim) -> list[Taken]:
-    """The jobs, but for those of whose lease a third is over: their report took long, and the worker hears only now."""
-    now_ms, good, old = service.now_ms(), list[Taken](), list[Taken]()
+def _by_age(claim: _Claim, now_ms: int) -> tuple[list[Taken], list[Taken]]:
+    """The jobs, and apart from them those of whose lease a third is over: their report took long, and the worker hears
+    only now."""
+    good, old = list[Taken](), list[Taken]()
     for one in claim.jobs:
         waited_ms = now_ms - claim.taken_ms
         (old if 3 * waited_ms > one.job.dt_ms - claim.taken_ms else good).append(one)
-    await _return(service, who, old)
-    return good
+    return good, old
 
 
 async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[_Claim]") -> None:

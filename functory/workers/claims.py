@@ -147,6 +147,9 @@ class Claims:
         held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
+        known = self.held.find(tenant, job_id)
+        if known is not None and known.job.token == held.job.token:  # another one has read it meanwhile
+            return known
         self.held.add([held])
         return held
 

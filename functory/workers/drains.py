@@ -5,6 +5,7 @@ nothing, and is told; it should end what it has and stop.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -18,15 +19,17 @@ _NOTE: Final = msgspec.json.Decoder(dict[str, int])
 
 
 class Drains:
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, since_ms: Callable[[str], int]) -> None:
+        """since_ms: when a tenant was created."""
         self._store = shared.store
         self._clock = shared.clock
+        self._since_ms = since_ms
         self._until_ms: dict[str, dict[str, int]] = {}
         """By tenant and name: until when it is drained."""
         self._changing = asyncio.Lock()
 
     def holds(self, tenant: str, name: str) -> bool:
-        return self._until_ms.get(tenant, {}).get(name, 0) > self._clock.now_ms()
+        return self._until_ms.get(tenant, {}).get(name, 0) > self._oldest_ms(tenant)
 
     async def set(self, tenant: str, name: str, *, drained: bool) -> None:
         """Raises QuotaExceeded, StoreUnavailable."""
@@ -48,13 +51,17 @@ class Drains:
         self._keep(tenant, await self._read(tenant))
 
     async def _read(self, tenant: str) -> dict[str, int]:
-        now_ms = self._clock.now_ms()
+        now_ms, oldest_ms = self._clock.now_ms(), self._oldest_ms(tenant)
         note = await self._store.get_note(_key(tenant), now_ms=now_ms)
         try:
             known = _NOTE.decode(note) if note else {}
         except (msgspec.MsgspecError, UnicodeDecodeError):  # of another version
             known = {}
-        return {name: until_ms for name, until_ms in known.items() if until_ms > now_ms}
+        return {name: until_ms for name, until_ms in known.items() if until_ms > oldest_ms}
+
+    def _oldest_ms(self, tenant: str) -> int:
+        """What ends before is over, or was said of a worker of another one with the tenant's name."""
+        return max(self._clock.now_ms(), self._since_ms(tenant) + DRAINED_MS)
 
     def _keep(self, tenant: str, known: dict[str, int]) -> None:
         if known:

@@ -65,7 +65,13 @@ class Handout:
             self._is_stale = True
         if self._is_old or (line.is_unsure and self._clock.monotonic_s() >= self._rank_s):
             self._is_stale = True
-            await self._look_once()
+            line.coming += 1
+            try:
+                await self._look_once()
+            finally:
+                line.coming -= 1
+        if self._lines.get(order.tenant) is not line:  # its tenant was deleted meanwhile
+            return []
         if not self._has_takers:
             self._woken.set()
         return await line.take(order)
@@ -137,6 +143,11 @@ class Handout:
         if line is not None:
             line.dismiss(name)
 
+    def end_tenant(self, tenant: str) -> None:
+        """Its workers wait no longer."""
+        if line := self._lines.pop(tenant, None):
+            line.close()
+
     def stop(self) -> None:
         """Everybody who waits is answered, with nothing. Who comes later, too."""
         self._is_stopping = True
@@ -182,6 +193,6 @@ class Handout:
 
     def _drop_unused(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        for tenant in [name for name, line in self._lines.items() if not line.has_takers]:
+        for tenant in [name for name, line in self._lines.items() if not line.has_takers and not line.coming]:
             if now_s - self._lines[tenant].used_s > _KEPT_S:
                 del self._lines[tenant]

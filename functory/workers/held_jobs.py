@@ -21,6 +21,7 @@ from vocabulary.names import tenant_of
 
 MOST_OF_ONE: Final = 10_000
 MOST_IN_ALL: Final = 100_000
+_SPARE: Final = 100
 _LOG_BYTES_OF_ONE: Final = 4 << 20
 _LOG_BYTES_IN_ALL: Final = 32 << 20
 
@@ -83,7 +84,7 @@ class HeldJobs:
         self._when_changed = when_changed
         self._held: dict[str, Held] = {}
         self._lapses: list[tuple[int, str, int]] = []
-        """When each lapses unless it was renewed since: a heap."""
+        """When each lapses unless it was renewed since: a heap. Those that ended before are still in it, up to as many."""
         self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
         self._log_bytes: Counter[str] = Counter()
@@ -130,6 +131,9 @@ class HeldJobs:
             self._remove(job_id, token, changes)
         self._tell(changes)
 
+    def drop_tenant(self, tenant: str) -> None:
+        self.drop([(job_id, None) for job_id in self._of_tenant.get(tenant, ())])
+
     def drop_lapsed(self, now_ms: int) -> None:
         """Forget what was not renewed here in time: the worker is gone, or talks to another daemon."""
         lapsed: list[tuple[str, int | None]] = []
@@ -174,6 +178,9 @@ class HeldJobs:
             del self._of_type[jobtype]
         self._log_bytes[tenant] -= held.log.size_bytes
         changes[tenant] -= 1
+        if len(self._lapses) > 2 * len(self._held) + _SPARE:
+            self._lapses = [(each.until_ms, each.job.id, each.job.token) for each in self._held.values()]
+            heapq.heapify(self._lapses)
 
     def _tell(self, changes: Counter[str]) -> None:
         for tenant, change in changes.items():

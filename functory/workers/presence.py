@@ -56,12 +56,15 @@ def note_key(tenant: str, sysid: str) -> str:
 
 
 class Presence:
-    def __init__(self, shared: Shared, running: Callable[[str], Mapping[str, int]]) -> None:
-        """running: how many jobs of a tenant each worker holds."""
+    def __init__(
+        self, shared: Shared, running: Callable[[str], Mapping[str, int]], since_ms: Callable[[str], int]
+    ) -> None:
+        """running: how many jobs of a tenant each worker holds. since_ms: when a tenant was created."""
         self._store = shared.store
         self._clock = shared.clock
         self._sysid = shared.owner
         self._running = running
+        self._since_ms = since_ms
         self._workers: dict[str, dict[str, Seen]] = {}
         self._paces: dict[tuple[str, str], Pace] = {}
         """Of those that have ended a job: tenant and name."""
@@ -127,7 +130,7 @@ class Presence:
         for seen in self._workers.get(tenant, {}).values():
             is_waiting = (tenant, seen.name) in self._waiting
             asked_ms = now_ms if is_waiting else seen.asked_ms
-            if asked_ms >= now_ms - KEPT_MS:
+            if asked_ms >= self._oldest_ms(tenant):
                 count, pace = running.get(seen.name, 0), self._paces.get((tenant, seen.name))
                 per_minute = 0.0 if pace is None else pace.per_minute(now_ms)
                 found.append(msgspec.structs.replace(seen, running=count, per_minute=per_minute, asked_ms=asked_ms))
@@ -135,7 +138,7 @@ class Presence:
 
     async def everywhere(self, tenant: str) -> list[Seen]:
         """Those that any living daemon saw in the last hour, each as it was seen last, in order of their names."""
-        now_ms = self._clock.now_ms()
+        now_ms, oldest_ms = self._clock.now_ms(), self._oldest_ms(tenant)
         latest = {seen.name: seen for seen in self.here(tenant)}
         for daemon in await self._store.list_daemons(now_ms=now_ms):
             if daemon.sysid == self._sysid:
@@ -143,7 +146,7 @@ class Presence:
             note = await self._store.get_note(note_key(tenant, daemon.sysid), now_ms=now_ms)
             for seen in _read(note):
                 known = latest.get(seen.name)
-                if now_ms - seen.asked_ms <= KEPT_MS and (known is None or known.asked_ms < seen.asked_ms):
+                if seen.asked_ms >= oldest_ms and (known is None or known.asked_ms < seen.asked_ms):
                     latest[seen.name] = seen
         return [latest[name] for name in sorted(latest)]
 
@@ -170,6 +173,10 @@ class Presence:
         except StoreUnavailable:
             self._changed.add(tenant)
             raise
+
+    def _oldest_ms(self, tenant: str) -> int:
+        """Who asked before is not shown: it is long gone, or was another's who had the tenant's name."""
+        return max(self._clock.now_ms() - KEPT_MS, self._since_ms(tenant))
 
     def _of(self, tenant: str) -> dict[str, Seen]:
         workers = self._workers.pop(tenant, {})

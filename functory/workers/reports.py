@@ -86,7 +86,8 @@ class Reports:
                 if report.exitcode is not None and held.ending is None:
                     endings.append((held, report))
         late = await self._not_ours_to_extend(tenant, endings)
-        self._put([(held, report) for held, report in endings if held.job.id not in late])
+        # The same report may have come twice, and the other be on its way by now.
+        self._put([(held, report) for held, report in endings if held.job.id not in late and held.ending is None])
         if begun is not None:
             begun()
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
@@ -112,7 +113,7 @@ class Reports:
         if held is None or delivery.token not in (None, held.job.token):
             held = await self._claims.read(tenant, delivery.id)
         if held is not None and delivery.token in (None, held.job.token):
-            return held
+            return self._endings.get((held.job.id, held.job.token), held)
         if held is not None or await self._claims.exists(tenant, delivery.id):
             return _late(delivery.id)
         return Verdict(delivery.id, Answer.UNKNOWN, message=f"there is no job {delivery.id}")

@@ -13,7 +13,7 @@ import heapq
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import Final
 
 from functory.errors import QuotaExceeded
@@ -114,7 +114,8 @@ class TakerLine:
         self._types = types
         self._groups: dict[tuple[str, ...], _Group] = {}
         self._deadlines: list[tuple[float, int, _Taker]] = []
-        self._numbers = count()
+        self._asked = 0
+        """Takers that have ever come."""
         self._ready: dict[str, float] = {}
         """Types that may have waiting jobs, and since when."""
         self._listed: Mapping[str, int] = {}
@@ -127,6 +128,8 @@ class TakerLine:
         self._serving: asyncio.Task[None] | None = None
         self.is_open = True
         """False: jobs are kept back, and takers wait."""
+        self.coming = 0
+        """Takers that are about to stand in it."""
         self.waiting = 0
         """Takers that wait now."""
         self.used_s = asyncio.get_running_loop().time()
@@ -148,7 +151,8 @@ class TakerLine:
                 detail={"quota": "waiting_patterns", "limit": MOST_GROUPS},
             )
         loop = asyncio.get_running_loop()
-        taker = _Taker(order, next(self._numbers))
+        taker = _Taker(order, self._asked)
+        self._asked += 1
         self._groups.setdefault(order.patterns, _Group(order.patterns)).takers.append(taker)
         heapq.heappush(self._deadlines, (taker.deadline_s, taker.number, taker))
         self.used_s = loop.time()
@@ -216,8 +220,9 @@ class TakerLine:
         try:
             while self._deadlines:
                 self._news.clear()
+                newcomer = self._asked
                 await self._pass()
-                self._end_overdue()
+                self._end_overdue(newcomer)
                 if self._deadlines:
                     await self._news.wait()
         except Exception:
@@ -312,11 +317,15 @@ class TakerLine:
         if jobtype in self._listed and self.has_takers:
             self.mark([jobtype])
 
-    def _end_overdue(self) -> None:
-        """Answer those whose time is up, after they were tried."""
+    def _end_overdue(self, newcomer: int) -> None:
+        """Answer those whose time is up, after they were tried: those who came before `newcomer`."""
         now_s = asyncio.get_running_loop().time()
-        while self._deadlines and (self._deadlines[0][0] <= now_s or self._deadlines[0][2].future.done()):
-            heapq.heappop(self._deadlines)[2].answer([])
+        while self._deadlines:
+            deadline_s, number, taker = self._deadlines[0]
+            if not taker.future.done() and (deadline_s > now_s or number >= newcomer):
+                break
+            heapq.heappop(self._deadlines)
+            taker.answer([])
         if len(self._deadlines) > 2 * sum(len(group.takers) for group in self._groups.values()) + 100:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].future.done()]
             heapq.heapify(self._deadlines)

@@ -29,15 +29,18 @@ from store.base import Unclaim, WaitingType
 class WorkerQueue:
     """Implements `operations.protocols.WorkerQueue`. The outbox is one of its own, whose owner is `values.OWNER`."""
 
-    def __init__(self, shared: Shared, outbox: Outbox, claims: Claims, poll_s: float) -> None:
+    def __init__(
+        self, shared: Shared, outbox: Outbox, claims: Claims, poll_s: float, since_ms: Callable[[str], int]
+    ) -> None:
+        """since_ms: when a tenant was created. What was before is of another one of its name."""
         self._clock = shared.clock
         self._claims = claims
         self._outbox = outbox
         self._handout = Handout(shared, claims, poll_s)
-        self._presence = Presence(shared, claims.held.by_worker)
+        self._presence = Presence(shared, claims.held.by_worker, since_ms)
         self._unasked = UnaskedTypes(shared.store, shared.clock, self._presence)
         self._reports = Reports(shared, outbox, claims, self._presence.worked)
-        self._drains = Drains(shared)
+        self._drains = Drains(shared, since_ms)
         self._stopping = asyncio.Event()
         outbox.when_released(self._learn)
         outbox.when_released(self.released)
@@ -143,6 +146,11 @@ class WorkerQueue:
 
     def changed(self, tenant: str = "") -> None:
         self._handout.changed(tenant)
+
+    def end_tenant(self, tenant: str) -> None:
+        """It was deleted: what it had here is not for another of its name."""
+        self._handout.end_tenant(tenant)
+        self._claims.held.drop_tenant(tenant)
 
     def set_paused(self, *, paused: bool) -> None:
         self._handout.set_paused(paused=paused)

@@ -150,7 +150,7 @@ async def _workers(store: Store, journal: Journal, intake: LineIntake, clock: Fa
     policy = make_policy("deficit", SchedulerOptions(slots=1), lambda: 0.5)
     defaults = ClaimDefaults(RetryPolicy(), 30_000)
     claims = Claims(shared, outbox, tenants, policy, HandlerCache(store), defaults)
-    workers = WorkerQueue(shared, outbox, claims, poll_s=1.0)
+    workers = WorkerQueue(shared, outbox, claims, 1.0, tenants.incarnation_of)
     running = asyncio.create_task(workers.run())
     try:
         yield workers

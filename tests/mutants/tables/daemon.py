@@ -350,8 +350,8 @@ MUTANTS: list[Mutant] = [
     ),
     straight(
         "a long job is never shown",
-        '        task = asyncio.create_task(self._show_all(ids), name="show running jobs")\n',
-        '        return\n        task = asyncio.create_task(self._show_all(ids), name="show running jobs")\n',
+        '        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))\n',
+        "        return\n",
     ),
     straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
     straight(
