@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,88 @@ async def test_outcomes_wait_for_a_store_that_is_away(tmp_path: Path, monkeypatc
 
 async def has_stopped(daemon: Daemon) -> bool:
     return bool(daemon.outbox._lanes)
+
+
+async def test_an_end_does_not_overtake_the_showing_of_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a job of which nothing is kept would come back, and run again."""
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 0.0)
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-x", "return payload", keep="none")
+        await until(lambda: looked(daemon))
+        stopped, order = asyncio.Event(), list[str]()
+        show, end, release, put = (
+            daemon.store.add_running_jobs,
+            daemon.store.add_ended_jobs,
+            daemon.store.release_jobs,
+            daemon.outbox.put,
+        )
+
+        async def slow(*given: Any, **named: Any) -> Any:
+            await stopped.wait()
+            for _ in range(20):  # turns, in which the end could come first
+                await asyncio.sleep(0)
+            report = await show(*given, **named)
+            order.append("shown")
+            return report
+
+        def noted(verb: Any) -> Any:
+            async def call(*given: Any, **named: Any) -> Any:
+                order.append("ended")
+                return await verb(*given, **named)
+
+            return call
+
+        def stop(endings: Any, *sizes: Any) -> None:
+            if endings:
+                stopped.set()
+            put(endings, *sizes)
+
+        monkeypatch.setattr(daemon.store, "add_running_jobs", slow)
+        monkeypatch.setattr(daemon.store, "add_ended_jobs", noted(end))
+        monkeypatch.setattr(daemon.store, "release_jobs", noted(release))
+        monkeypatch.setattr(daemon.outbox, "put", stop)
+        (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        await stopped.wait()
+        await daemon.outbox.empty()
+        await daemon.intake.flush()
+        assert await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms()) is None
+        assert order in (["shown", "ended"], ["ended"])
+
+
+async def test_who_stops_waiting_for_a_flush_does_not_stop_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    async with running_daemon(tmp_path) as daemon:
+        ids = []
+        for jobtype in ("acme-x", "acme-y"):  # each in a reservation of its own
+            await register(daemon, jobtype, SLOW)
+            await until(partial(is_clear, daemon, jobtype))
+            ids += await daemon.intake.write(jobtype, [b"1"])
+            await until(partial(is_read, daemon, ids[-1]))
+        rsync, begun, go = daemon.journal.rsync, asyncio.Event(), asyncio.Event()
+
+        async def slow(reservation: Any) -> None:
+            await rsync(reservation)
+            begun.set()
+            await go.wait()
+
+        monkeypatch.setattr(daemon.journal, "rsync", slow)
+        flushing = asyncio.create_task(daemon.intake.flush("acme"))
+        await begun.wait()
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+        go.set()
+        for id_ in ids:
+            await ended(daemon, id_)
+        await daemon.intake.flush()
+        assert daemon.journal.read_point == daemon.journal.write_point
+
+
+async def is_clear(daemon: Daemon, jobtype: str) -> bool:
+    return daemon.executor.is_clear(jobtype)
+
+
+async def is_read(daemon: Daemon, job_id: str) -> bool:
+    return job_id in daemon.intake._reader._open_of

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.errors import QuotaExceeded
 from handlers.model import Handler
-from store.base import Tenant
+from store.base import Code, JobState, NewJob, Tenant
 from tests.support.service import ended, register, running_daemon, until
 
 PID = "import os\nreturn str(os.getpid())"
@@ -133,3 +134,63 @@ async def test_a_check_does_not_wait_for_the_memory_that_long_jobs_of_the_tenant
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_a_job_that_was_about_to_start_when_its_tenant_was_suspended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot is free again, and it waits for better times."""
+    async with daemon_with_tenant(tmp_path, poll="1h") as daemon:
+        await register(daemon, "acme-x", "return payload")
+        await until(when(lambda: daemon.executor.is_clear("acme-x")))
+        free, kept_back = daemon.executor.free_slots, list[NewJob]()
+        take, refresh = daemon.straight.take, daemon.executor._tenants.refresh
+        monkeypatch.setattr(daemon.straight, "take", kept_back.extend)
+        (job_id,) = await daemon.intake.write("acme-x", [b"1"])
+        assert kept_back
+
+        async def in_that_moment() -> Any:
+            terms = await refresh()
+            take(kept_back)
+            return terms
+
+        monkeypatch.setattr(daemon.executor._tenants, "refresh", in_that_moment)
+        await daemon.store.update_tenant("acme", suspended=True)
+        await daemon.tenants_changed()
+        await until(when(lambda: daemon.executor.free_slots == free))
+        monkeypatch.undo()
+        await daemon.store.update_tenant("acme", suspended=False)
+        await daemon.tenants_changed()
+        assert (await ended(daemon, job_id)).job.attempts == 1
+
+
+async def test_a_claim_that_is_under_way_when_its_tenant_is_suspended_costs_no_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon_with_tenant(tmp_path, straight="off") as daemon:
+        await register(daemon, "acme-x", "return payload", options={"max_attempts": 1})
+        claim, claimed, go = daemon.store.claim_jobs, asyncio.Event(), asyncio.Event()
+
+        async def slow(*given: Any, **named: Any) -> Any:
+            jobs = await claim(*given, **named)
+            claimed.set()
+            await go.wait()
+            return jobs
+
+        monkeypatch.setattr(daemon.store, "claim_jobs", slow)
+        (job_id,) = await daemon.intake.write("acme-x", [b"1"])
+        await claimed.wait()
+        await daemon.store.update_tenant("acme", suspended=True)
+        await daemon.tenants_changed()
+        go.set()
+
+        async def waits() -> bool:
+            record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
+            return record is not None and (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+        await until(waits)
+        await daemon.store.update_tenant("acme", suspended=False)
+        await daemon.tenants_changed()
+        outcome = (await ended(daemon, job_id)).outcome
+        assert outcome
+        assert outcome.code is Code.OK

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+import functory.workers.handout
 from functory.operations import workers as operations
+from functory.operations.tenants import create_tenant, delete_tenant
+from functory.wire.admin import TenantLimits
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState
@@ -282,3 +285,65 @@ async def test_workers_that_wait_are_not_walked_through_while_there_is_nothing_f
     assert [len(await each) for each in done] == [1]
     line.stop()
     assert [await each for each in others] == [[]] * 49
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_report_that_comes_twice_at_once_makes_its_jobs_once(shop: Shop, is_known: bool) -> None:
+    await shop.serve("resize", "next")
+    await shop.post("1")
+    (job,) = await shop.take()
+    if not is_known:  # as after a restart
+        shop.daemon.workers._claims.held.drop_tenant("acme")
+    one = [Report(held(job), 200, new_jobs=(NewJob("next", b"n"),))]
+    answers = await asyncio.gather(*(operations.report(shop.service, ACME, one) for _ in range(2)))
+    assert [verdict.answer for (verdict,) in answers] == [Answer.OK, Answer.OK]
+    await shop.daemon.intake.flush()
+    assert payloads(await shop.take("next", limit=10)) == ["n"]
+
+
+async def test_one_who_does_not_wait_is_tried_while_others_are_served(shop: Shop) -> None:
+    await shop.serve("resize", "crop")
+    await shop.post("1")
+    await shop.post("2", type_name="crop")
+    taken = await asyncio.gather(shop.take("resize"), shop.take("crop"))
+    assert [payloads(jobs) for jobs in taken] == [["1"], ["2"]]
+
+
+async def test_workers_are_woken_when_none_has_asked_for_long(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.workers.handout, "_KEPT_S", -1.0)
+    await shop.serve("resize")
+    assert await shop.take() == []
+    shop.daemon.workers.wake()  # so that the next one looks first
+    taker = asyncio.create_task(shop.take(wait_s=30.0))
+    await until(waiting(shop, 1))
+    await shop.post("1")
+    async with asyncio.timeout(20):
+        assert payloads(await taker) == ["1"]
+
+
+async def test_a_new_tenant_has_nothing_of_the_workers_of_one_that_had_its_name(shop: Shop) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    worker = Worker("gpu-1")
+    await shop.take(worker=worker, lease_ms=3_600_000)
+    await operations.drain_worker(shop.service, ACME, "gpu-2", drained=True)
+    waits = asyncio.create_task(shop.take(worker=worker, wait_s=60.0))
+    await until(waiting(shop, 1))
+    await shop.daemon.workers.write_down()
+    while (await delete_tenant(shop.service, "test", "acme")).more:
+        pass
+    async with asyncio.timeout(20):
+        assert await waits == [], "it gets none of the next one's jobs"
+    assert shop.gauge("worker_jobs_held") == 0
+    gone_ms = shop.daemon.clock.now_ms()
+
+    async def is_later() -> bool:
+        return shop.daemon.clock.now_ms() > gone_ms
+
+    await until(is_later)
+    await create_tenant(shop.service, "test", "acme", 1, TenantLimits())
+    assert await operations.list_workers(shop.service, "acme") == []
+    assert not operations.is_draining(shop.service, ACME, "gpu-2")
+    await shop.serve("resize")
+    await shop.post("2")
+    assert payloads(await shop.take(worker=Worker("gpu-2"), wait_s=30.0)) == ["2"]

@@ -69,3 +69,14 @@ def test_what_was_told_is_what_is_held(steps: list[tuple[str, list[tuple[str, in
             found = jobs.find(jobtype.partition("-")[0], job_id)
             assert found is not None
             assert found.job.token == token
+
+
+def test_jobs_that_ended_long_before_their_leases_leave_nothing() -> None:
+    jobs = HeldJobs(Told())
+    jobs.add(held("acme-y", number, 1, NOW_MS + 1000 + number) for number in range(10))
+    for number in range(2000):
+        jobs.add([held("acme-x", number, 1, NOW_MS + 86_400_000)])
+        jobs.drop([(f"acme-x-{number}", 1)])
+    assert len(jobs._lapses) < 200
+    jobs.drop_lapsed(NOW_MS + 1005)
+    assert len(jobs) == 4, "the others lapse when their time comes"
