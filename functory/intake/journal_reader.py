@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from functory.intake.backlog import Backlog
+from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.job_options import to_new_job, to_new_jobs
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
@@ -233,10 +234,12 @@ class JournalReader:
         records = await self._journal.read(reservation)
         open_ = _Open(reservation, self._backlog.held(records))
         self._open_of.update(dict.fromkeys(open_.missing, open_))
-        new = self._backlog.still_to_add(records)
         self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
         try:
+            new = self._backlog.still_to_add(records)
+            if new and self._oldest_ms < now_ms - APART_MS:
+                new = await self._still_wanted(new)
             await self._add(new, open_, now_ms)
         except BaseException:
             for job_id in open_.missing:
@@ -256,6 +259,14 @@ class JournalReader:
             jobtypes = set(map(_JOBTYPE, new))
             for listener in self._listeners:
                 listener(jobtypes)
+
+    async def _still_wanted(self, new: Sequence[Record]) -> Sequence[Record]:
+        """Without the lines of tenants that were deleted, whose names others have now."""
+        gone = await lines_of_former_tenants(self._store, new)
+        if not gone:
+            return new
+        log.warning("ingest.tenant_deleted", extra={"lines": len(gone), "first": min(gone)})
+        return [record for record in new if record.id not in gone]
 
     async def _add(self, new: Sequence[Record], open_: _Open, now_ms: int) -> None:
         """With the position after the reservation, if nothing before it or in it is on the straight way."""

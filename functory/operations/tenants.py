@@ -9,7 +9,7 @@ from functory.wire.admin import TenantLimits
 from functory.wire.tenant_limits import encode_limits
 from handlers.hosts import parse_patterns
 from store.base import DeleteReport, Tenant
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 
 _STEPS_PER_CALL = 50
 _ROWS_PER_STEP = 1000
@@ -35,10 +35,13 @@ RESERVED: Final = frozenset(
 
 
 async def create_tenant(service: Service, actor: str, name: str, weight: int, limits: TenantLimits) -> Tenant:
-    """Raises InvalidInput for a reserved name, Conflict for one that is taken."""
+    """What is left of another tenant that had the name goes first. Raises InvalidInput for a reserved name, Conflict
+    for one that is taken."""
     if name in RESERVED:
         raise InvalidInput(f"{name!r} begins paths of the service: choose another name", detail={"field": "name"})
     _check(limits)
+    if (await _delete(service, name, only_leftovers=True)).more:
+        raise Conflict(f"what another tenant of the name {name} left is still being removed: try again")
     tenant = Tenant(name, service.now_ms(), weight, encode_limits(limits))
     await service.store.create_tenant(tenant)
     await audit(service, actor, "tenant.create", name, weight=weight)
@@ -93,16 +96,24 @@ async def update_tenant(
 async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport:
     """Delete the tenant and its data, as far as one request should go: call again while `more`.
 
-    Lines that this daemon has accepted for it reach the store first, so they are deleted too.
+    Nothing new is accepted for it from the first step on. Lines that this daemon has accepted before reach the store,
+    so they are deleted too.
     """
-    await service.intake.flush(name)
     await audit(service, actor, "tenant.delete", name)
+    begun = await service.store.delete_tenant(name, limit=1)
+    service.verified_keys.forget()
+    await service.control.tenants_changed()
+    await service.intake.flush(name)
+    report = await _delete(service, name)
+    await service.control.tenants_changed()
+    return DeleteReport(begun.removed + report.removed, more=report.more)
+
+
+async def _delete(service: Service, name: str, *, only_leftovers: bool = False) -> DeleteReport:
     removed, more = 0, True
     for _ in range(_STEPS_PER_CALL):
-        step = await service.store.delete_tenant(name, limit=_ROWS_PER_STEP)
+        step = await service.store.delete_tenant(name, limit=_ROWS_PER_STEP, only_leftovers=only_leftovers)
         removed, more = removed + step.removed, step.more
         if not more:
             break
-    service.verified_keys.forget()
-    await service.control.tenants_changed()
     return DeleteReport(removed, more=more)

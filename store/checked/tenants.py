@@ -46,10 +46,10 @@ class CheckedTenants(CheckedCore, TenantRegister):
             check_text("limits", limits)
         return await self._back.update_tenant(name, weight=weight, limits=limits, suspended=suspended)
 
-    async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
+    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
         check_tenant(name)
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._back.delete_tenant(name, limit=limit)
+        return await self._back.delete_tenant(name, limit=limit, only_leftovers=only_leftovers)
 
     async def add_key(self, key: ApiKey) -> None:
         check_key(key)

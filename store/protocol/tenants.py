@@ -32,12 +32,12 @@ class TenantRegister(abc.ABC):
         (weight not in 1..1000)."""
 
     @abc.abstractmethod
-    async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
+    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
         """Remove a tenant and all its data, at most limit rows in one step; call again while more is True.
 
         The first step suspends it, marks it as deleting and removes its keys; the last removes the record.
         Running jobs are removed too: their release is stale. Idempotent; deleting a name without record or
-        data returns (0, False).
+        data returns (0, False). only_leftovers: as long as there is no record; a tenant that exists is not touched.
         """
 
     @abc.abstractmethod

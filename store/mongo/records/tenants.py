@@ -63,7 +63,9 @@ class MongoTenants(Core):
         return tenant_from(found)
 
     @once
-    async def delete_tenant(self, name: str, *, limit: int = 1000) -> DeleteReport:
+    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
+        if only_leftovers and await self.get_tenant(name) is not None:
+            return DeleteReport(0, more=False)
         await self.collections.tenants.update_one({"_id": name}, {"$set": {"suspended": True, "deleting": True}})
         await self.collections.keys.delete_many({"tenant": name})
         removed = 0

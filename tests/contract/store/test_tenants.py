@@ -141,3 +141,19 @@ async def test_a_deleted_tenant_leaves_nothing(store: Store) -> None:
     await store.create_tenant(ACME)
     await store.add_jobs(new_jobs(2), now_ms=T0)
     assert [(c.waiting, c.ok) for c in await store.get_counters(TENANT, now_ms=T0)] == [(2, 0)]
+
+
+async def test_what_is_left_under_a_name_goes_as_long_as_no_tenant_has_it(store: Store) -> None:
+    await give_everything(store, TENANT, 0)
+    assert await store.delete_tenant(TENANT, only_leftovers=True) == (0, False)
+    record = await store.get_tenant(TENANT)
+    assert record is not None
+    assert (record.deleting, (await store.get_usage(TENANT)).jobs > 0) == (False, True)
+    while (await store.delete_tenant(TENANT)).more:
+        pass
+    await store.add_jobs(new_jobs(5, 200), now_ms=T0)  # as a daemon may that had accepted them before
+    steps = [await store.delete_tenant(TENANT, limit=2, only_leftovers=True)]
+    while steps[-1].more:
+        steps.append(await store.delete_tenant(TENANT, limit=2, only_leftovers=True))
+    assert len(steps) > 2
+    assert (await store.get_usage(TENANT)).jobs == 0

@@ -8,6 +8,7 @@ RULES = "tests/service/test_worker_rules.py"
 claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
 line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
+worker_queue = in_file("functory/workers/worker_queue.py", LIFE)
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 operations = in_file("functory/operations/workers.py", "tests/service/test_report_and_take.py")
 held = in_file("functory/workers/held_jobs.py", "tests/unit/functory/test_held_jobs.py")
@@ -21,6 +22,19 @@ MUTANTS: list[Mutant] = [
         "        await _return(service, who, claim.jobs)\n",
         "        pass\n",
     ),
+    operations(
+        "what was taken before more could be is kept until its lease lapses",
+        "        await _return(service, who, jobs)\n",
+        "        pass\n",
+    ),
+    reports("a report that comes twice makes its jobs twice", " and held.ending is None])", "])"),
+    line("one who asks while others are served is not tried", " or number >= newcomer", ""),
+    handout(
+        "who asks after a long time is not served", "            line.coming += 1\n", "            line.coming += 0\n"
+    ),
+    worker_queue("workers of a deleted tenant wait on", "        self._handout.end_tenant(tenant)\n", ""),
+    worker_queue("jobs of a deleted tenant count", "        self._claims.held.drop_tenant(tenant)\n", ""),
+    held("memory of ended jobs is kept as long as their leases", " > 2 * len(self._held) + _SPARE", " > 1 << 40"),
     operations("at its cap a worker gets nothing with its report", "else not order.wait_s)", "else False)"),
     operations("near its cap a worker gets small batches", "(has_caps if jobs else", "(False if jobs else"),
     operations(

@@ -1,0 +1,28 @@
+"""Lines that wait in a journal longer than their tenant exists are not for the tenant of that name that there is now.
+
+A daemon that was stopped, or whose store was away, may have accepted them before the one was deleted and the other
+created. Clocks of daemons differ, so a line must be a good deal older: no line of the new tenant is ever taken for one
+of the old.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from journal import Record, parse_id
+from store.base import Store
+from vocabulary.names import tenant_of
+
+APART_MS: Final = 60_000
+"""More than clocks of daemons that share a store may differ."""
+
+
+async def lines_of_former_tenants(store: Store, records: Sequence[Record]) -> set[str]:
+    """The ids of those. Raises StoreUnavailable."""
+    found: set[str] = set()
+    for name in {tenant_of(record.jobtype) for record in records}:
+        tenant = await store.get_tenant(name)
+        if tenant is not None:
+            before_ms = tenant.created_ms - APART_MS
+            mine = (record.id for record in records if tenant_of(record.jobtype) == name)
+            found.update(job_id for job_id in mine if parse_id(job_id).time_ms < before_ms)
+    return found

@@ -1,0 +1,82 @@
+"""A tenant that is deleted, and another that gets its name: the new one has nothing of the old."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import functory.intake.journal_reader
+from functory.daemon.daemon import Daemon
+from functory.operations.tenants import create_tenant, delete_tenant
+from functory.wire.admin import TenantLimits
+from store.base import Tenant
+from store.errors import Conflict, StoreUnavailable
+from tests.support.service import ended, register, running_daemon, service_of
+from tests.support.stores import BACK_ENDS, back_end_params
+
+
+@pytest.fixture(params=back_end_params())
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    async with BACK_ENDS[request.param](tmp_path) as store:
+        yield store
+
+
+async def create(daemon: Daemon) -> None:
+    await create_tenant(service_of(daemon), "test", "acme", 1, TenantLimits())
+
+
+async def delete(daemon: Daemon) -> None:
+    while (await delete_tenant(service_of(daemon), "test", "acme")).more:
+        pass
+
+
+async def count_jobs(daemon: Daemon) -> int:
+    await daemon.intake.flush()
+    return (await daemon.store.get_usage("acme")).jobs
+
+
+async def test_what_came_after_the_deletion_goes_before_the_name_is_given_again(tmp_path: Path, url: str) -> None:
+    async with running_daemon(tmp_path, store=url) as daemon:
+        await create(daemon)
+        await delete(daemon)
+        await daemon.intake.write("acme-x", [b"of a request that was under way"])
+        assert await count_jobs(daemon) == 1
+        await create(daemon)
+        assert await count_jobs(daemon) == 0
+
+
+async def test_a_name_that_is_taken_keeps_what_it_has(tmp_path: Path, url: str) -> None:
+    async with running_daemon(tmp_path, store=url) as daemon:
+        await create(daemon)
+        await daemon.intake.write("acme-x", [b"1"])
+        assert await count_jobs(daemon) == 1
+        with pytest.raises(Conflict, match="already taken"):
+            await create(daemon)
+        assert await count_jobs(daemon) == 1
+
+
+async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_given: Any, **_named: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    async with running_daemon(tmp_path, store=url) as daemon:
+        await create(daemon)
+        monkeypatch.setattr(daemon.store, "add_jobs", away)
+        (old,) = await daemon.intake.write("acme-x", [b"a secret of the old one"])
+        (other,) = await daemon.intake.write("other-x", [b"1"])
+        now_ms = daemon.clock.now_ms()
+        while (await daemon.store.delete_tenant("acme", limit=1000)).more:
+            pass
+        await daemon.store.create_tenant(Tenant("acme", now_ms + 60_001))
+    monkeypatch.setattr(functory.intake.journal_reader, "APART_MS", 0)  # as if it were restarted some minutes later
+    async with running_daemon(tmp_path, store=url) as daemon:
+        await register(daemon, "other-x", "return payload")
+        await ended(daemon, other, "other")
+        assert await count_jobs(daemon) == 0
+        assert await daemon.store.get_job("acme", old, now_ms=daemon.clock.now_ms()) is None
+        assert daemon.journal.read_point == daemon.journal.write_point
+        await daemon.intake.write("acme-x", [b"of the new one"])
+        assert await count_jobs(daemon) == 1
