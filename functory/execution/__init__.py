@@ -1,6 +1,6 @@
 """From the store to the result: what happens to jobs once they can be run.
 
-executor.py          picks, claims, runs; outlook.py what the last look at the store saw
+executor.py          picks, claims, runs; outlook.py what the last look at the store saw; claims_under_way.py its claims
 straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
 recent_ends.py       jobs that ended a moment ago

@@ -5,5 +5,5 @@ job_options.py       what may be said about a job, and its form in the journal
 admission.py         what may come in, whichever way it comes: limits of size, quotas
 backlog.py           writes lines into the journal; the way past a backlog
 accepted_batches.py  answers for jobs that the store does not have yet
-journal_reader.py    from the journal to the store
+journal_reader.py    from the journal to the store; former_tenants.py lines that are nobody's any more
 """

@@ -116,10 +116,10 @@ async def test_a_cap_holds_from_the_next_job_on(tmp_path: Path, monkeypatch: pyt
     assert most == 1
 
 
-@pytest.mark.parametrize(("quota", "most"), [("max_jobs", 8), ("max_types", 2)])
-async def test_requests_that_come_at_once_share_a_quota(tmp_path: Path, quota: str, most: int) -> None:
-    who = Principal("key", "acme", frozenset({"submit"}), TenantLimits(**{quota: most}))
-    async with limited(tmp_path, **{quota: most}) as (daemon, service):
+@pytest.mark.parametrize("limits", [TenantLimits(max_jobs=8), TenantLimits(max_types=2)])
+async def test_requests_that_come_at_once_share_a_quota(tmp_path: Path, limits: TenantLimits) -> None:
+    who = Principal("key", "acme", frozenset({"submit"}), limits)
+    async with limited(tmp_path) as (daemon, service):
         answers = await asyncio.gather(
             *(submit_lines(service, who, f"t{number}", [b"1"] * 4) for number in range(8)), return_exceptions=True
         )

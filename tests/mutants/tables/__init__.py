@@ -16,6 +16,7 @@ from tests.mutants.tables import (
     scheduler,
     store_mongo,
     store_sqlite,
+    tenants,
     web,
     workers,
 )
@@ -26,6 +27,7 @@ AREAS: dict[str, list[Mutant]] = {
     "store_sqlite": store_sqlite.MUTANTS,
     "store_mongo": store_mongo.MUTANTS,
     "rate_domains": rate_domains.MUTANTS,
+    "tenants": tenants.MUTANTS,
     "runner": runner.MUTANTS,
     "sandbox": sandbox.MUTANTS,
     "egress": egress.MUTANTS,

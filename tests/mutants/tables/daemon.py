@@ -20,16 +20,10 @@ outcomes = in_file(
     "functory/execution/outcomes.py", "tests/unit/functory/test_releases.py tests/service/test_execute.py"
 )
 reader = in_file("functory/intake/journal_reader.py", INTAKE)
-AGAIN = "tests/service/test_names_used_again.py"
-former = in_file("functory/intake/former_tenants.py", AGAIN)
 claims_under_way = in_file("functory/execution/claims_under_way.py", "tests/service/test_tenants_contexts.py")
-tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 recent_ends = in_file("functory/execution/recent_ends.py", "tests/unit/functory/test_recent_ends.py")
-admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
-tenants = in_file("functory/operations/tenants.py", AGAIN)
 backlog = in_file("functory/intake/backlog.py", INTAKE)
 in_force = in_file("functory/execution/handlers_in_force.py", "tests/service/test_handlers_in_force.py")
-handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 late_writes = in_file("functory/loops/late_writes.py", "tests/unit/functory/test_late_writes.py")
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
@@ -61,26 +55,11 @@ MUTANTS: list[Mutant] = [
     late_writes("a log that is closed ends the thread", "except OSError:", "except BlockingIOError:"),
     late_writes("lines that are refused are not counted", "return sum(each.count", "return 0 * sum(each.count"),
     late_writes("lines of others come in between", "if self._is_file else", "if True else"),
-    former("a new tenant gets lines of the old one", "time_ms < before_ms", "time_ms < 0"),
-    tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
-    tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers)", "only_leftovers=False)"),
     straight(
         "an end overtakes the showing of its job", "        while self._showing and (", "        while False and ("
     ),
     claims_under_way("a claim that nobody waits for is lost", "self._give_back(await claiming)", "await claiming"),
-    tenant_book("an old answer counts", "if number > self._answered:", "if True:"),
-    tenant_book(
-        "nobody hears that a tenant is gone", "                    listener(name)\n", "                    pass\n"
-    ),
     recent_ends("one that ends again counts twice", "        self._drop(record.job.id)\n", ""),
-    admission(
-        "each request has a quota of its own",
-        "await self._looks.ask(tenant, lambda: self._look(tenant))",
-        "await self._look(tenant)",
-    ),
-    handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
-    handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
-    handler_cache("a new tenant gets the code of one that is gone", "if forgotten == self._forgotten", "if True"),
     keyed("slots of a type with keys stay in step", ", allowance_s) if coincides else 0.0", ", 0.0)"),
     keyed("slots wait as often as starts coincide", ", allowance_s) if", ") if"),
     keyed("a few jobs are kept waiting", " and waiting >= _WAITING * slots", ""),
@@ -357,13 +336,6 @@ MUTANTS: list[Mutant] = [
         "one line that may run has all others hurry for ever",
         "            self._is_urgent = False\n",
         "            pass\n",
-    ),
-    Mutant(
-        "a tenant runs the code of one that had its name",
-        "functory/execution/tenant_book.py",
-        "if now is None or now.incarnation != before.incarnation:",
-        "if not before.is_closed and (now is None or now.incarnation != before.incarnation):",
-        "tests/service/test_handlers_in_force.py",
     ),
     in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),
     backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),

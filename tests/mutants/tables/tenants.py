@@ -1,0 +1,35 @@
+"""Tenants that come and go: what one had is not for another of its name, and quotas hold."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+AGAIN = "tests/service/test_names_used_again.py"
+
+former = in_file("functory/intake/former_tenants.py", AGAIN)
+tenants = in_file("functory/operations/tenants.py", AGAIN)
+tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
+admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
+handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
+
+MUTANTS: list[Mutant] = [
+    former("a new tenant gets lines of the old one", "time_ms < before_ms", "time_ms < 0"),
+    tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
+    tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers)", "only_leftovers=False)"),
+    tenant_book("an old answer counts", "if number > self._answered:", "if True:"),
+    tenant_book(
+        "nobody hears that a tenant is gone", "                    listener(name)\n", "                    pass\n"
+    ),
+    tenant_book(
+        "a tenant runs the code of one that had its name",
+        "if now is None or now.incarnation != one.incarnation:",
+        "if not one.is_closed and (now is None or now.incarnation != one.incarnation):",
+        tests="tests/service/test_handlers_in_force.py",
+    ),
+    admission(
+        "each request has a quota of its own",
+        "await self._looks.ask(tenant, lambda: self._look(tenant))",
+        "await self._look(tenant)",
+    ),
+    handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
+    handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
+    handler_cache("a new tenant gets the code of one that is gone", "if forgotten == self._forgotten", "if True"),
+]
