@@ -12,7 +12,7 @@ from functory.errors import Forbidden, Unauthorized
 from functory.operations.keyring import principal_of
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.http.endpoint import Web, bearer
-from functory.wire.admin import TENANT_SCOPES
+from functory.wire.scopes import TENANT_SCOPES
 
 KEYLESS: Final = "bedrock"
 """What stands for a key in the audit log."""

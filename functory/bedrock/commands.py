@@ -17,7 +17,7 @@ from functory.bedrock.refusals import Refusal, answer_of
 from functory.errors import Forbidden, Unauthorized
 from functory.operations.audit import CLIENT
 from functory.web.http.endpoint import Web
-from functory.wire.admin import Scope
+from functory.wire.scopes import Scope
 
 log = logging.getLogger("functory.bedrock")
 

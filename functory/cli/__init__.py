@@ -1,6 +1,7 @@
 """The command line: parse, call one operation, print.
 
 main.py         the parser, and from errors to messages and exit codes (failures.py)
+command_parser.py    lets options stand anywhere among the words of a command
 serve.py        `serve`; settings.py its flags, and `config`
 jobs.py, handlers.py, tenants.py, scoreboard.py, queues.py, consumers.py, operator.py, health.py    talk to a server
 remote.py       what these have in common

@@ -1,4 +1,4 @@
-"""Values on the command line: pairs, moments. Each raises ArgumentTypeError with what was expected."""
+"""Values on the command line: pairs, counts, moments. Each raises ArgumentTypeError with what was expected."""
 
 import argparse
 import re
@@ -23,7 +23,7 @@ def number_pair(text: str) -> tuple[str, float | bool]:
     if value in {"true", "false"}:
         return name, value == "true"
     try:
-        return name, int(value) if value.isdecimal() else float(value)
+        return name, _number(value)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is neither a number nor true or false") from None
 
@@ -32,6 +32,25 @@ def limit_pair(text: str) -> tuple[str, float | bool | str]:
     """As `number_pair`; the one limit that is a text, `hosts=*.example.org`, is taken as it is."""
     name, value = pair(text)
     return (name, value) if name == "hosts" else number_pair(text)
+
+
+def _number(text: str) -> float:
+    """A whole number stays one, also below 0: it is the server that says what is allowed."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return number
 
 
 def moment_ms(text: str) -> int:

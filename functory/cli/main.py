@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Final
 
 import functory
+from functory.cli.command_parser import CommandParser
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "serve": {"serve": "run a daemon until it is asked to stop"},
@@ -110,9 +111,7 @@ def groups_for(argv: Sequence[str]) -> Collection[str]:
 
 def make_parser(groups: Collection[str] = GROUPS.keys()) -> argparse.ArgumentParser:
     """The parser with the commands of these groups, and the names of all others."""
-    parser = argparse.ArgumentParser(
-        prog="functory", description="Multi-tenant function runner on a durable job queue."
-    )
+    parser = CommandParser(prog="functory", description="Multi-tenant function runner on a durable job queue.")
     parser.add_argument("--version", action="version", version=f"functory {functory.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, texts in GROUPS.items():

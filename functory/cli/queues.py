@@ -1,7 +1,7 @@
 """`functory replay | cancel | delete | failures | timeline | type ... | rate ...`: many jobs, and what limits them."""
 
 import argparse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from functory.cli.answers import counted, inert, moment
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _Bulk = TypeVar("_Bulk", "Changed", "Replayed")
 _UNFINISHED = ("waiting", "deferred", "paused", "lapsed", "running")
+_PAGE = 1000
 
 
 def add_commands(commands: Commands) -> None:
@@ -79,7 +80,9 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_all(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="go on until no more match, and show how far it is")
+    parser.add_argument(
+        "--all", action="store_true", help="go on until no more match; with --dry-run, count all of them"
+    )
 
 
 def _add_type(parser: argparse.ArgumentParser) -> None:
@@ -118,18 +121,15 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
     )
     replayed = await _until_none_match(arguments, lambda: client.replay(**request), "replayed")
-    more = " More match: repeat the command." if replayed.more else ""
-    if replayed.dry_run:
-        done = f"{counted(replayed.matched, 'job')} {'matches' if replayed.matched == 1 else 'match'}."
-    else:
-        done = f"{counted(replayed.replayed, 'job')} queued again."
-    return show(arguments, replayed, done + more)
+    await _find_all(client, arguments, replayed, ["archived"], arguments.code or ["failed", "abandoned"])
+    return _show_bulk(arguments, replayed, replayed.replayed, "queued again")
 
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     request = given(states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run)
     changed = await _until_none_match(arguments, lambda: client.cancel_jobs(arguments.type, **request), "changed")
-    return _show_changed(arguments, changed, "cancelled")
+    await _find_all(client, arguments, changed, arguments.state or _UNFINISHED)
+    return _show_bulk(arguments, changed, changed.changed, "cancelled")
 
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
@@ -141,7 +141,8 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
     )
     changed = await _until_none_match(arguments, lambda: client.delete_jobs(arguments.type, **request), "changed")
-    return _show_changed(arguments, changed, "deleted")
+    await _find_all(client, arguments, changed, ["archived"], arguments.code)
+    return _show_bulk(arguments, changed, changed.changed, "deleted")
 
 
 async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:
@@ -169,10 +170,45 @@ async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Aw
     return answer
 
 
-def _show_changed(arguments: argparse.Namespace, changed: "Changed", done: str) -> int:
-    more = " More match: repeat the command." if changed.more else ""
-    text = f"{changed.matched:,} jobs match." if changed.dry_run else f"{changed.changed:,} jobs {done}."
-    return show(arguments, changed, text + more)
+async def _find_all(
+    client: "Client",
+    arguments: argparse.Namespace,
+    answer: "Changed | Replayed",
+    states: Sequence[str],
+    codes: Sequence[str] | None = None,
+) -> None:
+    """After a dry run with --all: the rest of what matches. The same dry run again would find the same jobs, so all are
+    listed page by page, which needs the scope `read`."""
+    from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
+
+    if not (arguments.all and answer.dry_run and answer.more):
+        return
+    filters = given(type=arguments.type, code=codes and ",".join(dict.fromkeys(codes)))
+    if "since" in arguments:
+        filters |= given(since_ms=arguments.since, until_ms=arguments.until)
+    found: dict[str, None] = {}
+    with Progress("found", None) as progress:
+        for state in dict.fromkeys(states):
+            cursor, is_done = None, False
+            while not is_done:
+                page = await client.results(state=state, cursor=cursor, limit=_PAGE, **filters)
+                found |= dict.fromkeys(job.id for job in page.jobs)
+                progress.at(len(found))
+                cursor, is_done = page.cursor, page.cursor is None
+    answer.ids, answer.matched, answer.more = list(found), len(found), False
+
+
+def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", count: int, done: str) -> int:
+    if answer.dry_run:
+        verb = "matches" if answer.matched == 1 else "match"
+        text = f"{counted(answer.matched, 'job')} {verb}."
+        if answer.more:
+            text = f"At least {text} Use --all to count all of them."
+    else:
+        text = f"{counted(count, 'job')} {done}."
+        if answer.more:
+            text += " More match: repeat the command."
+    return show(arguments, answer, text)
 
 
 async def run_failures(client: "Client", arguments: argparse.Namespace) -> int:

@@ -8,15 +8,11 @@ from functory.cli.arguments import given, limit_pair
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, confirm, show, show_table
 from functory.errors import InvalidInput
+from functory.wire.scopes import LIMITS, OPERATOR_SCOPES, TENANT_SCOPES
 
 if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.admin import KeyWithSecret, Tenant
-
-_LIMITS = (
-    "max_jobs, max_bytes, max_handlers, max_types, max_running, max_running_per_type,"
-    " requests_per_s, requests_burst, network, hosts"
-)
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,13 +58,14 @@ def _add_tenant(actions: Commands) -> None:
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=limit_pair, action="append", metavar="NAME=VALUE", help=_LIMITS)
+    parser.add_argument("--limit", type=limit_pair, action="append", metavar="NAME=VALUE", help=", ".join(LIMITS))
 
 
 def _add_key(actions: Commands) -> None:
     create = actions.add_parser("create", help="create a key; it is shown once")
     _add_owner(create)
-    create.add_argument("--scope", action="append", help="submit, read, manage, handlers, work; operator, metrics")
+    scopes = f"{', '.join(TENANT_SCOPES)}; {', '.join(OPERATOR_SCOPES)}"
+    create.add_argument("--scope", action="append", help=scopes)
     create.add_argument("--label", default="", help="a name for people")
     create.add_argument("--expires-s", type=int, metavar="SECONDS", help="from now (default: never)")
     add_remote(create, run_key_create, tenant=False)

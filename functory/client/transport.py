@@ -10,9 +10,10 @@ from aiohttp import ClientError as TransportError
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, InvalidURL
 from aiohttp.payload import Payload
 
+from functory.client.encoding import encode_body, encode_query
 from functory.client.events import EventReader
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
-from functory.wire.base import ErrorAnswer
+from functory.wire.base import ErrorAnswer, check_text
 
 _T = TypeVar("_T")
 
@@ -58,7 +59,7 @@ class Transport:
         await self._session.close()
 
     def _path(self, *parts: str) -> str:
-        return "/" + "/".join(quote(part, safe="") for part in (self._tenant, *parts))
+        return "/" + "/".join(quote(check_text(part, "the path"), safe="") for part in (self._tenant, *parts))
 
     async def _call(
         self,
@@ -97,9 +98,9 @@ class Transport:
         data: bytes | Payload | None,
         tell: Tell | None = None,
     ) -> Answer:
-        content = data if body is None else msgspec.json.encode(body)
+        content = data if body is None else encode_body(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        parameters = {name: str(value) for name, value in query.items() if value is not None}
+        parameters = encode_query(query)
         timeout = self._session.timeout
         if tell is not None:
             headers["Accept"] = "text/event-stream, application/json"

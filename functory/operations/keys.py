@@ -14,7 +14,7 @@ from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.principal import OPERATOR
 from functory.operations.service import Service
-from functory.wire.admin import OPERATOR_SCOPES, TENANT_SCOPES
+from functory.wire.scopes import OPERATOR_SCOPES, TENANT_SCOPES
 from store.base import ApiKey
 from store.errors import NotFound
 

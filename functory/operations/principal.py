@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from functory.errors import Forbidden, TenantSuspended
-from functory.wire.admin import Scope, TenantLimits
+from functory.wire.admin import TenantLimits
+from functory.wire.scopes import Scope
 
 OPERATOR = ""
 """The tenant of the operator's keys."""

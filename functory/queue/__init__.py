@@ -6,6 +6,7 @@
                 job.result = resize(job.json())
 
 queue.py       take, next, add; the jobs in hand are kept alive in the background (keepalive.py)
+checks.py      what is refused before it is sent
 job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together
 link.py        what a queue asks of the other side: remote.py over HTTP, in_process.py with a daemon of its own
 opening.py     from a URL to a queue

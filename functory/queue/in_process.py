@@ -23,7 +23,8 @@ from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.queue.link import AddOptions, Batch, Given, Wish
-from functory.wire.admin import TENANT_SCOPES, TenantLimits
+from functory.wire.admin import TenantLimits
+from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
 from runner.targets import Targets

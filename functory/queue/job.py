@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from functory.errors import InvalidInput, LeaseLost
+from functory.queue.checks import check_delay, encode, to_json
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter
 from functory.workers.values import Answer, Delivery, Report, Verdict
@@ -91,21 +92,22 @@ class Job:
 
     async def done(self, result: object = None) -> None:
         """It is over, with a result: text, bytes, or anything that JSON can say. Raises LeaseLost."""
-        await self._end(_OK, encode(result))
+        await self._end(_OK, encode(result, "the result"))
 
     async def fail(self, error: object = "") -> None:
         """It has failed for good. Raises LeaseLost."""
-        await self._end(_FAILED, encode(error if isinstance(error, bytes) else str(error)))
+        await self._end(_FAILED, error if isinstance(error, bytes) else _words(error))
 
     async def retry(self, reason: object = "", *, delay_s: float | None = None, payload: object = None) -> None:
         """Try it again, after delay_s or as the backoff says, with another payload if one is given. Raises
         LeaseLost."""
+        check_delay(delay_s)
         carried = None if payload is None else encode(payload)
-        await self._end(_RETRY, encode(str(reason)), delay_s=delay_s, carried=carried)
+        await self._end(_RETRY, _words(reason), delay_s=delay_s, carried=carried)
 
     async def error(self, text: str) -> None:
         """Something unexpected happened: it is tried again as the backoff says. Raises LeaseLost."""
-        await self._end(_ERROR, text.encode("utf-8", "replace"))
+        await self._end(_ERROR, _words(text))
 
     async def give_back(self) -> None:
         """It was not begun: it waits again at its place, and the attempt is not counted."""
@@ -116,11 +118,11 @@ class Job:
 
     async def progress(self, value: object) -> None:
         """How far it has come: a number is a percentage. Raises LeaseLost."""
-        await self._say(Report(self.delivery, progress=json.dumps(value).encode()))
+        await self._say(Report(self.delivery, progress=to_json(value, "the progress")))
 
     async def log(self, text: str) -> None:
         """Lines for its log. Raises LeaseLost."""
-        await self._say(Report(self.delivery, log=text.encode("utf-8", "replace")))
+        await self._say(Report(self.delivery, log=_words(text)))
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
@@ -133,9 +135,15 @@ class Job:
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
-        """An exception becomes the outcome, and goes no further. A cancelled block gives the job back."""
+        """An exception becomes the outcome, and goes no further. A result that cannot be sent is an error, too, or
+        nobody would end the job. A cancelled block gives the job back."""
         try:
-            await self._end_by(error)
+            try:
+                await self._end_by(error)
+            except InvalidInput as unsaid:
+                if self.is_over:
+                    raise
+                await self.error(str(unsaid))
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
         return error is None or isinstance(error, Exception)
@@ -182,12 +190,6 @@ class Job:
             raise LeaseLost(f"job {self.id}: {verdict.message}")
 
 
-def encode(value: object) -> bytes:
-    """A payload or a result as bytes: text and bytes as they are, nothing as nothing, anything else as JSON."""
-    if value is None:
-        return b""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    return json.dumps(value, separators=(",", ":")).encode()
+def _words(text: object) -> bytes:
+    """For people: what cannot be encoded is replaced."""
+    return str(text).encode("utf-8", "replace")

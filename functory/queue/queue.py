@@ -15,7 +15,8 @@ from typing import Final, Self
 
 import functory
 from functory.errors import InvalidInput, WorkerDrained
-from functory.queue.job import Job, encode
+from functory.queue.checks import check_options, encode
+from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
 from functory.queue.reporter import Reporter, is_passing, pause_s
@@ -74,12 +75,17 @@ class Queue:
         finally:
             await self._give_back_all(list(ready))
 
-    async def take_some(self, *types: str, limit: int = 1, wait_s: float = 0.0) -> list[Job]:
+    async def take_some(
+        self, *types: str, limit: int = 1, wait_s: float = 0.0, capacity: int | None = None
+    ) -> list[Job]:
         """Up to `limit` jobs, as soon as there are some; none when the time is up. A server that is away is asked again
-        a little later."""
+        a little later. capacity: how many jobs this worker works on at once, as the list of workers shows it; `limit`
+        unless it is given."""
         if self.is_closed:
             raise InvalidInput("the queue is closed")
-        worker = Worker(self._name, socket.gethostname()[:100], functory.__version__, limit)
+        worker = Worker(
+            self._name, socket.gethostname()[:100], functory.__version__, limit if capacity is None else capacity
+        )
         try:
             batch = await self._link.take(Wish(types or self._types, limit, wait_s, self._lease_s, worker))
         except Exception as error:
@@ -109,8 +115,10 @@ class Queue:
         parent: str = "",
         key: str = "",
     ) -> list[str]:
-        """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns."""
+        """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
+        Raises InvalidInput for what neither kind of queue takes, such as a delay below 0."""
         options = AddOptions(delay_s, priority, domain, unique, parent, key)
+        check_options(options)
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 
     async def register(self, *types: str, **fields: object) -> None:

@@ -23,6 +23,8 @@ from functory.queue.task_calls import call, parameters_of
 log = logging.getLogger("functory.worker")
 
 _WAIT_S: Final = 30.0
+_MOST_AT_ONCE: Final = 1000
+"""In one take: the server gives no more."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -58,7 +60,9 @@ class Worker:
         self._stop.set()
 
     async def run(self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0) -> None:
-        """Work until `stop`. Jobs that run then have `grace_s` to end."""
+        """Work until `stop`. Jobs that run then have `grace_s` to end. Raises InvalidInput."""
+        if concurrency < 1:
+            raise InvalidInput(f"concurrency must be 1 or more, not {concurrency}")
         if not self._tasks:
             raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
         for job_type, (_, fields) in self._tasks.items():
@@ -68,20 +72,23 @@ class Worker:
         stopped = asyncio.create_task(self._stop.wait())
         try:
             while not self._stop.is_set():
-                await self._take(queue, concurrency - len(self._running), stopped)
+                await self._take(queue, concurrency, stopped)
         finally:
             stopped.cancel()
             await self._finish(grace_s)
 
-    async def _take(self, queue: Queue, free: int, stopped: "asyncio.Task[bool]") -> None:
+    async def _take(self, queue: Queue, concurrency: int, stopped: "asyncio.Task[bool]") -> None:
         """Start as many jobs as there is room for, or wait for room."""
+        free = concurrency - len(self._running)
         if free <= 0:
             self._is_free.clear()
             waiting: asyncio.Task[Any] = asyncio.create_task(self._is_free.wait())
             await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             return
-        taking = asyncio.create_task(queue.take_some(*self.types, limit=free, wait_s=_WAIT_S))
+        taking = asyncio.create_task(
+            queue.take_some(*self.types, limit=min(free, _MOST_AT_ONCE), wait_s=_WAIT_S, capacity=concurrency)
+        )
         room: asyncio.Task[Any] = taking
         await asyncio.wait([room, stopped], return_when=asyncio.FIRST_COMPLETED)
         if not taking.done():

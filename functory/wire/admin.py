@@ -5,14 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from functory.wire.base import Answer, Count, Limit, Request, TenantName
-
-Scope = Literal["submit", "read", "manage", "handlers", "work", "secrets", "operator", "metrics"]
-"""submit jobs; read everything of the tenant; manage jobs (cancel, retry, replay, pause); handlers; work on jobs, as
-workers do; set and delete secrets; and the operator's two, which no tenant's key can have: everything under `/admin`,
-and only `/metrics`."""
-
-TENANT_SCOPES: tuple[Scope, ...] = ("submit", "read", "manage", "handlers", "work", "secrets")
-OPERATOR_SCOPES: tuple[Scope, ...] = ("operator", "metrics")
+from functory.wire.scopes import Scope
 
 
 class TenantLimits(Request):

@@ -1,15 +1,19 @@
 """Building blocks of the wire types: bounds, texts with their encoding, the error."""
 
 from base64 import b64decode, b64encode
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from functory.errors import InvalidInput
 from vocabulary.names import TENANT, TYPE
 from vocabulary.time_text import MAX_TIME_MS
 
 Encoding = Literal["text", "base64"]
 TimeMs = Annotated[int, Meta(ge=0, le=MAX_TIME_MS, description="milliseconds UTC")]
+MAX_DELAY_S: Final = 3_155_760_000
+"""A hundred years."""
+DelaySeconds = Annotated[float, Meta(ge=0, le=MAX_DELAY_S)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Version = Annotated[int, Meta(ge=1, le=1 << 31)]
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -42,6 +46,15 @@ class Done(Answer):
     """The change is made and durable."""
 
     ok: bool = True
+
+
+def check_text(text: str, name: str) -> str:
+    """Text that can be sent: a lone surrogate cannot be encoded. Raises InvalidInput."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} holds a lone surrogate, which is not text", detail={"field": name}) from None
+    return text
 
 
 def to_wire(data: bytes) -> tuple[str, Encoding]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, Encoding, Label, Limit, Request, TimeMs, TypeName
+from functory.wire.base import Answer, DelaySeconds, Encoding, Label, Limit, Request, TimeMs, TypeName
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
@@ -21,7 +21,7 @@ StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "pause
 class JobSettings(Request):
     """What may be said about a job, as query options for a whole body or as fields of one job."""
 
-    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    delay_s: DelaySeconds | None = None
     dt: Annotated[str, Meta(max_length=40, description=f"when it becomes eligible: {TIME_FORMS}")] | None = None
     priority: Annotated[Priority, Meta(extra_json_schema={"default": 500})] | UnsetType = UNSET
     domain: Annotated[str, Meta(max_length=255, description="rate domain of the tenant")] = ""
@@ -184,7 +184,7 @@ class UpdateBody(Request):
 class RetryBody(UpdateBody):
     """When the job runs again, at once unless one of `delay_s` and `next_run` says otherwise; and with what."""
 
-    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    delay_s: DelaySeconds | None = None
     next_run: Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | None = None
     type: Annotated[TypeName, Meta(description="the job moves to this type")] | None = None
 

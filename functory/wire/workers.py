@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, Encoding, Request, TypeName
+from functory.wire.base import Answer, DelaySeconds, Encoding, Request, TypeName
 from functory.wire.jobs import TypePattern
 from vocabulary.names import JOB_ID
 
@@ -70,7 +70,7 @@ class ReportItem(LeaseBody):
     exitcode: Annotated[int, Meta(ge=100, le=599, description="1xx retry, 2xx ok, 4xx failed, 5xx error")] | None = None
     result: Raw | UnsetType = UNSET
     result_base64: Base64 | UnsetType = UNSET
-    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    delay_s: DelaySeconds | None = None
     payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
     progress: Raw | UnsetType = UNSET

@@ -14,7 +14,8 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
-from functory.wire.admin import TENANT_SCOPES, TenantLimits
+from functory.wire.admin import TenantLimits
+from functory.wire.scopes import TENANT_SCOPES
 from store.base import JobRecord
 from tests.support.clocks import FakeClock
 from tests.support.service import running_daemon, service_of

@@ -2,53 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.daemon.daemon import Daemon
 from functory.errors import ClientError, InvalidInput, LeaseLost
-from functory.queue import Fail, Job, Queue, Retry, Worker, WorkerDrained, open_queue
-from functory.queue.in_process import InProcessLink
+from functory.queue import Fail, Job, Retry, Worker, WorkerDrained, open_queue
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
-from store.base import JobRecord, JobState, Store
-from tests.support.served_daemon import served_daemon
+from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
-
-Opener = Callable[..., AbstractAsyncContextManager[Queue]]
-
-
-class Place:
-    """Where jobs are, and how to open a queue there."""
-
-    def __init__(self, daemon: Daemon, tenant: str, opener: Opener) -> None:
-        self.store: Store = daemon.store
-        self.tenant = tenant
-        self.open = opener
-        self.now_ms = daemon.clock.now_ms
-        self.workers = daemon.workers
-
-    async def drain(self, queue: Queue, name: str, *, drained: bool) -> None:
-        """On the daemon that serves the queue: others know it later."""
-        link = queue._link
-        workers = link._daemon.workers if isinstance(link, InProcessLink) else self.workers
-        await workers.drain(self.tenant, name, drained=drained)
-
-    async def record(self, job_id: str) -> JobRecord | None:
-        return await self.store.get_job(self.tenant, job_id, now_ms=self.now_ms())
-
-    async def end(self, job_id: str) -> Any:
-        async def look() -> JobRecord | None:
-            record = await self.record(job_id)
-            return record if record is not None and record.state is JobState.ARCHIVED else None
-
-        outcome = (await until(look)).outcome
-        assert outcome
-        return outcome
 
 
 @pytest.fixture(autouse=True)
@@ -57,29 +22,10 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functory.queue.queue._WAIT_S", 2.0)
 
 
-@pytest.fixture(params=["in process", "remote"])
+@pytest.fixture(params=KINDS)
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    if request.param == "remote":
-        async with served_daemon(tmp_path) as served:
-
-            @asynccontextmanager
-            async def remote(**more: Any) -> AsyncIterator[Queue]:
-                async with open_queue(served.url, key=served.key, tenant="acme", **more) as queue:
-                    yield queue
-
-            yield Place(served.daemon, "acme", remote)
-        return
-    url = f"sqlite://{tmp_path}/jobs.db"
-
-    @asynccontextmanager
-    async def local(**more: Any) -> AsyncIterator[Queue]:
-        async with open_queue(url, poll="50ms", retry_base="10ms", retry_max="20ms", **more) as queue:
-            yield queue
-
-    async with local(name="looks on") as first:
-        link = first._link
-        assert isinstance(link, InProcessLink)
-        yield Place(link._daemon, "main", local)
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
 
 
 async def test_the_worker_flow(place: Place) -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from blockbuster import BlockBuster
@@ -18,6 +19,8 @@ from functory.cli.main import main
 from functory.cli.table import render_table
 from functory.cli.work import lease
 from functory.web.app import ROUTES
+from functory.wire.admin import TenantLimits
+from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, Outcome, Retry
 from tests.support.web import SYSID, T0, Site
 
@@ -298,9 +301,55 @@ async def test_bulk_commands_go_on_until_no_more_match(site: Site, terminal: Ter
     await site.add(*(str(number) for number in range(7)))
     await site.intake.flush()
     assert "2 jobs cancelled. More match" in await terminal.run("cancel", "thumb", "--limit", "2")
-    assert "7 jobs match" not in await terminal.run("cancel", "thumb", "--limit", "2", "--all", "--dry-run")
+    assert await terminal.run("cancel", "thumb", "--limit", "2", "--all", "--dry-run") == "5 jobs match.\n"
     assert await terminal.run("cancel", "thu*", "--limit", "2", "--all") == "5 jobs cancelled.\n"
     replayed = await terminal.run("replay", "--code", "cancelled", "--limit", "3", "--all")
     assert replayed == "7 jobs queued again.\n"
     await site.run(10, Code.FAILED)
     assert await terminal.run("delete", "*", "--limit", "3", "--all") == "7 jobs deleted.\n"
+
+
+async def test_a_dry_run_counts_all_if_it_is_asked_to_and_otherwise_says_at_least(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.cli.queues._PAGE", 2)
+    await site.add(*(str(number) for number in range(7)))
+    await site.intake.flush()
+    counted = "At least 3 jobs match. Use --all to count all of them.\n"
+    assert await terminal.run("cancel", "thumb", "--limit", "3", "--dry-run") == counted
+    assert await terminal.run("cancel", "thu*", "--limit", "3", "--dry-run", "--all") == "7 jobs match.\n"
+    listed = json.loads(await terminal.run("cancel", "thu*", "--limit", "3", "--dry-run", "--all", "--json"))
+    assert (len(listed["ids"]), listed["matched"], listed["more"], listed["changed"]) == (7, 7, False, 0)
+    await site.run(10, Code.FAILED)
+    for words in (("delete", "thumb"), ("replay",), ("replay", "--type", "thu*"), ("delete", "*", "--code", "failed")):
+        assert await terminal.run(*words, "--limit", "3", "--dry-run") == counted
+        assert await terminal.run(*words, "--limit", "3", "--dry-run", "--all") == "7 jobs match.\n"
+    late = ("delete", "*", "--until", "1", "--dry-run", "--all")
+    assert await terminal.run(*late) == "0 jobs match.\n"
+
+
+async def test_a_number_that_is_refused_is_told_why(site: Site, terminal: Terminal) -> None:
+    for words, says in (
+        (("rate", "set", "a", "nan"), "rate_per_s must be a finite number, not nan"),
+        (("job", "add", "thumb", "x", "--delay-s", "inf"), "delay_s must be a finite number, not inf"),
+        (("job", "add", "thumb", "", "--delay-s", "nan"), "delay_s must be a finite number, not nan"),
+        (("job", "add", "thumb", "x", "--unique", "\udcff"), "unique holds a lone surrogate"),
+        (("job", "get", "\udcff"), "the path holds a lone surrogate"),
+    ):
+        assert says in await terminal.run(*words, status=2)
+    create = ("tenant", "create", "t3", "--limit")
+    for limit, says in (
+        ("max_jobs=-1", "limits.max_jobs must be at least 0"),
+        ("max_jobs=1.5", "limits.max_jobs must be a whole number, not a decimal number"),
+        ("requests_per_s=nan", "requests_per_s must be a finite number, not nan"),
+    ):
+        assert says in await terminal.run(*create, limit, who="operator", status=2)
+
+
+def test_help_names_every_limit_and_every_scope(capsys: pytest.CaptureFixture[str]) -> None:
+    assert TenantLimits.__struct_fields__ == LIMITS
+    for words, names in ((("tenant", "create"), TenantLimits.__struct_fields__), (("key", "create"), get_args(Scope))):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        shown = capsys.readouterr().out
+        assert [name for name in names if name not in shown] == []

@@ -282,6 +282,13 @@ async def test_requests_under_way_are_finished_when_the_service_stops(site: Site
         ("PUT", "/acme/rate/api", {"rate_per_s": 0}, "rate_per_s", "must be more than 0"),
         ("POST", "/admin/tenants", {"name": "UP"}, "name", "lower-case"),
         ("POST", "/admin/tenants", {"name": "a", "limits": {"max_job": 1}}, "limits.max_job", "did you mean max_jobs?"),
+        (
+            "POST",
+            "/admin/tenants",
+            {"name": "a", "weight": 1.5},
+            "weight",
+            "must be a whole number, not a decimal number",
+        ),
         ("POST", "/admin/tenants/acme/keys", {"scopes": []}, "scopes", "must have at least 1 entry"),
     ],
 )

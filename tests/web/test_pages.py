@@ -196,13 +196,13 @@ async def test_the_operator_steers_tenants_and_daemons(site: Site) -> None:
         assert (await operator.post(f"/ui/operator/daemons/{daemon.sysid}/nonsense")).status == 404
         assert "thumb" in (await operator.get("/ui/operator/queues")).text
         assert (await operator.get("/ui/operator/queues?q=nothing")).status == 200
-        form = {"weight": "9", "max_jobs": "12", "requests_per_s": "2.5", "network": "yes"}
+        form = {"weight": "9", "max_jobs": "12", "requests_per_s": "2.5", "network": "yes", "max_package_bytes": "7"}
         assert (await operator.post("/ui/operator/tenants/acme", form)).status == 303
         tenant = await site.store.get_tenant("acme")
         assert tenant is not None
         assert (tenant.weight, json.loads(tenant.limits)) == (
             9,
-            {"max_jobs": 12, "requests_per_s": 2.5, "network": True},
+            {"max_jobs": 12, "requests_per_s": 2.5, "network": True, "max_package_bytes": 7},
         )
         for wrong in ({"weight": "0"}, {"weight": "1", "max_jobs": "-4"}, {"weight": "1", "max_jobs": "many"}):
             assert (await operator.post("/ui/operator/tenants/acme", wrong)).status == 422, wrong

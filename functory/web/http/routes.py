@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_type_hints
 
-from functory.wire.admin import Scope
+from functory.wire.scopes import Scope
 
 Access = Scope | Literal["any"] | None
 """The scope that a key needs; `any` for any good key; None for no key at all."""

@@ -111,6 +111,12 @@ def _kind_words(text: str) -> str:
     return " or ".join(_KINDS.get(name, name) for name in names)
 
 
+def _got_words(expected: str, got: str) -> str:
+    if got == "float" and "int" in expected.split(" | "):
+        return "a decimal number"
+    return _kind_words(got) or "null"
+
+
 def _length(found: "re.Match[str]", _: _Place) -> tuple[str, str]:
     one, many = ("character", "characters") if found[1] == "str" else ("entry", "entries")
     bound, count = "at least" if found[2] == ">=" else "at most", int(found[3])
@@ -137,7 +143,7 @@ _RULES: Final[tuple[_Rule, ...]] = (
     ),
     (
         re.compile(r"Expected `([^`]*)`, got `([^`]*)`"),
-        lambda found, _: ("", f"must be {_kind_words(found[1])}, not {_kind_words(found[2]) or 'null'}"),
+        lambda found, _: ("", f"must be {_kind_words(found[1])}, not {_got_words(found[1], found[2])}"),
     ),
 )
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from aiohttp import web
 
-from functory.wire.admin import Scope
+from functory.wire.scopes import Scope
 
 Access = Scope | Literal["signed_in"] | None
 """The scope that the signed-in key needs; `signed_in` for any session; None for nobody in particular."""

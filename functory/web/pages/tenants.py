@@ -14,7 +14,8 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import render_page
 from functory.web.pages.operator import list_tenants
-from functory.wire.admin import TENANT_SCOPES, NewTenant, TenantLimits
+from functory.wire.admin import NewTenant, TenantLimits
+from functory.wire.scopes import TENANT_SCOPES
 from functory.wire.tenant_limits import limits_of
 from store.errors import Conflict
 
@@ -29,6 +30,7 @@ LIMITS: Final = {
     "max_running_per_type": "Concurrent batches per type",
     "requests_per_s": "Requests per second, per key",
     "requests_burst": "Request burst, per key",
+    "max_package_bytes": "Bytes of packages, on each daemon",
     "hosts": "Hosts that handlers may list",
 }
 

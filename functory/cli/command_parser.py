@@ -1,0 +1,57 @@
+"""The parser of commands: options may stand anywhere, as in `job add TYPE --priority 1000 PAYLOAD`.
+
+argparse takes the words up to the first option for all that there are, so a command with a `*`, `+` or `?` would refuse
+what comes after an option. Its own way out (`parse_intermixed_args`) neither works with subcommands nor, on all
+versions of Python, with `--`.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Ensures: a word before `--` that reads like an option is one, or is refused; each word after it is none."""
+
+    _takes_words = True
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        """First the options, then what is left. A command of a command ends here, with its own usage, if there are
+        words that it does not know."""
+        if self._subparsers is not None or args is None:
+            return super().parse_known_args(args, namespace)
+        end = list(args).index("--") if "--" in args else len(args)
+        with self._only_options():
+            namespace, others = super().parse_known_args(args[:end], namespace)
+        required = [action for action in self._get_optional_actions() if action.required]
+        with _not_required(required):  # the first pass has seen them
+            namespace, unknown = super().parse_known_args([*others, *args[end:]], namespace)
+        if unknown:
+            options = [word for word in unknown if word.startswith("-") and word in args[:end]]
+            self.error(f"unknown option: {options[0]}" if options else f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, []
+
+    def _get_positional_actions(self) -> list[argparse.Action]:
+        return super()._get_positional_actions() if self._takes_words else []
+
+    @contextmanager
+    def _only_options(self) -> Iterator[None]:
+        with _not_required(self._get_positional_actions()):
+            self._takes_words = False
+            try:
+                yield
+            finally:
+                self._takes_words = True
+
+
+@contextmanager
+def _not_required(actions: Sequence[argparse.Action]) -> Iterator[None]:
+    was = [action.required for action in actions]
+    for action in actions:
+        action.required = False
+    try:
+        yield
+    finally:
+        for action, required in zip(actions, was, strict=True):
+            action.required = required

@@ -1,0 +1,96 @@
+"""functory.queue: what both kinds of queue refuse, with the same error, and what they show of a worker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.errors import InvalidInput
+from functory.queue import Job, Worker
+from functory.workers.presence import Seen
+from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.service import until
+
+NAN = float("nan")
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
+
+
+async def test_what_no_queue_takes_is_refused_in_the_same_words(place: Place) -> None:
+    wrong: list[tuple[object, dict[str, Any], str]] = [
+        ("x", {"delay_s": -1}, "delay_s must be from 0 to 3,155,760,000, not -1"),
+        ("x", {"delay_s": 1e12}, "delay_s must be from 0 to 3,155,760,000, not 1e+12"),
+        ("x", {"delay_s": NAN}, "delay_s must be a finite number, not nan"),
+        ("x", {"delay_s": float("inf")}, "delay_s must be a finite number, not inf"),
+        ("x", {"unique": "\ud800"}, "unique holds a lone surrogate, which is not text"),
+        ("x", {"domain": "\ud800"}, "domain holds a lone surrogate, which is not text"),
+        ("x", {"key": "\ud800"}, "key holds a lone surrogate, which is not text"),
+        ("\ud800", {}, "the payload holds a lone surrogate, which is not text"),
+        (NAN, {}, "the payload cannot be written as JSON"),
+        ({"deep": [NAN]}, {}, "the payload cannot be written as JSON"),
+        (object(), {}, "the payload cannot be written as JSON"),
+    ]
+    async with place.open() as queue:
+        await queue.register("resize")
+        for payload, options, says in wrong:
+            with pytest.raises(InvalidInput) as caught:
+                await queue.add("resize", payload, **options)
+            assert says in str(caught.value)
+        (job_id,) = await queue.add("resize", {"a": 1.5}, delay_s=0, unique="\U0001f600")
+        assert (await queue.next()).id == job_id, "nothing else was added"
+
+
+async def test_a_result_that_json_cannot_say_is_an_error_of_its_job(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", options={"max_attempts": 1})
+        (job_id,) = await queue.add("resize", "1")
+        async with await queue.next() as job:
+            for wrong in (job.progress(NAN), job.done(NAN), job.retry("later", delay_s=-1)):
+                with pytest.raises(InvalidInput):
+                    await wrong
+            job.result = NAN
+        outcome = await place.end(job_id)
+    assert (outcome.exitcode, b"the result cannot be written as JSON" in outcome.result) == (500, True)
+
+
+@pytest.mark.parametrize("concurrency", [0, -1])
+async def test_a_worker_that_could_never_work_does_not_start(place: Place, concurrency: int) -> None:
+    worker = Worker()
+    worker.task("resize")(lambda payload: payload)
+    async with place.open() as queue:
+        with pytest.raises(InvalidInput, match=f"concurrency must be 1 or more, not {concurrency}"):
+            async with asyncio.timeout(10):
+                await worker.run(queue, concurrency=concurrency)
+
+
+async def test_the_capacity_of_a_worker_is_its_own_while_it_has_less_room(place: Place) -> None:
+    worker, started, go = Worker(), asyncio.Event(), asyncio.Event()
+
+    @worker.task("slow", register=True)
+    async def slow(_: str, job: Job) -> None:
+        started.set()
+        await go.wait()
+
+    async with place.open(name="eight") as queue:
+        running = asyncio.create_task(worker.run(queue, concurrency=8))
+        await queue.register("slow")
+        await queue.add("slow", "1")
+        await started.wait()
+        first = await place.seen(queue, "eight")
+        assert first
+        await queue.add("slow", "2")
+
+        async def both_run() -> Seen | None:
+            seen = await place.seen(queue, "eight")
+            return seen if seen is not None and seen.running == 2 else None
+
+        assert ((await until(both_run)).capacity, first.capacity) == (8, 8)
+        go.set()
+        worker.stop()
+        await running

@@ -1,0 +1,86 @@
+"""Options stand anywhere among the words of a command; unknown ones are refused; `--` ends them."""
+
+import argparse
+import shlex
+
+import pytest
+
+from functory.cli.main import make_parser
+
+PARSER = make_parser()
+
+
+def with_open_words(parser: argparse.ArgumentParser, name: str = "functory") -> dict[str, argparse.ArgumentParser]:
+    """The commands that take a number of words that is not fixed."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, inner in action.choices.items():
+                found |= with_open_words(inner, f"{name} {word}")
+        elif not action.option_strings and action.nargs in {"*", "+", "?"}:
+            found[name] = parser
+    return found
+
+
+CASES = [
+    ("job add echo --priority 1000 x", {"type": "echo", "payload": ["x"], "priority": "1000"}),
+    ("job add echo x --priority 1000 y", {"type": "echo", "payload": ["x", "y"], "priority": "1000"}),
+    ("job add --priority 1000 echo x --json", {"payload": ["x"], "priority": "1000", "json": True}),
+    ("job add echo -5 --priority 0 -6", {"payload": ["-5", "-6"], "priority": "0"}),
+    ("job add echo --priority 0 -- --json -x", {"payload": ["--json", "-x"], "json": False}),
+    ("job add echo x -- -- y", {"payload": ["x", "--", "y"]}),
+    ("job add echo --json", {"payload": []}),
+    ("job create --json jobs.json", {"file": "jobs.json"}),
+    ("job create --json", {"file": "-"}),
+    ("work take g1 --limit 1 g2", {"types": ["g1", "g2"], "limit": 1}),
+    ("work renew a:1 --lease-s 3 b:2", {"leases": [("a", 1), ("b", 2)]}),
+    ("work report a:1 --result x ok", {"leases": ("a", 1), "outcome": "ok"}),
+    ("work return a:1 --json b:2", {"leases": [("a", 1), ("b", 2)]}),
+    ("daemon pause --json 7", {"sysid": "7"}),
+    ("daemon resume 7 --json", {"sysid": "7"}),
+    ("job update id --json -- -x", {"id": "id", "payload": "-x"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), CASES)
+def test_options_stand_anywhere(line: str, expected: dict[str, object]) -> None:
+    found = vars(PARSER.parse_args(shlex.split(line)))
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_every_command_with_open_words_is_among_them() -> None:
+    names = {name.removeprefix("functory ") for name in with_open_words(PARSER)}
+    assert names == {name for name in names if any(line.startswith(name) for line, _ in CASES)}
+    assert "job add" in names
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("job add echo --bogus x", "functory job add: error: unknown option: --bogus\n"),
+        ("job add echo x --bogus=1", "unknown option: --bogus=1\n"),
+        ("work take --limt 1 g1", "unknown option: --limt\n"),
+        ("job get one two", "functory job get: error: unrecognized arguments: two\n"),
+        ("job get one -- --two", "unrecognized arguments: --two\n"),
+        ("job add echo --priority 3 x", "argument --priority: invalid choice"),
+        ("work take --limit 1", "the following arguments are required: TYPE"),
+        ("worker tasks:worker --concurrency 0", "argument --concurrency: '0' is not a whole number from 1 on"),
+        ("worker tasks:worker --concurrency=-1", "argument --concurrency: '-1' is not a whole number from 1 on"),
+        ("worker tasks:worker --concurrency many", "'many' is not a whole number from 1 on"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_usage_of_the_command(
+    capsys: pytest.CaptureFixture[str], line: str, says: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        PARSER.parse_args(shlex.split(line))
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert shown.startswith(f"usage: functory {line.split(maxsplit=1)[0]}")
+
+
+def test_help_names_the_words_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        PARSER.parse_args(["work", "take", "g1", "--help"])
+    assert "TYPE [TYPE ...]" in capsys.readouterr().out
