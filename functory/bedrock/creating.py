@@ -19,6 +19,7 @@ from functory.operations.create import TypedSubmission, create_jobs
 from functory.operations.handlers import find_handler, put_handler
 from functory.web.api.submission import to_submission
 from functory.web.http.endpoint import check_json_size
+from functory.web.http.json_faults import why_not_json
 from functory.wire.jobs import NewJob
 from handlers.languages import WORKER
 
@@ -47,7 +48,7 @@ async def create_many(call: Call) -> bytes:
         check_json_size(text)
         elements = _JOBS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(401, f"Invalid JSON: jobs must be an array of objects ({error})") from None
+        raise Refusal(401, f"Invalid JSON: jobs must be an array of objects ({why_not_json(text, error)})") from None
     if not elements:
         raise Refusal(401, "Invalid JSON: jobs holds no job")
     jobs: list[TypedSubmission] = []

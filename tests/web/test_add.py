@@ -141,6 +141,12 @@ async def test_bad_json_is_refused_as_a_whole(site: Site, body: bytes, status: i
     assert (await site.store.get_usage("acme")).jobs == 0
 
 
+async def test_half_of_a_surrogate_pair_is_named(site: Site) -> None:
+    answer = await site.post(ADD, data=rb'{"payload":"\ud800"}', headers={"Content-Type": "application/json"})
+    assert (answer.status, answer.code) == (400, "bad_request")
+    assert answer.json["error"]["message"].startswith(r"the body is not JSON: \ud800 is half of a surrogate pair")
+
+
 async def test_an_option_in_the_query_of_a_json_body_is_not_lost_silently(site: Site) -> None:
     answer = await site.post(ADD + "?priority=1000", json={"payload": "x"})
     assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "priority")

@@ -139,16 +139,18 @@ def _check_repeat(text: str, now_ms: int) -> None:
         raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
 
 
-def payload_of(value: msgspec.Raw, in_base64: str | None) -> bytes:
-    """A payload as it stands in JSON: a string is its text, any other value its JSON without blanks. Never built."""
+def payload_of(value: msgspec.Raw, in_base64: str | None, field: str = "payload") -> bytes:
+    """A payload as it stands in JSON: a string is its text, any other value its JSON without blanks. Never built.
+    Raises BadRequest and InvalidInput, which name the field."""
     if in_base64 is not None:
+        name = f"{field}_base64"
         try:
             return b64decode(in_base64, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise InvalidInput(f"payload_base64 is not base64: {error}", detail={"field": "payload_base64"}) from None
+            raise InvalidInput(f"{name} is not base64: {error}", detail={"field": name}) from None
     text = bytes(value)
     if text[:1] == b'"':
-        decoded: str = decode_json(_TEXT, text)
+        decoded: str = decode_json(_TEXT, text, field)
         return decoded.encode()
     return msgspec.json.format(text, indent=-1)
 
