@@ -84,7 +84,8 @@ class HeldJobs:
         self._when_changed = when_changed
         self._held: dict[str, Held] = {}
         self._lapses: list[tuple[int, str, int]] = []
-        """When each lapses unless it was renewed since: a heap. Those that ended before are still in it, up to as many."""
+        """When each lapses unless it was renewed since: a heap. Those that ended before are still in it, up to as
+        many."""
         self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
         self._log_bytes: Counter[str] = Counter()
