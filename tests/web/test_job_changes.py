@@ -73,6 +73,7 @@ async def test_a_new_payload_is_held_against_the_same_limits(site: Site, method:
         ({}, T0, "x"),
         ({"delay_s": 60, "payload": "other"}, T0 + 60_000, "other"),
         ({"next_run": str(T0 + 7000)}, T0 + 7000, "x"),
+        ({"next_run": T0 + 7000}, T0 + 7000, "x"),
         ({"next_run": "2035-01-31"}, 2_053_814_400_000, "x"),
         ({"next_run": "2035-01-31 04:05:06"}, 2_053_829_106_000, "x"),
         ({"next_run": "2035-01-31T04:05:06+01:00"}, 2_053_825_506_000, "x"),
@@ -100,7 +101,15 @@ async def test_a_deferred_job_runs_now_when_it_is_retried(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"delay_s": 1, "next_run": "2035-01-31"}, {"next_run": "2035-02-31"}, {"next_run": "31.01.2035"}]
+    "body",
+    [
+        {"delay_s": 1, "next_run": "2035-01-31"},
+        {"next_run": "2035-02-31"},
+        {"next_run": "31.01.2035"},
+        {"next_run": False},
+        {"next_run": 1.5},
+        {"next_run": -1},
+    ],
 )
 async def test_a_time_that_is_none_is_refused(site: Site, body: dict[str, Any]) -> None:
     (job_id,) = await site.add("x")
