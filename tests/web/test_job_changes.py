@@ -136,6 +136,17 @@ async def test_delete_removes_all_trace_of_a_job_in_any_state_but_running(site: 
     assert [event.action for event in events].count("job.delete") == 3
 
 
+async def test_a_running_job_is_not_deleted_and_the_refusal_says_what_to_do(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await start(site)
+    answer = await site.call("DELETE", f"/acme/job/{job_id}")
+    text = f"job {job_id} is running: cancel it, or wait until it has ended"
+    assert (answer.status, answer.json["error"]["message"]) == (409, text)
+    for _ in range(2):
+        assert (await site.post(f"/acme/job/{job_id}/cancel")).status == 200, "again, it changes nothing"
+    assert (await site.call("DELETE", f"/acme/job/{job_id}")).status == 200
+
+
 async def test_children_that_never_ran_are_deleted_with_their_parent(site: Site) -> None:
     (parent,) = await site.add("p")
     job = await start(site)
