@@ -227,45 +227,6 @@ async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch:
         await invoke(shop.service, ACME, "resize", b"x")
 
 
-async def test_a_report_that_makes_no_sense_is_refused_and_the_others_are_recorded(shop: Shop) -> None:
-    await shop.serve("resize")
-    await shop.post("1", "2", "3")
-    jobs = await shop.take(limit=3)
-    first, second, third = map(held, jobs)
-    reports = [
-        Report(first, 302),
-        Report(first, 100, retry_after_ms=-1),
-        Report(first, progress=b"{"),
-        Report(first, progress=b'"' + b"x" * 5000 + b'"'),
-        Report(second, 200, b"fine"),
-        Report(second, 400),
-        Report(third, progress=b"40"),
-    ]
-    verdicts = await operations.report(shop.service, ACME, reports)
-    assert [(it.id, it.answer, it.status, it.message.partition(":")[0]) for it in verdicts] == [
-        (first.id, Answer.REFUSED, 422, "exitcode"),
-        (first.id, Answer.REFUSED, 422, "delay_s"),
-        (first.id, Answer.REFUSED, 422, "progress"),
-        (first.id, Answer.REFUSED, 422, "progress"),
-        (second.id, Answer.OK, None, ""),
-        (second.id, Answer.REFUSED, 422, "id"),
-        (third.id, Answer.OK, None, ""),
-    ]
-    assert (await ended(shop.daemon, second.id)).outcome is not None
-    assert await shop.report(jobs[0]) is Answer.OK, "its worker still has it"
-
-
-async def test_a_refusal_has_the_status_of_the_job(shop: Shop) -> None:
-    await shop.serve("resize")
-    (job_id,) = await shop.post("1")
-    (job,) = await shop.take()
-    report = Report(held(job), 200, new_jobs=(NewJob("resize", b"x", "bogus=1"),))
-    (verdict,) = await operations.report(shop.service, ACME, [report])
-    record = await ended(shop.daemon, job_id)
-    assert record.outcome
-    assert (verdict.answer, verdict.status, record.outcome.exitcode) == (Answer.REFUSED, 400, 400)
-
-
 async def test_other_types_are_never_handed_out_and_these_are_never_run(shop: Shop) -> None:
     await register(shop.daemon, "acme-inside", "return payload")
     await shop.serve("resize")
