@@ -29,6 +29,15 @@ def check_append(consumer: ConsumerRecord, job: NewJob, seq: int, last: int) -> 
         raise Conflict(f"the next number of {consumer.jobtype} is {last + 1}, and not {seq}")
 
 
+def check_cancel(job_id: str, *, is_running: bool, has_ended: bool) -> None:
+    """Whether a job can be ended without having run: to cancel it, or to delete it. is_running: and that keeps it from
+    that. Raises Conflict."""
+    if is_running:
+        raise Conflict(f"job {job_id} is running: cancel it, or wait until it has ended")
+    if has_ended:
+        raise Conflict(f"job {job_id} has ended: there is nothing to cancel")
+
+
 def check_move(job_id: str, token: int | None, delivery: int | None, *, is_at_rest: bool, is_bound: bool) -> None:
     """Whether a job can become one of another type. token: of the delivery that asks for it; delivery: the token of its
     current one, if it is running. Raises Conflict."""

@@ -30,11 +30,11 @@ def to_ms(moment: datetime) -> int:
 
 
 def parse_rfc3339(text: str) -> int:
-    """The time of `2026-11-14T23:59:59Z` or with another offset, to the nearest millisecond.
+    """The time of `2026-11-14T23:59:59Z` or with another offset, to the nearest millisecond. T and Z may be small.
 
     Raises ValueError, also for a time without an offset.
     """
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text.upper())
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC, such as Z")
     return round(moment.timestamp() * 1000)

@@ -14,11 +14,12 @@ from functory.bedrock.parameters import Parameters
 from functory.bedrock.parser import Malformed, json_parameters
 from functory.bedrock.records import object_json
 from functory.bedrock.refusals import Refusal, missing
-from functory.errors import FunctoryError
+from functory.errors import FunctoryError, InvalidInput
 from functory.operations.create import TypedSubmission, create_jobs
 from functory.operations.handlers import find_handler, put_handler
 from functory.web.api.submission import to_submission
 from functory.web.http.endpoint import check_json_size
+from functory.web.http.json_faults import why_not_json
 from functory.wire.jobs import NewJob
 from handlers.languages import WORKER
 
@@ -30,6 +31,8 @@ SERVED_FROM_OUTSIDE: Final = {
     "body": "registered by CreateJob: programs that speak the protocol of Bedrock::Jobs take its jobs",
     "options": {"lease_s": LEASE_S, "max_attempts": 1000, "retry_window_s": 31_536_000},
 }
+_SENT: Final = {"dt": "firstRun", "retry_after": "retryAfter"}
+"""The parameters that become fields of another name."""
 _JOBS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -47,7 +50,7 @@ async def create_many(call: Call) -> bytes:
         check_json_size(text)
         elements = _JOBS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(401, f"Invalid JSON: jobs must be an array of objects ({error})") from None
+        raise Refusal(401, f"Invalid JSON: jobs must be an array of objects ({why_not_json(text, error)})") from None
     if not elements:
         raise Refusal(401, "Invalid JSON: jobs holds no job")
     jobs: list[TypedSubmission] = []
@@ -70,17 +73,22 @@ async def _submission(call: Call, given: Parameters) -> TypedSubmission:
         priority=msgspec.UNSET if priority is None else priority,  # type: ignore[arg-type]  # it is one of the three
         retry_after=given.text("retryAfter", 200),
         repeat=given.text("repeat") or msgspec.UNSET,
-        unique=name if given.is_true("unique") else "",
+        unique=name if given.is_true("unique") else None,
         parent=await _parent(call, given),
     )
-    submission = to_submission(job, call.service.now_ms(), {})
+    try:
+        submission = to_submission(job, call.service.now_ms(), {})
+    except InvalidInput as error:
+        field = str(error.detail.get("field"))
+        error.args = (str(error).replace(field, _SENT.get(field, field), 1),)
+        raise
     return name, submission if data is None else submission._replace(payload=data)
 
 
-async def _parent(call: Call, given: Parameters) -> str:
+async def _parent(call: Call, given: Parameters) -> str | None:
     number = given.number("parentJobID", 0)
     if not number:
-        return ""
+        return None
     parent = await call.numbers.find(call.tenant, number)
     if parent is None:
         raise Refusal(404, "parentJobID does not exist")

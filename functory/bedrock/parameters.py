@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from functory.bedrock.refusals import Refusal, missing, wrong
+from functory.web.http.json_faults import why_not_json
 from vocabulary.names import is_type
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
@@ -76,5 +77,6 @@ class Parameters:
         try:
             _ANYTHING.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refusal(402, f"Data is not a valid JSON object or array: {error}") from None
+            why = why_not_json(text, error)
+            raise Refusal(402, f"Data is not a valid JSON object or array: {why}") from None
         return text

@@ -17,6 +17,7 @@ import msgspec
 
 from functory.bedrock.messages import Request
 from functory.bedrock.settings import BedrockSettings
+from functory.web.http.json_faults import why_not_json
 
 MAX_PARAMETERS: Final = 100
 _COMMAND_BYTES: Final = 8192
@@ -201,7 +202,7 @@ def json_parameters(text: bytes) -> dict[str, str]:
         fields = msgspec.structs.asdict(_OBJECT.decode(text))
         return {name.lower(): _as_text(bytes(value)) for name, value in fields.items() if value is not msgspec.UNSET}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(f"Invalid JSON: {error}", 401) from None
+        raise Malformed(f"Invalid JSON: {why_not_json(text, error)}", 401) from None
 
 
 def _as_text(value: bytes) -> str:

@@ -3,7 +3,7 @@
 Checks everything that could stop a job, in the order in which it would, and returns the first that does.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from functory.execution.handler_document import decode_handler
@@ -20,7 +20,7 @@ from handlers.languages import WORKER
 from runner.egress import needs_own_network
 from runner.launch import Level
 from runner.packages.source import State
-from store.base import Daemon, JobRecord, JobState, RateState
+from store.base import Daemon, JobRecord, JobState, RateState, TypeCounters
 from store.base import Handler as StoredHandler
 from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
@@ -136,9 +136,19 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     if hold in _HOLDS:
         yield hold, _HOLDS[hold], {"daemon": service.control.sysid}
     ahead = await store.get_position(tenant, record.job.id, now_ms=now_ms) or 0
-    waiting = sum(row.waiting for row in counters)
-    text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for a free runner"
+    langs = {handler.jobtype: handler.lang for handler in await store.list_handlers(tenant)}
+    is_external = langs.get(jobtype) == WORKER
+    waiting = sum(row.waiting for row in counters if _competes(row, langs, is_external=is_external))
+    whom = "a worker" if is_external else "a free runner"
+    text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for {whom}"
     yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+
+
+def _competes(row: TypeCounters, langs: Mapping[str, str], *, is_external: bool) -> bool:
+    """Whether jobs of a type could start now where a job waits: with a worker, or on a daemon. Those of a type that is
+    paused, or has no handler, could not."""
+    lang = langs.get(row.jobtype)
+    return not row.paused and lang is not None and (lang == WORKER) == is_external
 
 
 def _about_rate(domain: str, rate: RateState) -> _Finding:

@@ -6,19 +6,19 @@ protocol that has no tokens leaves the token None, and means the delivery that a
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
-from functory.errors import InvalidInput, NotReadyYet, QuotaExceeded
+from functory.errors import FunctoryError, InvalidInput, NotReadyYet, QuotaExceeded
 from functory.operations.audit import audit
 from functory.operations.job_changes import admit_payload
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.workers.presence import Seen
-from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from functory.workers.values import INVALID, Answer, Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
 from store.errors import StoreUnavailable
 from vocabulary.names import jobtype_of
@@ -54,23 +54,26 @@ async def renew(
 
 
 async def report(
-    service: Service, who: Principal, reports: Sequence[Report], begun: Callable[[], None] | None = None
+    service: Service, who: Principal, reports: Sequence[Report | Verdict], begun: Callable[[], None] | None = None
 ) -> list[Verdict]:
-    """Say how jobs ended, or what they do. Verdicts are in the order of the reports. begun: called when they are on
-    their way to the store. Raises InvalidInput, and NotReadyYet when the store does not take outcomes now."""
+    """Say how jobs ended, or what they do. Verdicts are in the order of the reports. One that makes no sense is
+    refused, and the others are recorded; one that its protocol has refused already is a Verdict. begun: called when
+    they are on their way to the store. Raises InvalidInput for too many, and NotReadyYet when the store does not take
+    outcomes now."""
     _check_count("reports", len(reports))
-    ended: set[str] = set()
-    for number, one in enumerate(reports):
-        _check_report(one, f"reports[{number}]")
-        if one.exitcode is not None:
-            if one.delivery.id in ended:
-                raise _wrong(f"reports[{number}].id", f"{one.delivery.id[:80]} ends twice in one request")
-            ended.add(one.delivery.id)
-    return await service.workers.report(who.tenant, reports, begun)
+    checked = list(_checked(reports))
+    sound = [one for one in checked if isinstance(one, Report)]
+    verdicts = iter(await service.workers.report(who.tenant, sound, begun))
+    return [one if isinstance(one, Verdict) else next(verdicts) for one in checked]
+
+
+def refused(job_id: str, error: FunctoryError) -> Verdict:
+    """The verdict of a report that makes no sense."""
+    return Verdict(job_id, Answer.REFUSED, message=str(error), status=INVALID)
 
 
 async def report_and_take(
-    service: Service, who: Principal, reports: list[Report], order: Order
+    service: Service, who: Principal, reports: list[Report | Verdict], order: Order
 ) -> tuple[list[Verdict], list[Taken]]:
     """Take jobs as soon as a report is on its way to the store: as a rule both are one commit. `reports` is emptied
     when they are recorded, because the taking may wait for long.
@@ -224,18 +227,36 @@ def _check_count(field: str, count: int) -> None:
         raise _wrong(field, f"has {count} entries; at most {MOST_ITEMS} fit into one request")
 
 
-def _check_report(report: Report, place: str) -> None:
+def _checked(reports: Sequence[Report | Verdict]) -> Iterator[Report | Verdict]:
+    """The reports, with a verdict in the place of each that makes no sense."""
+    ended: set[str] = set()
+    for one in reports:
+        if isinstance(one, Report):
+            job_id = one.delivery.id
+            try:
+                _check_report(one)
+                if one.exitcode is not None and job_id in ended:
+                    raise _wrong("id", f"{job_id[:80]} ends twice in one request")
+            except InvalidInput as error:
+                yield refused(job_id, error)
+                continue
+            if one.exitcode is not None:
+                ended.add(job_id)
+        yield one
+
+
+def _check_report(report: Report) -> None:
     if report.exitcode is not None and not is_status(report.exitcode):
-        raise _wrong(f"{place}.exitcode", "must be 1xx (retry), 2xx (ok), 4xx (failed) or 5xx (error)")
+        raise _wrong("exitcode", "must be 1xx (retry), 2xx (ok), 4xx (failed) or 5xx (error)")
     if report.retry_after_ms is not None and report.retry_after_ms < 0:
-        raise _wrong(f"{place}.delay_s", "must be 0 or more")
+        raise _wrong("delay_s", "must be 0 or more")
     if report.progress is not None:
         if len(report.progress) > _PROGRESS_BYTES:
-            raise _wrong(f"{place}.progress", f"must have at most {_PROGRESS_BYTES} bytes as JSON")
+            raise _wrong("progress", f"must have at most {_PROGRESS_BYTES} bytes as JSON")
         try:
             msgspec.json.decode(report.progress)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            raise _wrong(f"{place}.progress", "must be JSON") from None
+            raise _wrong("progress", "must be JSON") from None
 
 
 def _wrong(field: str, what: str) -> InvalidInput:

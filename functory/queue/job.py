@@ -20,7 +20,7 @@ from functory.errors import InvalidInput, LeaseLost
 from functory.queue.checks import check_delay, encode, to_json
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter
-from functory.workers.values import Answer, Delivery, Report, Verdict
+from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
 from runner.protocol import NewJob
 
 log = logging.getLogger("functory.queue")
@@ -188,6 +188,8 @@ class Job:
         if verdict.answer in (Answer.LATE, Answer.UNKNOWN):
             self.lost.set()
             raise LeaseLost(f"job {self.id}: {verdict.message}")
+        if verdict.status == INVALID:
+            raise InvalidInput(f"job {self.id}: {verdict.message}")
 
 
 def _words(text: object) -> bytes:

@@ -64,7 +64,9 @@ def _leases(deliveries: Sequence[Delivery]) -> list[tuple[str, int]]:
 
 
 def _verdict(row: VerdictRow) -> Verdict:
-    return Verdict(row.id, Answer(row.answer), row.lease_until_ms, row.code, row.message)
+    answer = Answer(row.answer)
+    status = row.status if answer is Answer.REFUSED else None
+    return Verdict(row.id, answer, row.lease_until_ms, row.code, row.message, status)
 
 
 def _item(report: Report) -> dict[str, object]:

@@ -3,6 +3,7 @@
     listener.py     sockets, limits of connections; addresses.py how many a client has
     closing.py      the end of listening
     connection.py   one connection: slow clients; express.py the fast path of plain POSTs
+    http_faults.py  what is wrong with a request that is not HTTP
     app.py          all routes on one service
     pages/          the scoreboard in a browser
     api/            the routes of the JSON interface

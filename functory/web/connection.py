@@ -19,6 +19,7 @@ from functory.web.http.answers import problem
 from functory.web.http.edge import Edge
 from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.settings import WebSettings
+from functory.web.http_faults import fault_of
 
 log = logging.getLogger("functory.web")
 
@@ -62,7 +63,7 @@ class Connection(web.RequestHandler):
             loop=loop,
             access_log=None,  # type: ignore[arg-type]  # aiohttp's own runner passes None, its annotation forgot it
             keepalive_timeout=settings.keepalive_s,
-            max_line_size=settings.max_header_bytes,
+            max_line_size=settings.max_url_bytes,
             max_field_size=settings.max_header_bytes,
             max_headers=settings.max_headers,
             auto_decompress=False,
@@ -143,11 +144,12 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """Answer what cannot be read as HTTP at all. The parser's text is not sent back."""
+        """Answer what cannot be read as HTTP at all."""
         if status >= 500:
             log.error("request.broken", exc_info=exc)
-        text = "the request is not valid HTTP" if status < 500 else "something went wrong on our side"
-        answer = problem(status, "bad_http" if status < 500 else "internal", text)
+            answer = problem(status, "internal", "something went wrong on our side")
+        else:
+            answer = problem(*fault_of(exc, self._limits))
         answer.headers["X-Request-Id"] = self._edge.request_id(None)
         answer.force_close()
         return answer

@@ -24,6 +24,7 @@ from functory.web.http.answers import JSON_HEADERS, error_answer
 from functory.web.http.endpoint import Web, bearer, check_type_name
 from functory.web.http.forwarded import peer_of
 from functory.web.http.turns import LARGE_BYTES
+from functory.web.http_faults import has_unknown_coding
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
@@ -57,6 +58,7 @@ class Express:
             or (path[3] is not None and waiting is None)
             or "Content-Encoding" in headers
             or "Expect" in headers
+            or has_unknown_coding(headers)
             or not is_lines(headers.get("Content-Type", ""))
         ):
             return None

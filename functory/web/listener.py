@@ -19,6 +19,7 @@ from functory.web.connection import BUSY, Connection
 from functory.web.express import Express
 from functory.web.http.endpoint import Endpoint
 from functory.web.http.path_index import PathIndex
+from functory.web.http_faults import UnknownCoding, has_unknown_coding
 
 
 class Listener:
@@ -91,8 +92,12 @@ class _Direct:
         self._app = app
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if has_unknown_coding(request.headers):
+            return request.protocol.handle_error(request, 400, UnknownCoding())
         found = self._paths.find(request.method, request.raw_path.partition("?")[0])
         if found is None or "Expect" in request.headers or not isinstance(request, web.Request):
+            if not request.rel_url.raw_path.startswith("/"):  # the * of OPTIONS: the application knows only paths
+                request = request.clone(rel_url="/" + request.rel_url.raw_path)
             return await self._app(request)  # it also handles "100 Continue"
         endpoint, params = found
         return await endpoint.handle(request, params)

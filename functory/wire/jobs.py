@@ -14,6 +14,10 @@ TypePattern = Annotated[str, Meta(min_length=1, max_length=127)]
 """A type, or a GLOB pattern of types."""
 DEFAULT_REPLAY: tuple[CodeName, ...] = ("failed", "abandoned")
 TIME_FORMS = "RFC 3339, milliseconds, or YYYY-MM-DD [HH:MM:SS] in UTC"
+Time = Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | int | float
+"""A moment: text, or milliseconds as a number."""
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+"""An empty one is refused: it comes from a variable that is not set, and would be as good as none."""
 StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "paused", "archived"]
 """`queued` is the journal's: accepted, durable, and not in the store yet. The others are the store's states."""
 
@@ -22,18 +26,18 @@ class JobSettings(Request):
     """What may be said about a job, as query options for a whole body or as fields of one job."""
 
     delay_s: DelaySeconds | None = None
-    dt: Annotated[str, Meta(max_length=40, description=f"when it becomes eligible: {TIME_FORMS}")] | None = None
+    dt: Annotated[Time, Meta(description=f"when it becomes eligible: {TIME_FORMS}")] | None = None
     priority: Annotated[Priority, Meta(extra_json_schema={"default": 500})] | UnsetType = UNSET
-    domain: Annotated[str, Meta(max_length=255, description="rate domain of the tenant")] = ""
-    key: Annotated[str, Meta(max_length=255, description="jobs of its type with this key share a cap, in order")] = ""
+    domain: Annotated[Name, Meta(description="rate domain of the tenant")] | None = None
+    key: Annotated[Name, Meta(description="jobs of its type with this key share a cap, in order")] | None = None
     retry_after_s: Annotated[float, Meta(ge=0.001, le=31_557_600, description="a fixed lease, not renewed")] | None = (
         None
     )
     retry_after: Annotated[str, Meta(max_length=200, description="the same as SQLite modifiers: +10 MINUTES")] = ""
     indexed: bool = False
     repeat: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
-    unique: Annotated[str, Meta(max_length=255)] = ""
-    parent: Annotated[str, Meta(max_length=64)] = ""
+    unique: Name | None = None
+    parent: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
 
 class AddQuery(JobSettings):
@@ -185,7 +189,7 @@ class RetryBody(UpdateBody):
     """When the job runs again, at once unless one of `delay_s` and `next_run` says otherwise; and with what."""
 
     delay_s: DelaySeconds | None = None
-    next_run: Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | None = None
+    next_run: Time | None = None
     type: Annotated[TypeName, Meta(description="the job moves to this type")] | None = None
 
 

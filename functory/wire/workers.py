@@ -4,15 +4,20 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, DelaySeconds, Encoding, Request, TypeName
+from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, Request, TypeName
 from functory.wire.jobs import TypePattern
-from vocabulary.names import JOB_ID
+from vocabulary.names import JOB_ID, TYPE
 
 JobId = Annotated[str, Meta(pattern=f"^{JOB_ID}$")]
 Token = Annotated[int, Meta(ge=0, le=1 << 53)]
 Word = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=86_400)]
 Base64 = Annotated[str, Meta(max_length=23_000_000)]
+MOST_LOG_CHARS = 65_536
+MOST_NEW_JOBS = 1000
+MOST_OPTION_CHARS = 2000
+"""Bounds of what an item of a report says. They are in the schema, and checked item by item: an item that passes one is
+refused, and the others are recorded."""
 
 
 class WorkerBody(Request):
@@ -56,10 +61,10 @@ class MadeJob(Request):
     """A job that a job makes. A payload that is no string is kept as its JSON text. `options` read like the query of
     the route that adds jobs; `child=1` makes it a child of the job that makes it."""
 
-    type: TypeName
-    options: Annotated[str, Meta(max_length=2000)] = ""
+    type: Annotated[str, Meta(extra_json_schema={"pattern": f"^{TYPE}$"})]
+    options: Annotated[str, Meta(extra_json_schema={"maxLength": MOST_OPTION_CHARS})] = ""
     payload: Raw | UnsetType = UNSET
-    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+    payload_base64: Base64 | UnsetType = UNSET
 
 
 class ReportItem(LeaseBody):
@@ -67,15 +72,28 @@ class ReportItem(LeaseBody):
     end well is the text of the error. `delay_s` and `payload` are for the next attempt or round."""
 
     outcome: Literal["ok", "failed", "retry", "error"] | None = None
-    exitcode: Annotated[int, Meta(ge=100, le=599, description="1xx retry, 2xx ok, 4xx failed, 5xx error")] | None = None
+    exitcode: (
+        Annotated[
+            int,
+            Meta(
+                description="1xx retry, 2xx ok, 4xx failed, 5xx error",
+                extra_json_schema={"minimum": 100, "maximum": 599},
+            ),
+        ]
+        | None
+    ) = None
     result: Raw | UnsetType = UNSET
     result_base64: Base64 | UnsetType = UNSET
-    delay_s: DelaySeconds | None = None
+    delay_s: Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_DELAY_S})] | None = None
     payload: Raw | UnsetType = UNSET
-    payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
+    payload_base64: Base64 | UnsetType = UNSET
     progress: Raw | UnsetType = UNSET
-    log: Annotated[str, Meta(max_length=65_536, description="lines that are added to its log")] = ""
-    new_jobs: Annotated[list[MadeJob], Meta(max_length=1000)] = field(default_factory=list)
+    log: Annotated[
+        str, Meta(description="lines that are added to its log", extra_json_schema={"maxLength": MOST_LOG_CHARS})
+    ] = ""
+    new_jobs: Annotated[list[MadeJob], Meta(extra_json_schema={"maxItems": MOST_NEW_JOBS})] = field(
+        default_factory=list
+    )
 
 
 class ReportBody(Request):
@@ -123,7 +141,7 @@ class MoveBody(LeaseBody):
     """A job that goes on as one of another type: after `delay_s`, with this payload or its own."""
 
     type: TypeName
-    delay_s: Annotated[float, Meta(ge=0, le=3_155_760_000)] = 0.0
+    delay_s: DelaySeconds = 0.0
     payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
 
@@ -137,7 +155,8 @@ class DrainBody(Request):
 
 class VerdictRow(Answer):
     """What became of one item. `status`: 200 done; 404 unknown; 408 timed out, 409 late: stop working on it, nothing
-    was changed; 413 refused: it has failed, and `message` says why. `code` is the outcome that was recorded."""
+    was changed. Of `refused`: the exit code with which the job has failed, or 422: the item makes no sense, and nothing
+    was recorded. `message` says why. `code` is the outcome that was recorded."""
 
     id: str
     answer: Literal["ok", "late", "unknown", "fixed", "timed_out", "refused"]

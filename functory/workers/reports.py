@@ -255,7 +255,9 @@ def _verdict(job_id: str, release: Release) -> Verdict:
         return Verdict(job_id, Answer.OK)
     outcome = release.outcome
     if outcome.isolation != EXTERNAL:  # a refusal of the outbox stands in its place
-        return Verdict(job_id, Answer.REFUSED, code=outcome.code.value, message=outcome.message)
+        return Verdict(
+            job_id, Answer.REFUSED, code=outcome.code.value, message=outcome.message, status=outcome.exitcode
+        )
     return Verdict(job_id, Answer.OK, code=outcome.code.value, message=outcome.message)
 
 

@@ -68,7 +68,12 @@ class Answer(StrEnum):
     TIMED_OUT = "timed_out"
     """The job has been held for as long as its type allows. It is not renewed any more."""
     REFUSED = "refused"
-    """What the job left behind cannot be stored: it has failed, and the message says why."""
+    """What the job left behind cannot be stored: it has failed, and the message says why. Or the report itself makes no
+    sense (INVALID): then nothing was recorded, and the worker still holds the job."""
+
+
+INVALID: Final = 422
+"""The status of a report that makes no sense."""
 
 
 class Verdict(NamedTuple):
@@ -79,6 +84,8 @@ class Verdict(NamedTuple):
     code: str = ""
     """What is recorded as the outcome: ok, failed, retry, error, abandoned."""
     message: str = ""
+    status: int | None = None
+    """Of a refusal: the exit code with which the job has failed, or INVALID."""
 
 
 class Taken(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput, LeaseLost
+from functory.errors import InvalidInput, LeaseLost
 from functory.queue import Fail, Job, Retry, Worker, WorkerDrained, open_queue
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
@@ -216,10 +216,12 @@ async def test_a_report_that_is_refused_spoils_only_itself(place: Place) -> None
         jobs: list[Job] = []
         while len(jobs) < 2:
             jobs += await queue.take_some("resize", limit=2, wait_s=30)
+        with pytest.raises(InvalidInput, match="progress: must have at most 4096 bytes"):
+            await jobs[0].progress("x" * 5000)
         jobs[0].add("not a type|", "x")
         bad, good = await asyncio.gather(jobs[0].done(), jobs[1].done("fine"), return_exceptions=True)
         assert good is None
-        assert bad is None or isinstance(bad, ClientError)
+        assert bad is None or isinstance(bad, InvalidInput)
         assert (await place.end(jobs[1].id)).result == b"fine"
 
 

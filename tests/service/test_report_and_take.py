@@ -77,7 +77,7 @@ async def test_near_its_cap_a_worker_gets_whole_batches(shop: Shop) -> None:
     taken, sizes = await operations.take(shop.service, who, order), []
     while taken:
         sizes.append(len(taken))
-        reports = [Report(held(job), 200) for job in taken]
+        reports: list[Report | Verdict] = [Report(held(job), 200) for job in taken]
         _, taken = await operations.report_and_take(shop.service, who, reports, order)
     assert sizes == [8, 8, 8]
 
@@ -139,7 +139,7 @@ async def test_jobs_of_whose_lease_much_is_over_are_given_back(tmp_path: Path, m
 async def test_reports_are_not_kept_while_the_next_jobs_are_waited_for(shop: Shop) -> None:
     await shop.post("1")
     (job,) = await shop.take()
-    reports = [Report(held(job), 200, b"x" * 100_000)]
+    reports: list[Report | Verdict] = [Report(held(job), 200, b"x" * 100_000)]
     order = NEXT._replace(wait_s=30.0)
     asking = asyncio.create_task(operations.report_and_take(shop.service, ACME, reports, order))
     await until(waiting(shop, 1))
@@ -212,7 +212,7 @@ async def test_one_who_leaves_while_more_is_taken_for_it_holds_nothing(
         return await take(order._replace(limit=2))
 
     monkeypatch.setattr(shop.daemon.workers, "take", some)
-    reports = [Report(held(job), 200) for job in taken]
+    reports: list[Report | Verdict] = [Report(held(job), 200) for job in taken]
     asking = asyncio.create_task(operations.report_and_take(shop.service, who, reports, order))
     await again.wait()
     asking.cancel()

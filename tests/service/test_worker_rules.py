@@ -211,16 +211,9 @@ async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch:
             await operations.take(shop.service, ACME, Order("", ("resize",))._replace(**fields))
         assert caught.value.detail == {"field": field}
     one = Delivery("x", 1)
-    for field, reports in (
-        ("reports[0].exitcode", [Report(one, 302)]),
-        ("reports[0].progress", [Report(one, progress=b"{")]),
-        ("reports[0].progress", [Report(one, progress=b'"' + b"x" * 5000 + b'"')]),
-        ("reports[1].id", [Report(one, 200), Report(one, 200)]),
-        ("reports", [Report(one)] * 1001),
-    ):
-        with pytest.raises(InvalidInput) as caught:
-            await operations.report(shop.service, ACME, reports)
-        assert caught.value.detail == {"field": field}
+    with pytest.raises(InvalidInput) as caught:
+        await operations.report(shop.service, ACME, [Report(one)] * 1001)
+    assert caught.value.detail == {"field": "reports"}
     monkeypatch.setattr(taker_line, "MOST_GROUPS", 1)
     taker = asyncio.create_task(shop.take(wait_s=30.0))
     await until(waiting(shop, 1))

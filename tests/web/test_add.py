@@ -57,10 +57,57 @@ async def test_query_options_reach_the_store_through_the_journal(site: Site) -> 
         assert (job.retry_after_ms, job.seq, job.repeat) == (retry_after_ms, seq, repeat)
 
 
-@pytest.mark.parametrize("dt", ["1800000050000", "2027-01-15T08:00:50Z", "2027-01-15T09:00:50%2B01:00"])
+@pytest.mark.parametrize(
+    "dt", ["1800000050000", "2027-01-15T08:00:50Z", "2027-01-15t08:00:50z", "2027-01-15T09:00:50%2B01:00"]
+)
 async def test_dt_is_milliseconds_or_a_time_with_its_offset(site: Site, dt: str) -> None:
     (job_id,) = await site.add("x", path=f"{ADD}?dt={dt}")
     assert (await stored(site, job_id)).job.due_ms == T0 + 50_000
+
+
+@pytest.mark.parametrize("dt", [T0 + 50_000, float(T0 + 50_000), str(T0 + 50_000), "2027-01-15t08:00:50z"])
+async def test_dt_in_json_is_a_number_or_text(site: Site, dt: float | str) -> None:
+    answer = await site.post(ADD, json={"payload": "x", "dt": dt})
+    assert (await stored(site, answer.json["ids"][0])).job.due_ms == T0 + 50_000
+
+
+@pytest.mark.parametrize(
+    ("dt", "words"),
+    [
+        (True, "dt must be a number or text, not true or false"),
+        ([1], "dt must be a number or text, not a list"),
+        (1.5, "dt 1.5 is not a whole number of milliseconds"),
+        (-1, "dt -1 is not between the years 1970 and 9999"),
+        (10**18, "dt 1000000000000000000 is not between"),
+        (10**4000, "dt 1000"),
+        (1e300, "dt 1e+300 is not between"),
+    ],
+)
+async def test_a_dt_that_is_no_time_is_named(site: Site, dt: Any, words: str) -> None:
+    answer = await site.post(ADD, json={"payload": "x", "dt": dt})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "dt")
+    assert answer.json["error"]["message"].startswith(words)
+    assert len(answer.json["error"]["message"]) < 200
+
+
+@pytest.mark.parametrize("field", ["key", "unique", "parent", "domain"])
+@pytest.mark.parametrize("form", ["query", "object", "array", "ndjson", "several"])
+async def test_an_empty_name_is_refused_as_a_variable_that_is_not_set(site: Site, field: str, form: str) -> None:
+    job = {"payload": "x", field: ""}
+    match form:
+        case "query":
+            answer = await site.post(f"{ADD}?{field}=", data=b"x")
+        case "ndjson":
+            answer = await site.post(ADD, data=json.dumps(job), headers=NDJSON)
+        case "several":
+            answer = await site.post("/acme/jobs", json={"jobs": [{"type": "thumb", **job}]})
+        case _:
+            answer = await site.post(ADD, json=job if form == "object" else [job])
+    assert (answer.status, answer.code) == (422, "invalid_input")
+    assert f"{field} must have at least 1 character" in answer.json["error"]["message"]
+    assert answer.json["error"]["detail"]["field"].endswith(field)
+    await site.intake.flush()
+    assert (await site.store.get_usage("acme")).jobs == 0
 
 
 JOBS: list[dict[str, Any]] = [
@@ -139,6 +186,12 @@ async def test_bad_json_is_refused_as_a_whole(site: Site, body: bytes, status: i
     assert answer.status == status, answer.body[:300]
     await site.intake.flush()
     assert (await site.store.get_usage("acme")).jobs == 0
+
+
+async def test_half_of_a_surrogate_pair_is_named(site: Site) -> None:
+    answer = await site.post(ADD, data=rb'{"payload":"\ud800"}', headers={"Content-Type": "application/json"})
+    assert (answer.status, answer.code) == (400, "bad_request")
+    assert answer.json["error"]["message"].startswith(r"the body is not JSON: \ud800 is half of a surrogate pair")
 
 
 async def test_an_option_in_the_query_of_a_json_body_is_not_lost_silently(site: Site) -> None:

@@ -83,6 +83,47 @@ async def test_a_broken_request_is_answered_in_json_like_any_error(site: Site) -
     assert b"X-Content-Type-Options: nosniff" in answer
 
 
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status", "code", "words"),
+    [
+        ("GET /" + "a" * 70_000, [], 414, "url_too_long", "the URL has more than 8192 bytes"),
+        ("GET /", ["X-Long: " + "a" * 9000], 431, "headers_too_large", "a header has more than 8190 bytes"),
+        ("GET /", ["X-" + "a" * 9000 + ": a"], 431, "headers_too_large", "a header has more than 8190 bytes"),
+        ("GET /", [f"X-{n}: a" for n in range(200)], 431, "headers_too_large", "the request has more than 64 headers"),
+    ],
+)
+async def test_the_limit_that_was_passed_is_named(
+    site: Site, request_line: str, headers: list[str], status: int, code: str, words: str
+) -> None:
+    lines = [f"{request_line} HTTP/1.1", "Host: x", *headers]
+    answer = await asyncio.wait_for(site.raw("\r\n".join(lines).encode() + b"\r\n\r\n"), 20)
+    assert f" {status} ".encode() in answer.partition(b"\r\n")[0]
+    assert f'"code":"{code}","message":"{words}'.encode() in answer
+    assert b"X-Request-Id: " in answer
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "chunked, chunked", "identity", "xchunked", "gzip"])
+@pytest.mark.parametrize("path", [ADD, ADD + "?ack=store", "/nowhere"])
+async def test_a_transfer_coding_that_nobody_undoes_is_refused(site: Site, coding: str, path: str) -> None:
+    assert await site.add("so that the key is known")
+    body = gzip.compress(b"x", mtime=0)
+    data = head(site, f"Transfer-Encoding: {coding}", path=path) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    answer = await asyncio.wait_for(site.raw(data), 20)
+    assert b" 400 " in answer.partition(b"\r\n")[0]
+    assert b'"message":"Transfer-Encoding must be chunked' in answer or coding == "chunked, chunked"
+    assert b"HTTP/1.0 " in answer or b"Connection: close" in answer
+    await site.intake.flush()
+    assert (await site.store.get_usage("acme")).jobs == 1
+
+
+@pytest.mark.parametrize("form", ["OPTIONS *", "CONNECT x:443"])
+async def test_what_is_no_path_is_answered_in_json_like_any_error(site: Site, form: str) -> None:
+    answer = await asyncio.wait_for(site.raw(f"{form} HTTP/1.1\r\nHost: x\r\n\r\n".encode()), 20)
+    assert answer.startswith(b"HTTP/1.1 40")
+    assert b"Content-Type: application/json" in answer
+    assert b"X-Request-Id: " in answer
+
+
 async def test_a_chunked_body_is_bounded_as_any_other(tmp_path: Path) -> None:
     async with open_site(tmp_path, settings=WebSettings(port=0, max_body_bytes=1000, shutdown_s=1)) as site:
         chunk = b"190\r\n" + b"x" * 400 + b"\r\n"

@@ -73,6 +73,7 @@ async def test_a_new_payload_is_held_against_the_same_limits(site: Site, method:
         ({}, T0, "x"),
         ({"delay_s": 60, "payload": "other"}, T0 + 60_000, "other"),
         ({"next_run": str(T0 + 7000)}, T0 + 7000, "x"),
+        ({"next_run": T0 + 7000}, T0 + 7000, "x"),
         ({"next_run": "2035-01-31"}, 2_053_814_400_000, "x"),
         ({"next_run": "2035-01-31 04:05:06"}, 2_053_829_106_000, "x"),
         ({"next_run": "2035-01-31T04:05:06+01:00"}, 2_053_825_506_000, "x"),
@@ -100,7 +101,15 @@ async def test_a_deferred_job_runs_now_when_it_is_retried(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"delay_s": 1, "next_run": "2035-01-31"}, {"next_run": "2035-02-31"}, {"next_run": "31.01.2035"}]
+    "body",
+    [
+        {"delay_s": 1, "next_run": "2035-01-31"},
+        {"next_run": "2035-02-31"},
+        {"next_run": "31.01.2035"},
+        {"next_run": False},
+        {"next_run": 1.5},
+        {"next_run": -1},
+    ],
 )
 async def test_a_time_that_is_none_is_refused(site: Site, body: dict[str, Any]) -> None:
     (job_id,) = await site.add("x")
@@ -125,6 +134,17 @@ async def test_delete_removes_all_trace_of_a_job_in_any_state_but_running(site: 
     assert (await site.store.get_usage("acme")).jobs == 0
     events = (await site.store.list_audit(tenant="acme")).events
     assert [event.action for event in events].count("job.delete") == 3
+
+
+async def test_a_running_job_is_not_deleted_and_the_refusal_says_what_to_do(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await start(site)
+    answer = await site.call("DELETE", f"/acme/job/{job_id}")
+    text = f"job {job_id} is running: cancel it, or wait until it has ended"
+    assert (answer.status, answer.json["error"]["message"]) == (409, text)
+    for _ in range(2):
+        assert (await site.post(f"/acme/job/{job_id}/cancel")).status == 200, "again, it changes nothing"
+    assert (await site.call("DELETE", f"/acme/job/{job_id}")).status == 200
 
 
 async def test_children_that_never_ran_are_deleted_with_their_parent(site: Site) -> None:

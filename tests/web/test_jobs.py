@@ -197,6 +197,23 @@ async def test_why_says_which_job_of_its_key_a_job_waits_for(site: Site) -> None
             await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 5000, outcome)], now_ms=T0)
 
 
+async def test_why_counts_only_jobs_that_could_run(site: Site) -> None:
+    for name, lang in (("thumb", "python"), ("paused", "python"), ("resize", "worker")):
+        await site.call("PUT", f"/acme/handler/{name}?lang={lang}", data=b"return 1")
+    await site.store.reserve_sysid(info='{"languages": ["python"]}', lease_ms=60_000, now_ms=T0)
+    for name, count in (("paused", 3), ("nobody", 25)):
+        await site.add(*map(str, range(count)), path=f"/acme/job/{name}/add")
+    _, second = await site.add("x", "y")
+    *_, sized = await site.add("x", "y", "z", path="/acme/job/resize/add")
+    await site.intake.flush()
+    assert (await site.post("/acme/type/paused/pause")).status == 200
+    answer = (await site.get(f"/acme/job/{second}/why")).json
+    assert answer["text"] == "1 jobs of its type are before it; 2 of the tenant's jobs wait for a free runner"
+    await site.post("/acme/work/take", json={"types": ["resize"], "worker": {"name": "w"}})
+    answer = (await site.get(f"/acme/job/{sized}/why")).json
+    assert answer["text"] == "1 jobs of its type are before it; 2 of the tenant's jobs wait for a worker"
+
+
 async def test_why_names_the_first_thing_in_the_way(site: Site) -> None:
     store = site.store
     assert await reason(site, (await site.add("x", path=ADD + "?delay_s=9"))[0]) == "deferred"

@@ -158,7 +158,7 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
         lines = split_lines(body, max_jobs(call.service))
         jobs = []
         async for _, line in call.web.turns.slices(lines):
-            jobs.append(Submission(line, options, query.unique, query.parent, keeps))
+            jobs.append(Submission(line, options, query.unique or "", query.parent or "", keeps))
     else:
         _refuse_settings(query)
         is_array = call.request.content_type == "application/json"

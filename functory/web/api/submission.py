@@ -105,7 +105,8 @@ def _check_count(count: int, limit: int) -> None:
 def to_submission(job: NewJob, now_ms: int, known: dict[JobOptions, JobOptions]) -> Submission:
     """`known` holds the options of the jobs before: equal ones are shared."""
     options = to_options(job, now_ms, job.options)
-    return Submission(_payload(job), known.setdefault(options, options), job.unique, job.parent, unsaid(job))
+    shared = known.setdefault(options, options)
+    return Submission(_payload(job), shared, job.unique or "", job.parent or "", unsaid(job))
 
 
 def unsaid(settings: JobSettings) -> frozenset[str]:
@@ -121,12 +122,12 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
     found = JobOptions(
         due_ms(settings.delay_s, settings.dt, now_ms),
         DEFAULT_PRIORITY if settings.priority is msgspec.UNSET else settings.priority,
-        settings.domain,
+        settings.domain or "",
         json.dumps(options, separators=(",", ":")) if options else "",
         _retry_after_ms(settings, repeat, now_ms),
         settings.indexed,
         repeat,
-        settings.key,
+        settings.key or "",
     )
     return PLAIN if found == PLAIN else found
 
@@ -139,16 +140,18 @@ def _check_repeat(text: str, now_ms: int) -> None:
         raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
 
 
-def payload_of(value: msgspec.Raw, in_base64: str | None) -> bytes:
-    """A payload as it stands in JSON: a string is its text, any other value its JSON without blanks. Never built."""
+def payload_of(value: msgspec.Raw, in_base64: str | None, field: str = "payload") -> bytes:
+    """A payload as it stands in JSON: a string is its text, any other value its JSON without blanks. Never built.
+    Raises BadRequest and InvalidInput, which name the field."""
     if in_base64 is not None:
+        name = f"{field}_base64"
         try:
             return b64decode(in_base64, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise InvalidInput(f"payload_base64 is not base64: {error}", detail={"field": "payload_base64"}) from None
+            raise InvalidInput(f"{name} is not base64: {error}", detail={"field": name}) from None
     text = bytes(value)
     if text[:1] == b'"':
-        decoded: str = decode_json(_TEXT, text)
+        decoded: str = decode_json(_TEXT, text, field)
         return decoded.encode()
     return msgspec.json.format(text, indent=-1)
 
@@ -170,7 +173,7 @@ def new_payload(body: NewJob | UpdateBody) -> bytes | None:
     return payload_of(body.payload, None)
 
 
-def due_ms(delay_s: float | None, at: str | None, now_ms: int, field: str = "dt") -> int | None:
+def due_ms(delay_s: float | None, at: str | float | None, now_ms: int, field: str = "dt") -> int | None:
     """When a job is to run, of two ways to say it; `field` is the name of the second. None: nothing was said."""
     if at is None:
         return None if delay_s is None else now_ms + round(delay_s * 1000)
@@ -179,21 +182,26 @@ def due_ms(delay_s: float | None, at: str | None, now_ms: int, field: str = "dt"
     return parse_time_ms(at, field)
 
 
-def parse_time_ms(text: str, field: str = "dt") -> int:
+def parse_time_ms(said: str | float, field: str = "dt") -> int:
     """Milliseconds, RFC 3339 with its offset (`2026-11-14T23:59:59Z`), or `2026-11-14 23:59:59` in UTC."""
-    if text.isascii() and text.isdigit():
-        time_ms = int(text)
-    else:
-        try:
-            time_ms = parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)
-        except ValueError:
-            raise InvalidInput(
-                f"{field} {text!r} is neither milliseconds nor a time such as 2026-11-14T23:59:59Z or 2026-11-14 (UTC)",
-                detail={"field": field},
-            ) from None
+    time_ms = _read_time(said, field) if isinstance(said, str) else said
     if not 0 <= time_ms <= MAX_TIME_MS:
-        raise InvalidInput(f"{field} {text!r} is not between the years 1970 and 9999", detail={"field": field})
-    return time_ms
+        raise InvalidInput(f"{field} {said!r:.60} is not between the years 1970 and 9999", detail={"field": field})
+    if time_ms != int(time_ms):
+        raise InvalidInput(f"{field} {said} is not a whole number of milliseconds", detail={"field": field})
+    return int(time_ms)
+
+
+def _read_time(text: str, field: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{field} {text!r} is neither milliseconds nor a time such as 2026-11-14T23:59:59Z or 2026-11-14 (UTC)",
+            detail={"field": field},
+        ) from None
 
 
 def _retry_after_ms(settings: JobSettings, repeat: str, now_ms: int) -> int | None:

@@ -14,8 +14,11 @@ from functory.web.api.submission import payload_of
 from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
 from functory.web.http.routes import Routes
-from functory.wire.base import Done, Encoding, to_wire
+from functory.wire.base import MAX_DELAY_S, Done, Encoding, to_wire
 from functory.wire.workers import (
+    MOST_LOG_CHARS,
+    MOST_NEW_JOBS,
+    MOST_OPTION_CHARS,
     DrainBody,
     LeaseBody,
     MadeJob,
@@ -36,7 +39,7 @@ from functory.wire.workers import (
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict, Worker
 from runner.outcome import name_of
 from runner.protocol import NewJob
-from vocabulary.names import type_of
+from vocabulary.names import is_type, type_of
 
 routes = Routes()
 
@@ -148,7 +151,8 @@ def _show(taken: Taken, now_ms: int, encode: Callable[[bytes], tuple[str, Encodi
 
 def _show_verdicts(verdicts: Sequence[Verdict]) -> list[VerdictRow]:
     return [
-        VerdictRow(it.id, it.answer.value, _STATUSES[it.answer], it.until_ms, it.code, it.message) for it in verdicts
+        VerdictRow(it.id, it.answer.value, it.status or _STATUSES[it.answer], it.until_ms, it.code, it.message)
+        for it in verdicts
     ]
 
 
@@ -156,17 +160,16 @@ def _deliveries(leases: Sequence[LeaseBody]) -> list[Delivery]:
     return [Delivery(lease.id, lease.token) for lease in leases]
 
 
-async def _reports(items: Sequence[ReportItem]) -> list[Report]:
-    """In slices: an item can be as large as a whole body."""
-    reports: list[Report] = []
+async def _reports(items: Sequence[ReportItem]) -> list[Report | Verdict]:
+    """In slices: an item can be as large as a whole body. One that makes no sense is a verdict already."""
+    reports: list[Report | Verdict] = []
     size_bytes = 0
     for number, item in enumerate(items):
         try:
             report = _report(item)
         except FunctoryError as error:
-            error.args = (f"reports[{number}]: {error}",)
-            error.detail["field"] = f"reports[{number}].{error.detail.get('field', '')}"
-            raise
+            reports.append(operations.refused(item.id, error))
+            continue
         reports.append(report)
         size_bytes += len(report.result) + len(report.carried or b"") + sum(len(new.payload) for new in report.new_jobs)
         if size_bytes > _SLICE_BYTES or number % _SLICE_ITEMS == _SLICE_ITEMS - 1:
@@ -176,6 +179,11 @@ async def _reports(items: Sequence[ReportItem]) -> list[Report]:
 
 
 def _report(item: ReportItem) -> Report:
+    """Raises FunctoryError if it makes no sense."""
+    if len(item.log) > MOST_LOG_CHARS:
+        raise _wrong("log", f"must have at most {MOST_LOG_CHARS:,} characters")
+    if item.delay_s is not None and not 0 <= item.delay_s <= MAX_DELAY_S:
+        raise _wrong("delay_s", f"must be between 0 and {MAX_DELAY_S:,}")
     return Report(
         Delivery(item.id, item.token),
         _exitcode(item),
@@ -192,15 +200,21 @@ def _exitcode(item: ReportItem) -> int | None:
     if item.outcome is None or item.exitcode is None:
         return item.exitcode if item.outcome is None else _EXITCODES[item.outcome]
     if name_of(item.exitcode) != item.outcome:
-        raise InvalidInput(f"exitcode {item.exitcode} is not one of {item.outcome}", detail={"field": "exitcode"})
+        raise _wrong("exitcode", f"{item.exitcode} is not one of {item.outcome}")
     return item.exitcode
 
 
 def _new_jobs(made: Sequence[MadeJob]) -> Iterator[NewJob]:
+    if len(made) > MOST_NEW_JOBS:
+        raise _wrong("new_jobs", f"must have at most {MOST_NEW_JOBS:,} entries")
     for one in made:
+        if not is_type(one.type):
+            raise _wrong("new_jobs", f"{one.type[:80]!r} is not a type")
+        if len(one.options) > MOST_OPTION_CHARS:
+            raise _wrong("new_jobs", f"options must have at most {MOST_OPTION_CHARS:,} characters")
         payload = _value("payload", one.payload, one.payload_base64)
         if payload is None:
-            raise InvalidInput("a new job needs one of payload and payload_base64", detail={"field": "new_jobs"})
+            raise _wrong("new_jobs", "a new job needs one of payload and payload_base64")
         yield NewJob(one.type, payload, one.options)
 
 
@@ -209,8 +223,12 @@ def _value(name: str, value: msgspec.Raw | msgspec.UnsetType, in_base64: str | m
     if value is not msgspec.UNSET and in_base64 is not msgspec.UNSET:
         raise InvalidInput(f"use either {name} or {name}_base64, not both", detail={"field": name})
     if in_base64 is not msgspec.UNSET:
-        return payload_of(msgspec.Raw(), in_base64)
-    return None if value is msgspec.UNSET else payload_of(value, None)
+        return payload_of(msgspec.Raw(), in_base64, name)
+    return None if value is msgspec.UNSET else payload_of(value, None, name)
+
+
+def _wrong(field: str, what: str) -> InvalidInput:
+    return InvalidInput(f"{field}: {what}", detail={"field": field})
 
 
 def _ms(seconds: float | None) -> int | None:

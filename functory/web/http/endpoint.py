@@ -24,6 +24,7 @@ from functory.web.http.body_room import MIB, BodyRoom, most_bytes
 from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
 from functory.web.http.forwarded import client_of
+from functory.web.http.json_faults import why_not_json
 from functory.web.http.metrics import RequestCounts
 from functory.web.http.presence import has_gone
 from functory.web.http.progress import ProgressEvents, wants_progress
@@ -216,15 +217,16 @@ def bearer(header: str | None) -> str:
     return text.strip()
 
 
-def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> Any:
-    """Decode a body. Raises BadRequest if it is not JSON, InvalidInput if it does not fit."""
+def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, field: str = "") -> Any:
+    """Decode a body, or a field of it. Raises BadRequest if it is not JSON, InvalidInput if it does not fit."""
     check_json_size(body)
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise refusal(error, decoder.type, "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"the body is not JSON: {error}", detail={"in": "body"}) from None
+        detail = {"in": "body", **({"field": field} if field else {})}
+        raise BadRequest(f"{field or 'the body'} is not JSON: {why_not_json(body, error)}", detail=detail) from None
 
 
 def check_json_size(body: bytes) -> None:

@@ -26,7 +26,9 @@ class WebSettings:
     max_body_bytes: int = 16 * MIB
     """Longest body of a request, after decompression."""
     max_header_bytes: int = 8190
-    """Longest header line, and longest request line."""
+    """Longest header, with its name."""
+    max_url_bytes: int = 8192
+    """Longest path with its query. Not the same number: the parser tells which limit was passed, and not by what."""
     max_headers: int = 64
     max_connections: int = 2000
     max_connections_of_one: int = 1000

@@ -107,7 +107,8 @@ def _unknown(found: "re.Match[str]", place: _Place) -> tuple[str, str]:
 
 
 def _kind_words(text: str) -> str:
-    names = [name for name in text.split(" | ") if name != "null"]
+    kinds = text.split(" | ")
+    names = [name for name in kinds if name != "null" and (name, "float" in kinds) != ("int", True)]
     return " or ".join(_KINDS.get(name, name) for name in names)
 
 

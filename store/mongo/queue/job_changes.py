@@ -18,7 +18,7 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.tally import Effect, entering
-from store.refusals import check_move
+from store.refusals import check_cancel, check_move
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
 
@@ -52,9 +52,8 @@ class MongoJobChanges(Core):
             job = await _find(self, tenant, job_id)
             if job["s"] == schema.ARCHIVED[Code.CANCELLED]:
                 return
-            if job["s"] in schema.ARCHIVED_STATES or (job["s"] == schema.RUNNING and not running):
-                what = "is running" if job["s"] == schema.RUNNING else "has ended"
-                raise Conflict(f"job {job_id} {what}: only a job that has not started can be cancelled")
+            is_running = job["s"] == schema.RUNNING and not running
+            check_cancel(job_id, is_running=is_running, has_ended=job["s"] in schema.ARCHIVED_STATES)
             if job["kin"]:
                 ended = await end_with_relatives(self, job, CANCELLED, None, owner=None, now_ms=now_ms) is not None
             else:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import apsw
 
 from store.errors import Conflict, NotFound
-from store.refusals import check_move
+from store.refusals import check_cancel, check_move
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
@@ -101,9 +101,7 @@ def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) 
     row = _must_find(tx, tenant, job_id)
     if row.state == State.ARCHIVED and row.code == CODE_NUMBER[Code.CANCELLED]:
         return
-    if row.state == State.ARCHIVED or (row.state == State.RUNNING and not running):
-        what = "is running" if row.state == State.RUNNING else "has ended"
-        raise Conflict(f"job {job_id} {what}: only a job that has not started can be cancelled")
+    check_cancel(job_id, is_running=row.state == State.RUNNING and not running, has_ended=row.state == State.ARCHIVED)
     end_jobs(tx, [cancelled(row)], now_ms)
 
 

@@ -153,7 +153,7 @@ async def test_payloads_can_grow_and_shrink(store: Store) -> None:
 async def test_cancel_only_what_has_not_started(store: Store) -> None:
     await store.add_jobs([*new_jobs(2), new_job(2, dt_ms=T0 + 100)], now_ms=T0)
     running = await claim_one(store)
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=f"job {running.id} is running: cancel it, or wait until it has ended"):
         await store.cancel_job(TENANT, running.id, now_ms=T0)
     for number in (1, 2):
         await store.cancel_job(TENANT, job_id(number), now_ms=T0 + 3)
@@ -167,7 +167,7 @@ async def test_cancel_only_what_has_not_started(store: Store) -> None:
         T0 + 3,
     )
     await store.release_jobs(OWNER, [archive(running)], now_ms=T0)
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match=f"job {running.id} has ended: there is nothing to cancel"):
         await store.cancel_job(TENANT, running.id, now_ms=T0)
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
     assert (counters.waiting, counters.deferred, counters.running, counters.cancelled) == (0, 0, 0, 2)

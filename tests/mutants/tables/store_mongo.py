@@ -278,8 +278,8 @@ MUTANTS: list[Mutant] = [
     ),
     change(
         "a running job is cancelled",
-        '            if job["s"] in schema.ARCHIVED_STATES or (job["s"] == schema.RUNNING and not running):',
-        '            if job["s"] in schema.ARCHIVED_STATES:',
+        'is_running = job["s"] == schema.RUNNING and not running',
+        "is_running = False",
     ),
     change(
         "a replay takes a name that is in use",

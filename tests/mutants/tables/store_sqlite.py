@@ -246,8 +246,8 @@ MUTANTS: list[Mutant] = [
     change("a job of another tenant is found", 'WHERE j.id = ? AND t.tenant = ?"', 'WHERE j.id = ? AND ? IS NOT NULL"'),
     change(
         "a running job is cancelled",
-        "    if row.state == State.ARCHIVED or (row.state == State.RUNNING and not running):",
-        "    if row.state == State.ARCHIVED:",
+        "is_running=row.state == State.RUNNING and not running,",
+        "is_running=False,",
     ),
     change(
         "a live job is replayed",

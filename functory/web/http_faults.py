@@ -1,0 +1,55 @@
+"""What is wrong with a request that cannot be read as HTTP: which limit was passed, or which header is not understood.
+
+The parser's own text is never passed on: it repeats what the client sent.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
+
+from functory.web.http.settings import WebSettings
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+_TOO_MANY: Final = "Too many headers received"
+_BAD_CODING: Final = "Request has invalid `Transfer-Encoding`"
+"""How the texts of aiohttp and of its parser begin. tests/web/test_http.py fails when they change."""
+
+
+class Fault(NamedTuple):
+    status: int
+    code: str
+    message: str
+    detail: dict[str, object]
+
+
+class UnknownCoding(BadHttpMessage):
+    """The body has a transfer coding that the parser lets pass, and that nobody would undo."""
+
+    def __init__(self) -> None:
+        super().__init__(_BAD_CODING)
+
+
+def has_unknown_coding(headers: "CIMultiDictProxy[str]") -> bool:
+    """Whether a body is coded in another way than in chunks, or in chunks and another way."""
+    given = headers.getall("Transfer-Encoding", ())
+    return bool(given) and [value.strip().lower() for value in given] != ["chunked"]
+
+
+def fault_of(error: BaseException | None, settings: WebSettings) -> Fault:
+    """What the client is told about an error of the parser."""
+    if isinstance(error, LineTooLong):
+        if settings.max_url_bytes in error.args:
+            text = f"the URL has more than {settings.max_url_bytes} bytes: put what is long into the body"
+            return Fault(414, "url_too_long", text, {"limit_bytes": settings.max_url_bytes})
+        text = f"a header has more than {settings.max_header_bytes} bytes, with its name: shorten it"
+        return Fault(431, "headers_too_large", text, {"limit_bytes": settings.max_header_bytes})
+    said = error.message if isinstance(error, BadHttpMessage) else ""
+    if said == _TOO_MANY:
+        text = f"the request has more than {settings.max_headers} headers: leave some out"
+        return Fault(431, "headers_too_large", text, {"limit": settings.max_headers})
+    if said.startswith(_BAD_CODING):
+        text = "Transfer-Encoding must be chunked or left out: name a compression in Content-Encoding"
+        return Fault(400, "bad_http", text, {"header": "Transfer-Encoding"})
+    return Fault(400, "bad_http", "the request is not valid HTTP", {})
