@@ -14,6 +14,8 @@ from functory.operations.service import Service
 from functory.web.http.endpoint import Web
 from store.base import JobRecord
 
+KEYLESS: Final = "bedrock"
+"""What stands for a key, also in the audit log."""
 _MOST_HELD: Final = 10_000
 
 
@@ -54,6 +56,13 @@ class Call(NamedTuple):
     peer: Peer
     numbers: Numbers
     types: KnownTypes
+    changes: int
+    """Of keys, when it was found out who asks."""
+
+    async def confirm(self) -> None:
+        """Whether who asks may still have the answer, for which it has waited. Raises Unauthorized."""
+        if self.who.key_id != KEYLESS:
+            await self.web.keys.confirm(self.who, self.changes)
 
     @property
     def service(self) -> Service:

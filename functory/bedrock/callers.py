@@ -5,17 +5,14 @@ refused without a key.
 """
 
 import time
-from typing import Final
 
+from functory.bedrock.call import KEYLESS
 from functory.bedrock.messages import Request
 from functory.errors import Forbidden, Unauthorized
 from functory.operations.keyring import principal_of
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.http.endpoint import Web, bearer
 from functory.wire.scopes import TENANT_SCOPES
-
-KEYLESS: Final = "bedrock"
-"""What stands for a key in the audit log."""
 
 
 class Callers:
@@ -28,8 +25,7 @@ class Callers:
         """Who asks, charged for one request. Raises Unauthorized, Forbidden, RateLimited, StoreUnavailable."""
         header = request.parameters.get("authorization")
         if header is not None or not self._tenant:
-            text = bearer(header)
-            who = self._web.keys.recall(text) or await self._web.keys.authenticate(text)
+            who = await self._web.keys.admit(bearer(header))
             if who.tenant == OPERATOR:
                 raise Forbidden("an operator's key has no jobs: use a key of a tenant")
         elif request.is_http and "origin" in request.parameters:

@@ -55,6 +55,7 @@ async def _get(call: Call, limit: int) -> list[bytes]:
     if not taken:
         raise Refusal(303, "Timeout") if waits else Refusal(404, "No job found")
     try:
+        await call.confirm()
         shown = await _show(call, taken)
     except BaseException:
         await _give_back(call, taken)

@@ -8,6 +8,7 @@ good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`
 import hashlib
 import hmac
 import re
+from contextlib import suppress
 from typing import Final
 
 from functory.errors import NotReadyYet, Unauthorized
@@ -44,6 +45,22 @@ class KeyRing:
         if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:
             return None
         return known.principal
+
+    async def admit(self, text: str) -> Principal:
+        """The principal of a key, verified now or a moment ago. Raises what `authenticate` raises."""
+        return self.recall(text) or await self.authenticate(text)
+
+    @property
+    def changes(self) -> int:
+        """How often keys have changed: for `confirm`."""
+        return self._cache.changes
+
+    async def confirm(self, who: Principal, since: int) -> None:
+        """Whether a key is still good that was when `changes` was `since`: for whoever has waited meanwhile. It is as
+        long as the store cannot be reached. Raises Unauthorized."""
+        if self._cache.changes != since:
+            with suppress(StoreUnavailable):
+                await self.recheck(who.key_id)
 
     async def authenticate(self, text: str) -> Principal:
         """Verify a key. Raises Unauthorized, with the same message whatever is wrong; NotReadyYet if it cannot be

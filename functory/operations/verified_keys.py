@@ -21,6 +21,8 @@ class VerifiedKeys:
         """By a hash of the whole key: neither the memory nor the time of a look-up gives a secret away."""
         self.by_id: dict[str, VerifiedKey] = {}
         """By public id: the keys of sessions."""
+        self.changes = 0
+        """How often they were forgotten, because keys or tenants had changed."""
         self._listener: Callable[[], None] = lambda: None
 
     def keep(self, where: dict[_K, VerifiedKey], name: _K, key: VerifiedKey) -> None:
@@ -32,6 +34,7 @@ class VerifiedKeys:
 
     def forget(self) -> None:
         """Ask the store again, for every key."""
+        self.changes += 1
         self.by_digest.clear()
         self.by_id.clear()
         self._listener()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functory.operations.keys import create_key, revoke_key
 from tests.support.bedrock import Bedrock, Session, open_bedrock
 from tests.support.service import until
 from tests.support.workers import waiting
@@ -178,3 +179,15 @@ async def test_a_time_to_wait_is_kept(bedrock: Bedrock) -> None:
     async with bedrock.session() as session:
         assert (await session.ask("GetJob", name="x", connection="WAIT", timeout=30)).status == 303
         assert (await session.ask("GetJobs", name="x", numResults=2, connection="wait", timeout=0)).status == 303
+
+
+async def test_one_that_waits_gets_no_job_after_its_key_was_revoked(bedrock: Bedrock) -> None:
+    service = bedrock.shop.service
+    key, text = await create_key(service, "test", "acme", scopes=("work",))
+    async with bedrock.session() as session, bedrock.session() as other:
+        session.send("GetJob", name="x", Connection="wait", Authorization=f"Bearer {text}")
+        await until(waiting(bedrock.shop, 1))
+        await revoke_key(service, "test", "acme", key.key_id)
+        await bedrock.shop.post("{}", type_name="x")
+        assert (await session.reply()).status == 401
+        assert (await other.ask("GetJob", name="x", Connection="wait")).status == 200, "it was given back"

@@ -1,16 +1,21 @@
 """What may come between two looks: a job that ends, the same request again, a key that ends."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from functory.client import Client
+from functory.errors import ClientError
 from functory.execution.waiters import Waiters
 from functory.operations.jobs import wait_for_job
-from functory.operations.keys import create_key
+from functory.operations.keys import create_key, revoke_key
 from store.base import Archive, Code, Job, JobRecord, JobState, Outcome
 from tests.support.pages import visitor
+from tests.support.service import until
 from tests.support.web import SYSID, Site
 
 PATIENCE_S = 20.0
@@ -62,3 +67,74 @@ async def test_a_session_ends_with_its_key(site: Site) -> None:
         assert (await short.get("/ui/t/acme")).status == 200
         site.clock.advance(61)
         assert (await short.get("/ui/t/acme")).status == 303, "to the sign-in"
+
+
+@pytest.mark.parametrize("query", ["?wait_s=30", "?wait_s=30&ids=yes"])  # on the short way and on the ordinary one
+async def test_who_adds_and_waits_gets_no_result_after_its_key_was_revoked(site: Site, query: str) -> None:
+    await second_key(site)
+    await site.add("the key is verified", key="second")
+    await site.run()
+    posting = asyncio.ensure_future(site.post(f"/acme/job/thumb/add{query}", data=b"x", key="second"))
+    (job_id,) = await until(partial(site.run, result=b"a secret"))
+    await revoke(site)
+    site.waiters.tell(job_id)
+    answer = await posting
+    assert (answer.status, b"a secret" in answer.body) == (401, False)
+
+
+async def test_who_waits_for_a_job_gets_no_result_after_its_key_was_revoked(site: Site) -> None:
+    await second_key(site)
+    (job_id,) = await site.add("x")
+    waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=30", key="second"))
+    await site.waiters.waiting.wait()
+    await revoke(site)
+    await site.run(result=b"a secret")
+    site.waiters.tell(job_id)
+    answer = await waiting
+    assert (answer.status, b"a secret" in answer.body) == (401, False)
+
+
+async def test_a_worker_that_waits_gets_no_jobs_after_its_key_was_revoked(site: Site) -> None:
+    await second_key(site)
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    body = {"types": ["thumb"], "wait_s": 30}
+    taking = asyncio.ensure_future(site.post("/acme/work/take", json=body, key="second"))
+    await until(partial(has_takers, site))
+    await revoke(site)
+    await site.add("a secret")
+    await site.intake.flush()
+    site.workers.wake()
+    answer = await taking
+    assert (answer.status, b"a secret" in answer.body) == (401, False)
+    again = await site.post("/acme/work/take", json=body)
+    assert [job["payload"] for job in again.json["jobs"]] == ["a secret"], "it was given back"
+    assert again.json["jobs"][0]["attempts"] == 1
+
+
+async def test_a_log_is_not_followed_after_the_key_was_revoked(site: Site) -> None:
+    await second_key(site)
+    (job_id,) = await site.add("x")
+    await site.intake.flush()
+    await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=30_000, now_ms=site.clock.now_ms())
+    site.control.glimpses["acme", job_id] = (b"one\n", b"")
+    async with Client(site.url, site.keys["second"], "acme") as client:
+        parts = client.follow_log(job_id)
+        assert await anext(parts) == "one\n"
+        await revoke(site)
+        site.control.glimpses["acme", job_id] = (b"one\na secret\n", b"")
+        async with asyncio.timeout(PATIENCE_S):
+            with suppress(ClientError):
+                assert [part async for part in parts] == []
+
+
+async def second_key(site: Site) -> None:
+    key, site.keys["second"] = await create_key(site.service, "test", "acme")
+    site.keys["second id"] = key.key_id
+
+
+async def revoke(site: Site) -> None:
+    await revoke_key(site.service, "test", "acme", site.keys["second id"])
+
+
+async def has_takers(site: Site) -> bool:
+    return site.workers.gauges()["workers_waiting"] > 0

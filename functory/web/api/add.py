@@ -101,9 +101,10 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
-    return json_bytes(
-        await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids, is_heard=call.is_heard)
-    )
+    body = await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids, is_heard=call.is_heard)
+    if query.wait_s:
+        await call.confirm()
+    return json_bytes(body)
 
 
 @routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")

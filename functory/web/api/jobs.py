@@ -41,6 +41,7 @@ async def get_job(call: Call, query: JobQuery) -> Job | LargeAnswer:
         found = await operations.wait_for_job(
             call.service, call.tenant, job_id, query.wait_s, max_bytes=LARGE_BYTES, is_heard=call.is_heard
         )
+        await call.confirm()
     else:
         found = await operations.get_job(call.service, call.tenant, job_id, max_bytes=LARGE_BYTES)
     shown = job_answer(call.service, call.tenant, found)

@@ -26,7 +26,7 @@ async def get_job_log(call: Call, query: LogQuery) -> web.StreamResponse:
     if query.follow:
         key, life_s = bearer(call.request.headers.get("Authorization")), call.web.settings.follow_s
         return await call.web.streams.send(
-            call.request, call.principal, _events(call), lambda: call.web.keys.authenticate(key), life_s
+            call.request, call.principal, _events(call), lambda: call.web.keys.admit(key), life_s
         )
     text = answer(await get_log(call.service, call.tenant, call.param("id")), "text/plain; charset=utf-8")
     text.headers["Content-Disposition"] = "attachment"

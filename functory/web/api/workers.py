@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from functory.errors import FunctoryError, InvalidInput
+from functory.errors import FunctoryError, InvalidInput, Unauthorized
 from functory.operations import workers as operations
 from functory.web.api.rendering import show_options
 from functory.web.api.submission import payload_of
@@ -58,7 +58,9 @@ _SLICE_ITEMS: Final = 100
 
 @routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
 async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
-    return _show_taken(call, body, await operations.take(call.service, call.principal, _order(call, body)))
+    taken = await operations.take(call.service, call.principal, _order(call, body))
+    await _confirm(call, taken)
+    return _show_taken(call, body, taken)
 
 
 @routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
@@ -77,6 +79,7 @@ async def report_jobs(call: Call, body: ReportBody) -> Reported:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
     order = _order(call, body.take)
     verdicts, taken = await operations.report_and_take(call.service, call.principal, reports, order)
+    await _confirm(call, taken)
     shown = _show_taken(call, body.take, taken)
     return Reported(_show_verdicts(verdicts), shown.jobs, shown.drain)
 
@@ -114,6 +117,15 @@ def _order(call: Call, body: TakeBody) -> Order:
     call.web.edge.outflow.check(call.tenant)
     worker = Worker(body.worker.name, body.worker.host, body.worker.version, body.worker.capacity)
     return Order(call.tenant, tuple(body.types), body.limit, body.wait_s, _ms(body.lease_s), worker, call.is_heard)
+
+
+async def _confirm(call: Call, taken: Sequence[Taken]) -> None:
+    """A key may have been revoked while its owner waited: then it gets no jobs. Raises Unauthorized."""
+    try:
+        await call.confirm()
+    except Unauthorized:
+        await operations.give_back(call.service, call.principal, [Delivery(job.id, job.token) for job, _ in taken])
+        raise
 
 
 def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken]) -> TakenJobs:

@@ -75,7 +75,7 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("_body", "params", "principal", "request", "tell", "web")
+    __slots__ = ("_body", "_changes", "params", "principal", "request", "tell", "web")
 
     def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
@@ -85,6 +85,11 @@ class Call:
         self.tell: Tell = nobody
         """Hears the steps of what takes long."""
         self._body: bytes | None = None
+        self._changes = web_.keys.changes
+
+    async def confirm(self) -> None:
+        """Whether who asks may still have the answer, for which it has waited. Raises Unauthorized."""
+        await self.web.keys.confirm(self.principal, self._changes)
 
     @property
     def service(self) -> Service:
@@ -166,7 +171,7 @@ class Endpoint:
         key = bearer(call.request.headers.get("Authorization"))
         events = ProgressEvents(call.request, call.tenant, self._web.edge).of(work)
         return await self._web.streams.send(
-            call.request, call.principal, events, lambda: self._web.keys.authenticate(key), math.inf
+            call.request, call.principal, events, lambda: self._web.keys.admit(key), math.inf
         )
 
     def _is_streamed(self, call: Call) -> bool:
@@ -182,8 +187,7 @@ class Endpoint:
         route, state = self._route, self._web
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
-        text = bearer(request.headers.get("Authorization"))
-        principal = state.keys.recall(text) or await state.keys.authenticate(text)
+        principal = await state.keys.admit(bearer(request.headers.get("Authorization")))
         state.charge(principal)
         if self._is_of_tenant:
             principal.require_tenant(params["tenant"])

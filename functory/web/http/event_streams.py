@@ -66,6 +66,11 @@ class EventStreams:
         async for event in events:
             if not answer.prepared:
                 await answer.prepare(request)
+            else:
+                try:
+                    await check()
+                except FunctoryError:
+                    break
             if callable(event):
                 await event(answer)
             elif event:
@@ -74,10 +79,6 @@ class EventStreams:
             if now_s >= beat_s:
                 beat_s = now_s + BEAT_S
                 await answer.write(b": still here\n\n")
-                try:
-                    await check()
-                except FunctoryError:
-                    break
             if self._is_closed or now_s >= ends_s:
                 break
         await answer.write_eof()
