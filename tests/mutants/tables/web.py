@@ -21,6 +21,12 @@ throttle = in_file("functory/web/pages/throttle.py", PAGES)
 express = in_file("functory/web/express.py", "tests/web/test_express_waits.py")
 connection = in_file("functory/web/connection.py", "tests/web/test_express_waits.py")
 paths = in_file("functory/web/http/path_index.py", "tests/web/test_path_index.py")
+WAITING = "tests/web/test_waiting.py"
+express_waits = in_file("functory/web/express.py", WAITING)
+keyring = in_file("functory/operations/keyring.py", f"{WAITING} tests/bedrock/test_waiting.py")
+work = in_file("functory/web/api/workers.py", WAITING)
+streams = in_file("functory/web/http/event_streams.py", WAITING)
+bedrock_taking = in_file("functory/bedrock/taking.py", "tests/bedrock/test_waiting.py")
 recent = in_file("functory/operations/recent_consumers.py", "tests/web/test_consumers.py")
 
 
@@ -187,6 +193,21 @@ MUTANTS: list[Mutant] = [
         "        if fetched_from is not None and fetched_from not in _OWN:",
         "        if False:",
     ),
+    keyring("a revoked key is good for who waits", "if self._cache.changes != since:", "if False:"),
+    express_waits(
+        "a result is told to a revoked key",
+        "                await web.keys.confirm(self._principal, self._changes)\n",
+        "                pass\n",
+    ),
+    work(
+        "jobs that a revoked key waited for are lost",
+        "        await operations.give_back(call.service, call.principal, [D",
+        "        _ = ([D",
+    ),
+    streams(
+        "a log is followed with a revoked key", "                    await check()\n", "                    pass\n"
+    ),
+    bedrock_taking("a connection gets jobs with a revoked key", "        await call.confirm()\n", ""),
     throttle(
         "one address does not wait",
         "            self._by_address.take(address, now_s, rate_per_s=self._per_s, burst=self._burst)\n",
