@@ -89,6 +89,6 @@ def _counting(spend: object, steps: list[int]) -> object:
 
 
 def test_long_comparisons_count_as_several() -> None:
-    search = FormSearch([b"a" * 16_000 + b"%d" % at for at in range(8)])
+    search = FormSearch([b"a" * 16_000 + b"b"])
     with pytest.raises(TooCostly):
         search.spans(b"a" * 20_000)
