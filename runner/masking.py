@@ -1,27 +1,26 @@
 """Values that must not leave a context are replaced by `***` in all that it says: results, logs, errors, progress.
 
 This is a guard against accidents, and no wall: the code that was given a secret can write it in a way that nobody
-recognises. Looked for are the value itself and the forms that programs usually give it (JSON, repr, URL, base64 in
-its three alignments, hex, the lines of a value with several). Values under MIN_CHARS are left alone: they would turn
-up by chance. Every search is for a fixed text, so the time is linear in the text, whatever it is.
+recognises. Looked for are the value itself and the forms that programs usually give it (secret_forms.py). Values
+under MIN_CHARS are left alone: they would turn up by chance.
+
+Ensures: the time is linear in the text, whatever the text and the values are (form_search.py). Where it would not be,
+the whole text is replaced: the tenant made both.
 """
 
 import asyncio
-import base64
-import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, unquote_to_bytes
 
 from runner import outcome
+from runner.form_search import FormSearch, TooCostly
 from runner.outcome import Stopped, size_bytes
 from runner.protocol import NewJob
+from runner.secret_forms import forms_of
 
 MASK: Final = b"***"
-MIN_CHARS: Final = 6
-_MIN_LINE: Final = 8
-_MIN_BASE64: Final = 7
 _DROPPED: Final = b" bytes before this were dropped]\n"
 _MOST_NOTE: Final = 32
 _AT_ONCE_BYTES: Final = 64 * 1024
@@ -30,23 +29,31 @@ _AT_ONCE_BYTES: Final = 64 * 1024
 
 class Masker:
     def __init__(self, values: Iterable[str]) -> None:
-        found = {form for value in values for form in _forms(value) if len(form) >= MIN_CHARS}
-        self._forms = tuple(sorted(found, key=len, reverse=True))  # the longest first: one may contain another
-        self.longest = max(map(len, self._forms), default=0)
+        self._search = FormSearch(forms_of(values))
+        self.longest = self._search.longest
+        self.size_bytes = self._search.size_bytes
 
     def hide(self, data: bytes) -> bytes:
-        for form in self._forms:
-            if form in data:
-                data = data.replace(form, MASK)
-        return data
+        return self._hide(data)
 
     def hide_cut(self, data: bytes) -> bytes:
         """As `hide`, for a text of which only a part was kept: a value may have lost its beginning or its end."""
-        data = self.hide(data)
-        for form in self._forms:
-            data = _without_end_of(form, data)
-            data = _without_end_of(form[::-1], data[::-1])[::-1]
-        return data
+        return self._hide(data, cut_begin=True, cut_end=True)
+
+    def hide_end(self, data: bytes) -> bytes:
+        """As `hide`, for the end of a text: a value may have lost its beginning."""
+        return self._hide(data, cut_begin=True)
+
+    def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
+        try:
+            spans = self._search.spans(data, cut_begin=cut_begin, cut_end=cut_end)
+        except TooCostly:
+            return MASK + b"\n" if data.endswith(b"\n") else MASK
+        if not spans:
+            return data
+        starts = [0, *(span.end for span in spans)]
+        ends = [*(span.start for span in spans), len(data)]
+        return MASK.join(data[start:end] for start, end in zip(starts, ends, strict=True))
 
     def hide_in(self, stopped: Stopped) -> Stopped:
         """All that a job left."""
@@ -71,8 +78,17 @@ class Masker:
         return note + mark + self.hide_cut(rest) if mark and len(note) < _MOST_NOTE else self.hide_cut(log)
 
     def _hide_in_new(self, new: NewJob) -> NewJob:
-        options = self.hide(new.options.encode()).decode() if new.options else ""
-        return new._replace(payload=self.hide(new.payload), options=options)
+        return new._replace(payload=self.hide(new.payload), options=self._hide_in_options(new.options))
+
+    def _hide_in_options(self, options: str) -> str:
+        """They are decoded before they are stored, so they are searched as they will be then, too."""
+        text = self.hide(options.encode()).decode()
+        return "&".join(map(self._hide_in_option, text.split("&"))) if "%" in text or "+" in text else text
+
+    def _hide_in_option(self, option: str) -> str:
+        parts = [unquote_to_bytes(part.replace("+", " ")) for part in option.split("=", 1)]
+        masked = [self.hide(part) for part in parts]
+        return option if masked == parts else "=".join(quote(part, safe="*") for part in masked)
 
 
 class MaskedReports:
@@ -91,8 +107,7 @@ class MaskedReports:
         if self.masker is None:
             self._deliver(stopped)
             return
-        large = sum(map(size_bytes, stopped))
-        if not self._waiting and large <= _AT_ONCE_BYTES:
+        if not self._waiting and sum(map(_searched_bytes, stopped)) <= _AT_ONCE_BYTES:
             self._deliver(list(map(self.masker.hide_in, stopped)))
             return
         self._waiting.append([self._bounded(one) for one in stopped])
@@ -127,39 +142,5 @@ class MaskedReports:
         self._task = None
 
 
-def _forms(value: str) -> Iterator[bytes]:
-    if len(value) < MIN_CHARS:
-        return
-    data = value.encode("utf-8", "surrogateescape")
-    yield data
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)):
-        yield text[1:-1].encode("utf-8", "surrogateescape")
-        yield text[1:-1].replace("/", "\\/").encode("utf-8", "surrogateescape")  # as php writes it
-    yield quote(data, safe="").encode()
-    yield quote(data).encode()
-    yield quote_plus(data).encode()
-    yield data.hex().encode()
-    for offset in range(3):  # by what stands before it
-        yield from _base64_forms(data, offset)
-    lines = [line.strip() for line in value.splitlines()]
-    yield from (line.encode("utf-8", "surrogateescape") for line in lines if len(line) >= _MIN_LINE)
-
-
-def _base64_forms(data: bytes, offset: int) -> Iterator[bytes]:
-    """The characters that depend on nothing but the value, if `offset` bytes stand before it."""
-    encoded = base64.b64encode(bytes(offset) + data)
-    core = encoded[(offset * 8 + 5) // 6 : (offset + len(data)) * 8 // 6]
-    if len(core) >= _MIN_BASE64:
-        yield core
-        yield core.replace(b"+", b"-").replace(b"/", b"_")
-
-
-def _without_end_of(form: bytes, data: bytes) -> bytes:
-    """If the data begins with the end of `form`, with at least MIN_CHARS of it: the mask instead."""
-    head = data[:MIN_CHARS]
-    at = form.find(head, 1) if len(head) == MIN_CHARS else -1
-    while at >= 0:
-        if data.startswith(form[at:]):
-            return MASK + data[len(form) - at :]
-        at = form.find(head, at + 1)
-    return data
+def _searched_bytes(stopped: Stopped) -> int:
+    return size_bytes(stopped) + sum(len(new.type) for new in stopped.new_jobs)

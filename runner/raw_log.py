@@ -118,17 +118,33 @@ class RawLog:
 
     def _pass_open_line(self) -> None:
         """A long line goes to the log as it grows; so much of it stays as may be the beginning of a secret."""
-        text = self.hide(bytes(self._open))
+        text = self._end_of(bytes(self._open))
         cut = len(text) - max(self.masker.longest - 1, 0) if self.masker is not None else len(text)
         self._kept += text[: max(cut, 0)]
         self._open[:] = text[max(cut, 0) :]
 
     def _settle(self, text: bytes) -> None:
-        text = self.hide(text)
+        is_long = len(text) > self._most_bytes
+        if not is_long:
+            text = self.hide(text)
         if b"J: " in text:
-            text = b"\n".join(self._without_marks(text))
+            text = b"\n".join(self._without_marks(text))  # what they hold is searched when the job is reported
         self._inside = False
-        self._kept += text
+        self._kept += self._end_of(text) if is_long else text
+
+    @property
+    def _most_bytes(self) -> int:
+        """More than this is not searched at once. The longest form of a secret fits."""
+        return 2 * self._keep_bytes + (0 if self.masker is None else self.masker.longest)
+
+    def _end_of(self, text: bytes) -> bytes:
+        """Of a long text only the end will be kept, so no more of it is searched. It may begin within a secret."""
+        cut = len(text) - self._most_bytes
+        if cut <= 0:
+            return self.hide(text)
+        self._dropped += len(self._kept) + cut
+        self._kept.clear()
+        return text[cut:] if self.masker is None else self.masker.hide_end(text[cut:])
 
     def _without_marks(self, text: bytes) -> Iterator[bytes]:
         for line in text.split(b"\n"):

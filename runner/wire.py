@@ -212,3 +212,5 @@ class Wire:
                     self._loop.remove_reader(self._child.log_fd)
                     self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
                     return
+                if len(data) >= _PIPE_BYTES:
+                    return  # it may take a while to search so much for secrets: the loop goes round first

@@ -21,6 +21,7 @@ MAX_VALUE_BYTES: Final = 16 * 1024
 MAX_SECRETS: Final = 100
 """Of a tenant; names that were deleted count, as they are kept."""
 _KEPT: Final = 256
+_KEPT_BYTES: Final = 64 << 20
 _TRIES: Final = 5
 _NO_KEY: Final = (
     "this daemon has no key for secrets: with MongoDB the operator gives every daemon the same secrets_key_file "
@@ -106,10 +107,14 @@ class Vault:
         given = self._given.get((tenant, names))
         if given is None or given.stamp != stamp:
             given = self._given[tenant, names] = await self._open(tenant, chosen, stamp)
-            while len(self._given) > _KEPT:
+            self._given.move_to_end((tenant, names))
+            while len(self._given) > 1 and (len(self._given) > _KEPT or self._kept_bytes() > _KEPT_BYTES):
                 self._given.popitem(last=False)
         self._given.move_to_end((tenant, names))
         return given
+
+    def _kept_bytes(self) -> int:
+        return sum(given.masker.size_bytes for given in self._given.values() if given.masker is not None)
 
     async def rekey(self) -> int:
         """Seal anew what is not sealed with the first key; how many that was. Raises SecretsLockedError."""
@@ -131,7 +136,8 @@ class Vault:
                 self._troubles[whose] = str(error)
             raise
         self._troubles.pop(whose, None)
-        return GivenSecrets(values, stamp, Masker(values.values()))
+        masker = await asyncio.to_thread(Masker, values.values())  # a value may have thousands of lines
+        return GivenSecrets(values, stamp, masker)
 
     async def _load(self, *, make: bool) -> Sealer:
         """The keys, which are read once. Raises InvalidConfig, SecretsLockedError."""

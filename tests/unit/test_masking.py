@@ -3,7 +3,7 @@
 import base64
 import json
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import parse_qsl, quote, quote_plus
 
 import pytest
 
@@ -34,7 +34,10 @@ def stopped(result: bytes = b"", **more: Any) -> Stopped:
         quote(VALUE),
         quote(VALUE, safe=""),
         quote_plus(VALUE),
+        quote(VALUE, safe="").lower(),
+        quote_plus(VALUE).lower(),
         VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
         base64.b64encode(VALUE.encode()).decode(),
         base64.b64encode(f"user:{VALUE}".encode()).decode(),
         base64.b64encode(f"me:{VALUE}:x".encode()).decode(),
@@ -97,6 +100,57 @@ def test_a_type_that_contains_a_secret_makes_no_job() -> None:
     assert b"sesame" not in masked.result
 
 
+@pytest.mark.parametrize("name", ["domain", "key", "unique"])
+def test_options_are_searched_as_they_will_be_stored(name: str) -> None:
+    encoded = "".join(f"%{byte:02x}" for byte in b"sesame open")
+    options = f"child=1&{name}=a%20{encoded}%26&delay_s=1"
+    masked = Masker(["sesame open"]).hide_in(stopped(new_jobs=(NewJob("mail", b"", options),)))
+    assert dict(parse_qsl(masked.new_jobs[0].options)) == {"child": "1", name: "a ***&", "delay_s": "1"}
+    masked = Masker(["sesame open"]).hide_in(stopped(new_jobs=(NewJob("mail", b"", f"{name}=sesam%65+open"),)))
+    assert masked.new_jobs[0].options == f"{name}=***"
+    plain = stopped(new_jobs=(NewJob("mail", b"", "domain=a%2Fb+c"),))
+    assert Masker(["sesame open"]).hide_in(plain) == plain
+
+
+def test_a_text_that_takes_too_long_to_search_is_hidden_as_a_whole() -> None:
+    masker = Masker(["\n".join("aaaaaa" + format(line, "b") for line in range(1000))])
+    assert masker.hide(b"some text\n" + b"aaaaaa " * 5000 + b"\n") == MASK + b"\n"
+    assert masker.hide(b"some text\naaaaaa1000" + b" text" * 5000) == b"some text\n***" + b" text" * 5000
+
+
+class Counting(Masker):
+    """Notes how much was searched at once."""
+
+    most = 0
+
+    def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
+        self.most = max(self.most, len(data))
+        return super()._hide(data, cut_begin=cut_begin, cut_end=cut_end)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"sesame-open and more\n" * 5000, b"J: mail|" + b"sesame-open " * 50_000 + b"\n", b"J: ..|" + b"x" * 2_000_000],
+)
+def test_of_a_long_text_only_the_end_is_searched(text: bytes) -> None:
+    log = RawLog(ContextLimits(log_bytes=1000))
+    log.masker = masker = Counting(["sesame-open"])
+    log.feed(text)
+    assert b"same" not in log.since(0)[0]
+    printed = log.take()
+    assert b"same" not in printed.log
+    assert masker.most <= 2000 + masker.longest
+    assert printed.dropped + len(printed.log) <= len(text)
+
+
+@pytest.mark.parametrize("before", range(24))
+def test_a_long_text_may_begin_within_a_secret(before: int) -> None:
+    log = RawLog(ContextLimits(log_bytes=20))
+    log.masker = Masker(["sesame-open"])
+    log.feed(b"sesame-open" * 20 + b"." * before + b"\n")
+    assert b"e-open" not in log.since(0)[0]
+
+
 @pytest.mark.parametrize("step", [1, 3, 7, 4096])
 def test_a_log_hides_what_arrives_in_pieces(step: int) -> None:
     log = RawLog(ContextLimits(log_bytes=105))
@@ -132,6 +186,11 @@ async def test_large_results_are_searched_beside_the_loop_in_their_order() -> No
     await reports.finish()
     assert [one.id for one in seen] == ["1", "2"]
     assert [one.result for one in seen] == [MASK * 10_000, MASK]
+    many = tuple(NewJob(f"t{number:030d}", b"") for number in range(4000))
+    reports.put([stopped(new_jobs=many, id="types")])
+    assert len(seen) == 2
+    await reports.finish()
+    assert seen.pop().new_jobs == many
     reports.put([stopped(b"x" * 600_000, id="3")])
     reports.put([stopped(b"x" * 600_000, id="4")])
     await reports.finish()

@@ -11,6 +11,8 @@ SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
 SECRETS = "tests/unit/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
 
 masking = in_file("runner/masking.py", SECRETS)
+form_search = in_file("runner/form_search.py", "tests/property/test_form_search.py tests/unit/test_masking.py")
+secret_forms = in_file("runner/secret_forms.py", SECRETS)
 raw_log = in_file("runner/raw_log.py", SECRETS)
 context = in_file("runner/context.py", ENGINES)
 batch = in_file("runner/batch.py", BATCH)
@@ -135,12 +137,34 @@ MUTANTS: list[Mutant] = [
         "a step is a piece of a line", "        *lines, rest = (self._rest + said)", "        *lines, rest = said"
     ),
     provider("packages have no quota", "        if quota is None:", "        if quota:"),
-    masking("a value that was cut is shown", "            data = _without_end_of(form, data)\n", ""),
-    masking("a short form hides a part of a longer one", "key=len, reverse=True))", "key=len))"),
+    form_search("a value that was cut before a text is shown", "if cut_begin else []", "if False else []"),
+    form_search("a value that was cut after a text is shown", "        if cut_end:", "        if False:"),
+    form_search("a short form hides a part of a longer one", "key=len, reverse=True)", "key=len)"),
+    form_search("a search for secrets may take for ever", "            raise TooCostly\n", "            pass\n"),
+    form_search("long comparisons cost nothing", "1 + size_bytes // _STEP_BYTES", "1"),
+    form_search("secrets at odd places are not found", "for start in (place - 1, place):", "for start in (place,):"),
+    form_search("only every other word is looked at", "for offset in (0, _WORD // 2):", "for offset in (0,):"),
+    masking(
+        "what took too long to search is shown",
+        'return MASK + b"\\n" if data.endswith(b"\\n") else MASK',
+        "return data",
+    ),
     masking("new jobs carry secrets on", "payload=self.hide(new.payload)", "payload=new.payload"),
-    masking("base64 is hidden in one alignment only", "for offset in range(3):", "for offset in range(1):"),
+    masking("encoded options carry secrets on", 'if "%" in text or "+" in text else text', "if False else text"),
+    masking("the types of new jobs are searched on the loop", " + sum(len(new.type) for new in stopped.new_jobs)", ""),
+    secret_forms("base64 is hidden in one alignment only", "for offset in range(3):", "for offset in range(1):"),
+    secret_forms("hex in capitals is shown", "    yield data.hex().upper().encode()\n", ""),
+    secret_forms("small letters in a URL are shown", "found[0].lower()", "found[0]"),
+    raw_log("a long print is searched as a whole", "        cut = len(text) - self._most_bytes\n", "        cut = 0\n"),
+    raw_log(
+        "a long print shows the end of a secret", "self.masker.hide_end(text[cut:])", "self.masker.hide(text[cut:])"
+    ),
     raw_log("a secret in a long line is shown in halves", "text[: max(cut, 0)]", "text"),
-    raw_log("what a job prints is shown as it is", "        text = self.hide(text)\n        if", "        if"),
+    raw_log(
+        "what a job prints is shown as it is",
+        "            text = self.hide(text)\n        if",
+        "            pass\n        if",
+    ),
     run(
         "a context keeps an older version of a secret",
         "run.incarnation, given.stamp)",
