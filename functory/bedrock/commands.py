@@ -82,7 +82,9 @@ class Commands:
         return answer
 
     async def _run(self, command: Command | None, request: Request, peer: Peer) -> bytes:
+        peer.payer = peer.address
         who = await self._callers.admit(request)
+        peer.payer = who.tenant
         if command is None:
             names = ", ".join(each.name for each in COMMANDS.values())
             raise Refusal(430, f"Unrecognized command {request.command[:40]!r}: there are {names}")

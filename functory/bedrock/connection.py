@@ -192,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         if len(data) <= room.free_bytes:
             await self._write(data)
             return
-        async with room.of(self.peer.address, len(data)):
+        async with room.of(self.peer.payer, len(data)):
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:

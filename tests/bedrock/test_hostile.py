@@ -1,7 +1,7 @@
 """Slow, endless, binary and malformed input: an error, and bounded memory."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from functory.bedrock.input_room import FREE_BYTES, InputRoom
 from functory.bedrock.settings import BedrockSettings
+from functory.web.http.body_room import BodyRoom
 from tests.support.bedrock import Bedrock, Session, open_bedrock
 from tests.support.service import until
 
@@ -74,6 +75,29 @@ async def test_one_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
 
 async def _none_open(bedrock: Bedrock) -> bool:
     return bedrock.listener.connections == 0
+
+
+class SeenRoom(BodyRoom):
+    """Notes who takes room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payers: list[str] = []
+
+    def of(self, tenant: str, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        self.payers.append(tenant)
+        return super().of(tenant, size_bytes)
+
+
+async def test_a_large_answer_takes_room_of_the_tenant_that_asked(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="big", data='{"a":"' + "x" * 500_000 + '"}')
+        bedrock.listener._shared.commands.room = room = SeenRoom()
+        assert (await session.ask("QueryJob", jobID=1)).status == 200
+        assert room.payers == ["acme"]
+        (connection,) = bedrock.listener._shared.open
+        assert (await session.ask("QueryJob", jobID=1, authorization="Bearer wrong")).status == 401
+        assert connection.peer.payer == "127.0.0.1"
 
 
 async def test_connections_are_counted_in_all_and_by_address(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ MUTANTS: list[Mutant] = [
         "        elif False:",
     ),
     callers("requests are free", "        self._web.charge(who)\n", ""),
+    connection(
+        "a tenant has room for answers twice",
+        "room.of(self.peer.payer, len(data))",
+        "room.of(self.peer.address, len(data))",
+    ),
+    commands(
+        "one without a key takes room of the tenant before it", "        peer.payer = peer.address\n", "", tests=HOSTILE
+    ),
     commands("a scope is not asked for", "        who.require(command.scope)\n", ""),
     connection(
         "connections are not counted", "if len(self._shared.open) < self._settings.max_connections:", "if True:"
