@@ -28,15 +28,20 @@ class Callers:
         """Who asks, charged for one request. Raises Unauthorized, Forbidden, RateLimited, StoreUnavailable."""
         header = request.parameters.get("authorization")
         if header is not None or not self._tenant:
-            text = bearer(header)
-            who = self._web.keys.recall(text) or await self._web.keys.authenticate(text)
-            if who.tenant == OPERATOR:
-                raise Forbidden("an operator's key has no jobs: use a key of a tenant")
+            who = await self.recognise(header)
         elif request.is_http and "origin" in request.parameters:
             raise Forbidden("pages of other sites are not served without a key")
         else:
             who = await self._without_key()
         self._web.charge(who)
+        return who
+
+    async def recognise(self, header: str | None) -> Principal:
+        """The owner of a key. Raises Unauthorized, Forbidden, StoreUnavailable."""
+        text = bearer(header)
+        who = self._web.keys.recall(text) or await self._web.keys.authenticate(text)
+        if who.tenant == OPERATOR:
+            raise Forbidden("an operator's key has no jobs: use a key of a tenant")
         return who
 
     async def _without_key(self) -> Principal:
