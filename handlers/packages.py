@@ -249,7 +249,7 @@ def parse_lock(value: object) -> Lock | None:
         return None
     try:
         return _npm_lock(value) if isinstance(value, dict) and "npm" in value else _lock(value)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InvalidHandlerError(
             "lock", "must be a lock as `GET handler` shows it: requirements, python, and packages with their hashes"
         ) from None

@@ -24,6 +24,8 @@ class Peer:
 
     def __init__(self, address: str = "") -> None:
         self.address = address
+        self.payer = address
+        """Whose room the answer under way takes: the tenant's, or the address's while nobody is known."""
         self.gone = asyncio.Event()
         """It has closed its side, or the daemon stops: nobody waits for jobs any more."""
         self._held: dict[str, HeldHere] = {}

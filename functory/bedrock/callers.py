@@ -25,14 +25,19 @@ class Callers:
         """Who asks, charged for one request. Raises Unauthorized, Forbidden, RateLimited, StoreUnavailable."""
         header = request.parameters.get("authorization")
         if header is not None or not self._tenant:
-            who = await self._web.keys.admit(bearer(header))
-            if who.tenant == OPERATOR:
-                raise Forbidden("an operator's key has no jobs: use a key of a tenant")
+            who = await self.recognise(header)
         elif request.is_http and "origin" in request.parameters:
             raise Forbidden("pages of other sites are not served without a key")
         else:
             who = await self._without_key()
         self._web.charge(who)
+        return who
+
+    async def recognise(self, header: str | None) -> Principal:
+        """The owner of a key. Raises Unauthorized, Forbidden, StoreUnavailable."""
+        who = await self._web.keys.admit(bearer(header))
+        if who.tenant == OPERATOR:
+            raise Forbidden("an operator's key has no jobs: use a key of a tenant")
         return who
 
     async def _without_key(self) -> Principal:

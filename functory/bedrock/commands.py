@@ -58,6 +58,7 @@ class Commands:
 
     def __init__(self, web: Web, tenant: str) -> None:
         self._web = web
+        self._tenant = tenant
         self._callers = Callers(web, tenant)
         self._numbers = Numbers(web.service)
         self._types = KnownTypes()
@@ -75,14 +76,28 @@ class Commands:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the client gets an answer and the log the error)
-            answer = answer_of(error, request_id, peer.address)
-            if isinstance(error, Unauthorized | Forbidden):
-                log.info("request.refused", extra={"client": peer.address, "code": error.code, "request": request_id})
+            answer = self._refused(error, request_id, peer)
         self._web.edge.count("BEDROCK", command.name if command else "unknown", answer.status, began_s)
         return answer
 
+    async def tenant_of(self, authorization: str | None, peer: Peer) -> str | Answer:
+        """Whose request is arriving, or why it need not arrive any further. Never raises for what a request says."""
+        if authorization is None and self._tenant:
+            return self._tenant
+        try:
+            return (await self._callers.recognise(authorization)).tenant
+        except Exception as error:  # noqa: BLE001 (as above)
+            return self._refused(error, self._web.edge.request_id(None), peer)
+
+    def _refused(self, error: Exception, request_id: str, peer: Peer) -> Answer:
+        if isinstance(error, Unauthorized | Forbidden):
+            log.info("request.refused", extra={"client": peer.address, "code": error.code, "request": request_id})
+        return answer_of(error, request_id, peer.address)
+
     async def _run(self, command: Command | None, request: Request, peer: Peer) -> bytes:
+        peer.payer = peer.address
         who = await self._callers.admit(request)
+        peer.payer = who.tenant
         if command is None:
             names = ", ".join(each.name for each in COMMANDS.values())
             raise Refusal(430, f"Unrecognized command {request.command[:40]!r}: there are {names}")

@@ -1,7 +1,8 @@
 """One connection: bytes in, one command after the other, answers in the same order.
 
 Ensures: what arrives while a command is under way is left in the kernel beyond a small buffer. A client that has closed
-its side gets the answers to what it asked, and waits for no job any more. A slow one is cut off.
+its side gets the answers to what it asked, and waits for no job any more. A slow one is cut off. A large request is
+read on when its key is known to be good.
 """
 
 import asyncio
@@ -34,7 +35,10 @@ class Shared:
         self.settings = settings
         self.commands = commands
         self.addresses = Addresses(settings.max_connections_of_one)
-        self.room = InputRoom(settings.max_input_bytes)
+        most_bytes = settings.max_input_bytes
+        self.room = InputRoom(most_bytes, most_bytes // 2)
+        self.unknown_room = InputRoom(most_bytes // 4, most_bytes // 8)
+        """For requests whose key has not come yet."""
         self.buffer = bytearray(_READ_BYTES)
         self.open: set[Connection] = set()
         self._closed = asyncio.Event()
@@ -55,6 +59,9 @@ class Connection(asyncio.BufferedProtocol):
         self._settings = shared.settings
         self._parser = Parser(shared.settings)
         self._held_bytes = 0
+        self._tenant: str | None = None
+        """Whose request is arriving; None: that is not known."""
+        self._recognising: asyncio.Task[None] | None = None
         self._serving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -87,8 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         self.peer.gone.set()
         self._is_ended = True
         self._cancel_timer()
-        self._shared.room.change(self._held_bytes, 0)
-        self._held_bytes = 0
+        self._hold(0)
+        if self._recognising is not None:
+            self._recognising.cancel()
         if self._client is not None:
             self._shared.addresses.leave(self._client)
             self._client = None
@@ -104,14 +112,12 @@ class Connection(asyncio.BufferedProtocol):
             if self._ignored_bytes > _IGNORED_BYTES:
                 self._transport.abort()
             return
-        has_room = self._hold(self._parser.size_bytes + nbytes)
-        if not has_room and self._serving is None:
-            self._end(Answer(503, "Too many large requests are on their way: try again in a moment"))
-            return
         self._parser.feed(memoryview(self._shared.buffer)[:nbytes])
         if self._serving is None:
             self._next()
-        elif self._parser.size_bytes >= FREE_BYTES:
+            return
+        self._hold(self._parser.size_bytes)
+        if self._parser.size_bytes >= FREE_BYTES:
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -150,15 +156,42 @@ class Connection(asyncio.BufferedProtocol):
         """Serve the next request, if it is whole."""
         try:
             request = self._parser.next()
+            if request is None:
+                self._take_in()
+                return
         except Malformed as error:
             self._refuse(error)
             return
+        self._charge(None)
         self._hold(self._parser.size_bytes)
-        if request is None:
-            self._wait_for_request()
-            return
         self._cancel_timer()
         self._serving = asyncio.create_task(self._serve(request), name="bedrock")
+
+    def _take_in(self) -> None:
+        """Make room for the beginning of a request, or find out first whose it is. Raises Malformed."""
+        self._wait_for_request()
+        if self._parser.size_bytes > FREE_BYTES and self._tenant is None:
+            authorization = self._parser.authorization()
+            if authorization is not None or self._parser.has_head or self._settings.tenant:
+                self._transport.pause_reading()
+                self._recognising = asyncio.create_task(self._recognise(authorization), name="bedrock")
+                return
+        if not self._hold(self._parser.size_bytes):
+            self._end(Answer(503, "Too many large requests are on their way: try again in a moment"))
+
+    async def _recognise(self, authorization: str | None) -> None:
+        """Learn whose request is arriving, and read on."""
+        found = await self._shared.commands.tenant_of(authorization, self.peer)
+        self._recognising = None
+        if self._is_ended:
+            return
+        if isinstance(found, Answer):
+            self._end(found, self._last_request())
+        else:
+            self._charge(found)
+            self._next()
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     async def _serve(self, first: Request) -> None:
         request: Request | None = first
@@ -171,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 request = self._parser.next()
                 self._hold(self._parser.size_bytes)
-                if self._parser.size_bytes < FREE_BYTES and not self._is_ended:
+                if (request is None or self._parser.size_bytes < FREE_BYTES) and not self._is_ended:
                     self._transport.resume_reading()
                 if request is not None:
                     await asyncio.sleep(0)  # answers that cost nothing leave others their turn
@@ -192,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         if len(data) <= room.free_bytes:
             await self._write(data)
             return
-        async with room.of(self.peer.address, len(data)):
+        async with room.of(self.peer.payer, len(data)):
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
@@ -200,15 +233,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             await self._drained
 
+    def _charge(self, tenant: str | None) -> None:
+        """What is held from now on is the tenant's, or the address's."""
+        self._hold(0)
+        self._tenant = tenant
+
     def _hold(self, size_bytes: int) -> bool:
-        if not self._shared.room.change(self._held_bytes, size_bytes):
+        if self._tenant is None:
+            room, owner = self._shared.unknown_room, self._client or ""
+        else:
+            room, owner = self._shared.room, self._tenant
+        if not room.change(owner, self._held_bytes, size_bytes):
             return False
         self._held_bytes = size_bytes
         return True
 
     def _refuse(self, error: Malformed) -> None:
-        request = _NATIVE._replace(is_http=self._parser.is_http, line_end=self._parser.line_end, keeps_alive=False)
-        self._end(Answer(error.status, str(error)), request)
+        self._end(Answer(error.status, str(error)), self._last_request())
+
+    def _last_request(self) -> Request:
+        """Says in which form the request that is arriving is answered."""
+        return _NATIVE._replace(is_http=self._parser.is_http, line_end=self._parser.line_end, keeps_alive=False)
 
     def _end(self, answer: Answer, request: Request = _NATIVE) -> None:
         """Say why, and close when the client has closed its side: a close at once would take the answer back if the

@@ -75,6 +75,16 @@ class Parser:
     def is_http(self) -> bool:
         return self._http is not None
 
+    @property
+    def has_head(self) -> bool:
+        """Whether what has not arrived yet is the body."""
+        return self._body_bytes is not None
+
+    def authorization(self) -> str | None:
+        """Of the request that is arriving, as far as its lines have come. Raises Malformed."""
+        query = "" if self._http is None else self._http[2].partition("?")[2]
+        return _form(query).get("authorization", self._given.get("authorization"))
+
     def feed(self, data: bytes | memoryview) -> None:
         self._buffer += data
 

@@ -19,7 +19,8 @@ class BedrockSettings:
     """Command and parameters: the data of a job is one of them."""
     max_body_bytes: int = 16 * MIB
     max_input_bytes: int = 64 * MIB
-    """Of requests that are not read to their end, on all connections."""
+    """Of requests that are not read to their end, on all connections; one tenant has half of it. Requests whose key has
+    not come yet have a quarter of it apart, and one address half of that."""
 
     request_s: float = 60.0
     """How long a request may take to arrive: somebody may be typing it."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, QuotaExceeded
 from functory.execution.tenant_book import Allowance, permitted
+from functory.loops.tenant_turns import TenantTurns
 from handlers.model import Handler
 from runner.errors import ContextEndedError, IsolationError
 from runner.outcome import Stopped
@@ -29,14 +30,6 @@ class _Trial(NamedTuple):
     attempts: int = 1
 
 
-class _Turns:
-    """Of one tenant's checks."""
-
-    def __init__(self) -> None:
-        self.free = asyncio.Semaphore(_MOST_OF_ONE)
-        self.users = 0
-
-
 class TrialRuns:
     """Implements `operations.protocols.TrialRuns`. `refusal` says why no tenant code may run on this daemon;
     empty if it may. `seats` is how many contexts such runs may have at once."""
@@ -50,21 +43,13 @@ class TrialRuns:
         self._refusal = refusal
         self._seats = asyncio.Semaphore(max(seats, 1))
         self._invokes: Counter[str] = Counter()
-        self._checks: dict[str, _Turns] = {}
+        self._checks = TenantTurns(self._seats, _MOST_OF_ONE)
 
     async def check(self, jobtype: str, handler: Handler) -> None:
         """Those of a tenant wait for each other: a check is short."""
         self._require_isolation()
-        tenant = tenant_of(jobtype)
-        turns = self._checks.setdefault(tenant, _Turns())
-        turns.users += 1
-        try:
-            async with turns.free, self._seats:
-                await self._runner.check(jobtype, permitted(handler, self._allowance_of(jobtype)))
-        finally:
-            turns.users -= 1
-            if not turns.users:
-                del self._checks[tenant]
+        async with self._checks.of(tenant_of(jobtype)):
+            await self._runner.check(jobtype, permitted(handler, self._allowance_of(jobtype)))
 
     async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
         """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may; with `check` what

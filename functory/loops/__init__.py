@@ -1,6 +1,7 @@
 """What the loops of a daemon share.
 
 shared.py     the value that every loop works with
+tenant_turns.py turns at something of which there is little, fair by tenant
 courtesy.py   short steps while somebody with little to do is here
 one_look.py   a question of many, asked once
 job_mark.py   a job in four bytes

@@ -1,4 +1,8 @@
-"""The audit log: who did what, and when. Kept in the store and written to the log. It never holds a secret."""
+"""The audit log: who did what, and when. Kept in the store and written to the log. It never holds a secret.
+
+What changes settings, code, keys, many jobs at once or the payload of a job, and what removes jobs, is an event. To
+cancel or retry a single job is none: it can come at a high rate, and the job itself shows it.
+"""
 
 import json
 import logging

@@ -42,7 +42,7 @@ class Download(NamedTuple):
 
 async def take_archive(service: Service, who: Principal, archive: Archive, lang: str | None) -> dict[str, Any]:
     """Check an archive and keep its files. Returns the handler's fields. Raises InvalidHandlerError, QuotaExceeded."""
-    async with service.folder_turns:
+    async with service.folder_turns.of(who.tenant):
         manifest, fields = await asyncio.to_thread(_read, service, archive, lang)
         now_ms = service.now_ms()
         missing = await touch(service.store, who.tenant, manifest, now_ms)

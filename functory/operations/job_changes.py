@@ -28,6 +28,7 @@ async def update_job(service: Service, who: Principal, job_id: str, payload: byt
 
     await admit_payload(service, who, job_id, payload)
     await when_stored(service, who.tenant, job_id, change)
+    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)
 
 
 async def retry_job(
@@ -61,6 +62,8 @@ async def retry_job(
     elif not await service.store.replay_jobs(who.tenant, [job_id], dt_ms=due_ms, now_ms=now_ms, data=payload):
         raise Conflict(f"job {job_id} has a unique name that another job holds now")
     service.control.wake()
+    if payload is not None:
+        await audit(service, who.key_id, "job.update", who.tenant, id=job_id)
 
 
 async def delete_job(service: Service, who: Principal, job_id: str) -> int:

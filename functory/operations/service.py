@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from functory.intake.accepted_batches import AcceptedBatches
 from functory.intake.admission import Admission
+from functory.loops.tenant_turns import TenantTurns
 from functory.operations.protocols import (
     Consumers,
     Control,
@@ -69,5 +70,5 @@ class Service:
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
     recent_consumers: RecentConsumers = field(default_factory=RecentConsumers)
-    folder_turns: Semaphore = field(default_factory=lambda: Semaphore(2))
+    folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
     """For archives that are being read: each keeps a thread busy."""

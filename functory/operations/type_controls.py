@@ -17,17 +17,19 @@ async def list_rates(service: Service, tenant: str) -> list[RateState]:
     return await service.store.list_rate_domains(tenant, now_ms=service.now_ms())
 
 
-async def set_rate(service: Service, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
+async def set_rate(service: Service, actor: str, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
     limit = RateDomain(tenant, domain, rate_per_s, burst)
     await service.store.set_rate_domain(limit, now_ms=service.now_ms())
     service.control.wake()
+    await audit(service, actor, "rate.set", tenant, domain=domain, rate_per_s=rate_per_s, burst=burst)
 
 
-async def delete_rate(service: Service, tenant: str, domain: str) -> None:
+async def delete_rate(service: Service, actor: str, tenant: str, domain: str) -> None:
     """Raises NotFound."""
     if not await service.store.delete_rate_domain(tenant, domain, now_ms=service.now_ms()):
         raise NotFound("there is no limit on that rate domain")
     service.control.wake()
+    await audit(service, actor, "rate.delete", tenant, domain=domain)
 
 
 async def get_index_state(service: Service, tenant: str, type_name: str) -> IndexState:

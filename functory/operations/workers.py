@@ -17,6 +17,7 @@ from functory.operations.audit import audit
 from functory.operations.job_changes import admit_payload
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from functory.workers.presence import Seen
 from functory.workers.values import INVALID, Answer, Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
@@ -254,9 +255,11 @@ def _check_report(report: Report) -> None:
         if len(report.progress) > _PROGRESS_BYTES:
             raise _wrong("progress", f"must have at most {_PROGRESS_BYTES} bytes as JSON")
         try:
-            msgspec.json.decode(report.progress)
+            said = msgspec.json.decode(report.progress)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise _wrong("progress", "must be JSON") from None
+        if is_too_deep(said):
+            raise _wrong("progress", f"is nested more than {MOST_LEVELS} deep")
 
 
 def _wrong(field: str, what: str) -> InvalidInput:

@@ -7,6 +7,7 @@ sent as text, others in base64; the field beside them says which (`Encoding`).
 base.py            bounds, texts with their encoding, the error
 jobs.py            submitting jobs, looking at them, replaying them
 progress_text.py   what a job says of its progress, as one line
+nesting.py         how deeply a value may be nested
 workers.py         taking jobs, renewing, reporting
 handlers.py        handlers and trial runs
 secrets.py         names and versions of secrets; values go in only

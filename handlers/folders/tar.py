@@ -4,6 +4,7 @@ Not the `tarfile` of the standard library: that takes whatever it can make sense
 time over a crafted header. Here everything unusual is refused: links, devices, pipes, sparse files, long headers.
 """
 
+import itertools
 import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -18,6 +19,10 @@ _GZIP: Final = b"\x1f\x8b"
 _STEP: Final = 256 * 1024
 _LONG_BYTES: Final = 16 * 1024
 """The most that a header beside a file may have: its long name, and times in fractions."""
+_MOST_RECORDS: Final = 64
+"""In one extended header."""
+_HEADERS_PER_FILE: Final = 5
+"""A file can bring a folder, and each of them a header beside it. The rest is for headers of the whole archive."""
 _KINDS: Final = {
     b"1": "a hard link",
     b"2": "a symbolic link",
@@ -32,11 +37,14 @@ def tar_members(packed: bytes, limits: FolderLimits) -> Iterator[Member]:
     """Raises InvalidHandlerError for what is no tar, or is cut off, or has something else than files and folders."""
     stream = _Stream(packed, limits)
     long_name: str | None = None
-    while True:
+    most_headers = _HEADERS_PER_FILE * limits.files
+    for count in itertools.count(1):
         block = stream.read(_BLOCK)
         if block == bytes(_BLOCK):
             stream.finish()
             return
+        if count > most_headers:
+            raise InvalidHandlerError(FIELD, f"are in a tar with more than {most_headers} headers: pack it plainly")
         header = _header(block)
         if header.kind in (b"x", b"g", b"L"):
             extra = _extra(stream, header)
@@ -78,7 +86,11 @@ def _extra(stream: "_Stream", header: _Header) -> bytes:
 def _pax_path(data: bytes) -> str | None:
     """The name in an extended header; its records read `LENGTH KEY=VALUE\\n`."""
     found: str | None = None
+    records = 0
     while data:
+        records += 1
+        if records > _MOST_RECORDS:
+            raise InvalidHandlerError(FIELD, f"have an extended header with more than {_MOST_RECORDS} records")
         digits, blank, _ = data.partition(b" ")
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         record = data[len(digits) + 1 : length]

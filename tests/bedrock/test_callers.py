@@ -7,17 +7,11 @@ import pytest
 from functory.bedrock.settings import BedrockSettings
 from functory.config import load_config
 from functory.errors import InvalidConfig
-from functory.operations.keys import create_key
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.wire.admin import TenantLimits
-from tests.support.bedrock import Bedrock, open_bedrock
+from tests.support.bedrock import Bedrock, key_of, open_bedrock
 
 KEYED = BedrockSettings()
-
-
-async def key_of(bedrock: Bedrock, tenant: str = "acme", *scopes: str) -> str:
-    _, key = await create_key(bedrock.shop.service, "test", tenant, scopes=scopes or None)
-    return f"Bearer {key}"
 
 
 async def test_without_a_tenant_of_its_own_every_request_needs_a_key(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Slow, endless, binary and malformed input: an error, and bounded memory."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from functory.bedrock.input_room import FREE_BYTES, InputRoom
 from functory.bedrock.settings import BedrockSettings
-from tests.support.bedrock import Bedrock, Session, open_bedrock
+from functory.web.http.body_room import BodyRoom
+from tests.support.bedrock import Bedrock, Session, key_of, open_bedrock
 from tests.support.service import until
 
 TENANT = BedrockSettings(tenant="acme")
@@ -76,6 +78,31 @@ async def _none_open(bedrock: Bedrock) -> bool:
     return bedrock.listener.connections == 0
 
 
+class SeenRoom(BodyRoom):
+    """Notes who takes room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.payers: list[str] = []
+
+    @asynccontextmanager
+    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[None]:
+        self.payers.append(tenant)
+        async with super().of(tenant, size_bytes):
+            yield
+
+
+async def test_a_large_answer_takes_room_of_the_tenant_that_asked(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="big", data='{"a":"' + "x" * 500_000 + '"}')
+        bedrock.listener._shared.commands.room = room = SeenRoom()
+        assert (await session.ask("QueryJob", jobID=1)).status == 200
+        assert room.payers == ["acme"]
+        (connection,) = bedrock.listener._shared.open
+        assert (await session.ask("QueryJob", jobID=1, authorization="Bearer wrong")).status == 401
+        assert connection.peer.payer == "127.0.0.1"
+
+
 async def test_connections_are_counted_in_all_and_by_address(tmp_path: Path) -> None:
     for limits in (
         BedrockSettings(tenant="acme", max_connections=3),
@@ -117,12 +144,68 @@ async def _first_line(session: Session) -> bytes:
 
 
 def test_the_room_is_given_back() -> None:
-    room = InputRoom(100)
-    assert room.change(0, FREE_BYTES)
-    assert room.change(FREE_BYTES, FREE_BYTES + 100)
-    assert not room.change(0, FREE_BYTES + 1)
-    assert room.change(FREE_BYTES + 100, 0)
-    assert room.change(0, FREE_BYTES + 1)
+    room = InputRoom(100, 100)
+    assert room.change("a", 0, FREE_BYTES)
+    assert room.change("a", FREE_BYTES, FREE_BYTES + 100)
+    assert not room.change("b", 0, FREE_BYTES + 1)
+    assert room.change("a", FREE_BYTES + 100, 0)
+    assert room.change("b", 0, FREE_BYTES + 1)
+
+
+def test_one_owner_leaves_room_for_others() -> None:
+    room = InputRoom(100, 50)
+    assert room.change("a", 0, FREE_BYTES + 30)
+    assert not room.change("a", 0, FREE_BYTES + 21)
+    assert room.change("b", 0, FREE_BYTES + 60), "one alone may be larger than its share"
+    assert room.change("a", FREE_BYTES + 30, FREE_BYTES + 40)
+
+
+async def test_a_large_request_without_a_key_is_refused_when_it_begins(tmp_path: Path) -> None:
+    async with open_bedrock(tmp_path, settings=BedrockSettings()) as bedrock:
+        for line in (b"", b"authorization: Bearer wrong\n"):
+            said = await told(bedrock, b"CreateJob\n" + line + b"content-length: 9000000\n\n" + b" " * 100_000)
+            assert said.startswith(b"401 "), said
+        head = b"POST /CreateJob HTTP/1.1\r\nContent-Length: 9000000\r\n\r\n"
+        assert (await told(bedrock, head + b" " * 100_000)).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_who_has_no_key_leaves_room_for_who_has(tmp_path: Path) -> None:
+    settings = BedrockSettings(max_input_bytes=1 << 20)
+    async with open_bedrock(tmp_path, settings=settings) as bedrock, AsyncExitStack() as stack:
+        key = await key_of(bedrock, "acme", "submit")
+        shared = bedrock.listener._shared
+        nobodies = [await stack.enter_async_context(bedrock.session()) for _ in range(3)]
+        for nobody in nobodies:  # a head that has no end, and fits
+            nobody.send_bytes(b"CreateJob\ndata: " + b" " * 60_000)
+        await until(lambda: _holds(shared.unknown_room, 80_000))
+        nobodies[0].send_bytes(b" " * 900_000)
+        assert (await nobodies[0].rest()).startswith(b"503 Too many large requests")
+        session = await stack.enter_async_context(bedrock.session())
+        body = b'{"name":"x","data":{"a":"' + b"y" * 500_000 + b'"}}'
+        head = b"CreateJob\nauthorization: %s\ncontent-length: %d\n\n" % (key.encode(), len(body))
+        session.send_bytes(head + body[:400_000])
+        await until(lambda: _holds(shared.room, 300_000))
+        session.send_bytes(body[400_000:])
+        assert (await session.reply()).json == {"jobID": 1}
+        assert not shared.room._taken
+
+
+async def _holds(room: InputRoom, size_bytes: int) -> bool:
+    return room._taken.total() >= size_bytes
+
+
+async def test_a_large_request_behind_one_that_waits_is_read_on(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session, bedrock.session() as other:
+        session.send("GetJob", name="x", connection="wait", timeout=60_000)
+        session.send("CreateJob", name="y", data='{"a":"' + "z" * 900_000 + '"}')
+        await until(lambda: _is_behind(bedrock))
+        await other.ask("CreateJob", name="x")
+        assert (await session.reply()).json["name"] == "x"
+        assert (await session.reply()).status == 200
+
+
+async def _is_behind(bedrock: Bedrock) -> bool:
+    return any(each._parser.size_bytes >= FREE_BYTES for each in bedrock.listener._shared.open)
 
 
 async def test_requests_that_wait_behind_one_are_left_in_the_kernel(bedrock: Bedrock) -> None:

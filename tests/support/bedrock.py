@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from functory.bedrock.listener import BedrockListener
 from functory.bedrock.settings import BedrockSettings
+from functory.operations.keys import create_key
 from functory.web.app import WEB, make_app
 from functory.web.http.settings import WebSettings
 from tests.support.workers import Shop, open_shop
@@ -79,6 +80,12 @@ class Bedrock:
             yield session
         finally:
             await session.close()
+
+
+async def key_of(bedrock: Bedrock, tenant: str = "acme", *scopes: str) -> str:
+    """What a request says with a new key of the tenant."""
+    _, key = await create_key(bedrock.shop.service, "test", tenant, scopes=scopes or None)
+    return f"Bearer {key}"
 
 
 @asynccontextmanager

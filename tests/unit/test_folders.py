@@ -159,6 +159,25 @@ def test_bombs_are_refused_before_they_are_built() -> None:
     assert "more than 10" in refusal(made.getvalue(), limits=many)
 
 
+def test_headers_that_are_no_files_are_counted() -> None:
+    many = FolderLimits(files=10)
+    for kind, data in ((b"g", b""), (b"x", b""), (b"L", b"main.py\0")):
+        assert len(listed(_tar_with_headers(kind, 49, data), limits=many).files) == 1
+        assert "more than 50 headers" in refusal(_tar_with_headers(kind, 50, data), limits=many)
+
+
+def test_records_of_a_header_are_counted() -> None:
+    assert len(listed(_tar_with_headers(b"x", 1, b"6 a=b\n" * 64)).files) == 1
+    assert "more than 64 records" in refusal(_tar_with_headers(b"x", 1, b"6 a=b\n" * 65))
+
+
+def _tar_with_headers(kind: bytes, count: int, data: bytes) -> bytes:
+    header = tarfile.TarInfo("main.py")
+    header.type, header.size = kind, len(data)
+    one = header.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+    return one * count + tar_of({"main.py": b"return 1"}, packed=False)
+
+
 def test_files_that_share_their_bytes_in_a_zip_are_refused() -> None:
     packed = bytearray(zip_of({"one": b"x" * 100, "two": b"y" * 100}, method=zipfile.ZIP_STORED))
     second = packed.rfind(b"PK\1\2")

@@ -10,6 +10,7 @@ from store.base import Archive, Code, JobRecord, Outcome
 from tests.support.web import T0, Site
 
 ADD = "/acme/job/thumb/add"
+JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -192,6 +193,21 @@ async def test_half_of_a_surrogate_pair_is_named(site: Site) -> None:
     answer = await site.post(ADD, data=rb'{"payload":"\ud800"}', headers={"Content-Type": "application/json"})
     assert (answer.status, answer.code) == (400, "bad_request")
     assert answer.json["error"]["message"].startswith(r"the body is not JSON: \ud800 is half of a surrogate pair")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (ADD, '{"payload": "x", "options": {"a": %s}}', "options"),
+        ("/acme/jobs", '{"jobs": [{"type": "thumb", "payload": "x", "options": {"a": %s}}]}', "jobs[0].options"),
+    ],
+)
+async def test_options_that_are_nested_too_deeply_are_named(site: Site, path: str, body: str, field: str) -> None:
+    for levels in (100, 900):
+        answer = await site.call("POST", path, data=body % ("[" * levels + "]" * levels), headers=JSON)
+        assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, field)
+    answer = await site.call("POST", path, data=body % ("[" * 99 + "]" * 99), headers=JSON)
+    assert answer.status == 200
 
 
 async def test_an_option_in_the_query_of_a_json_body_is_not_lost_silently(site: Site) -> None:

@@ -49,6 +49,25 @@ async def test_a_folder_is_registered_from_either_archive_and_downloaded(site: S
     assert await untar((await site.get("/acme/handler/up?format=tar")).body) == FILES
 
 
+async def test_archives_of_one_tenant_leave_a_turn_for_others(site: Site) -> None:
+    turns = site.service.folder_turns
+    reading: list[int] = []
+    go_on = asyncio.Event()
+
+    async def read(number: int) -> None:
+        async with turns.of("loud"):
+            reading.append(number)
+            await go_on.wait()
+
+    tasks = [asyncio.create_task(read(number)) for number in range(5)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert reading == [0]
+    assert (await put(site, FILES)).status == 200
+    go_on.set()
+    await asyncio.gather(*tasks)
+
+
 async def test_the_project_file_has_the_fields(site: Site) -> None:
     toml = b'lang = "python"\nentry = "code/start.py"\ntimeout_s = 5\n[env]\nA = "b"\n[options]\nmax_batch = 3\n'
     files = {"functory.toml": toml, "code/start.py": b"return 1"}

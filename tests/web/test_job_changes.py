@@ -36,6 +36,22 @@ async def test_the_payload_of_a_job_that_has_not_started_can_be_replaced(site: S
     assert (await read(site, job_id))["payload_encoding"] == "base64"
 
 
+async def test_what_others_would_want_to_know_of_is_in_the_audit_log(site: Site) -> None:
+    await site.call("PUT", "/acme/rate/shop", json={"rate_per_s": 1, "burst": 2})
+    await site.call("DELETE", "/acme/rate/shop")
+    assert (await site.call("DELETE", "/acme/rate/shop")).status == 404
+    (job_id,) = await site.add("x", path=ADD + "?delay_s=5")
+    await site.call("PATCH", f"/acme/job/{job_id}", json={"payload": "secret"})
+    for said in ({"payload": "other", "delay_s": 5}, {"delay_s": 6}):
+        assert (await site.post(f"/acme/job/{job_id}/retry", json=said)).status == 200
+    assert (await site.post(f"/acme/job/{job_id}/cancel")).status == 200
+    page = await site.get("/admin/audit?tenant=acme", key="operator")
+    events = [(row["action"], row["detail"]) for row in page.json["events"]][:4][::-1]
+    assert [action for action, _ in events] == ["rate.set", "rate.delete", "job.update", "job.update"]
+    assert "secret" not in str(events)
+    assert job_id in str(events[-1])
+
+
 async def test_a_job_that_runs_or_has_ended_is_not_updated(site: Site) -> None:
     (job_id,) = await site.add("x")
     job = await start(site)

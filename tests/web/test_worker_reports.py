@@ -1,5 +1,6 @@
 """Reports of workers over HTTP that are refused: one bad item does not spoil the others."""
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.web.test_workers import lease, post, report, take
         ({"outcome": "retry", "delay_s": 1e307}, "delay_s: must be between"),
         ({"result": 1, "result_base64": "eA=="}, "use either result or result_base64"),
         ({"result_base64": "="}, "result_base64 is not base64"),
+        ({"progress": json.loads("[" * 101 + "]" * 101)}, "progress: is nested more than 100 deep"),
         ({"progress": "x" * 5000}, "progress: must have at most 4096 bytes"),
         ({"log": "x" * 65_537}, "log: must have at most 65,536 characters"),
         ({"new_jobs": [{"type": "a|b", "payload": ""}]}, "new_jobs: 'a|b' is not a type"),

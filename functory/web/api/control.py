@@ -29,12 +29,12 @@ async def list_rates(call: Call) -> RateList:
 
 @routes.add("PUT", "/{tenant}/rate/{domain}", scope="manage", summary="Limit the rate of a domain, or of a pattern")
 async def set_rate(call: Call, body: RateBody) -> Done:
-    domain = call.param("domain")
-    await type_controls.set_rate(call.service, call.tenant, domain, rate_per_s=body.rate_per_s, burst=body.burst)
+    actor, domain = call.principal.key_id, call.param("domain")
+    await type_controls.set_rate(call.service, actor, call.tenant, domain, rate_per_s=body.rate_per_s, burst=body.burst)
     return Done()
 
 
 @routes.add("DELETE", "/{tenant}/rate/{domain}", scope="manage", summary="Lift the limit of a domain")
 async def delete_rate(call: Call) -> Done:
-    await type_controls.delete_rate(call.service, call.tenant, call.param("domain"))
+    await type_controls.delete_rate(call.service, call.principal.key_id, call.tenant, call.param("domain"))
     return Done()

@@ -15,6 +15,7 @@ from functory.operations.submit import Submission, check_option_sets, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
 from functory.wire.jobs import JobSettings, NewJob, UpdateBody
+from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from journal import LimitExceeded
 from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
@@ -123,13 +124,20 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
         due_ms(settings.delay_s, settings.dt, now_ms),
         DEFAULT_PRIORITY if settings.priority is msgspec.UNSET else settings.priority,
         settings.domain or "",
-        json.dumps(options, separators=(",", ":")) if options else "",
+        _options_text(options) if options else "",
         _retry_after_ms(settings, repeat, now_ms),
         settings.indexed,
         repeat,
         settings.key or "",
     )
     return PLAIN if found == PLAIN else found
+
+
+def _options_text(options: Mapping[str, Any]) -> str:
+    """Raises InvalidInput for options that are nested too deeply."""
+    if is_too_deep(options):
+        raise InvalidInput(f"options: are nested more than {MOST_LEVELS} deep", detail={"field": "options"})
+    return json.dumps(options, separators=(",", ":"))
 
 
 def _check_repeat(text: str, now_ms: int) -> None:

@@ -52,14 +52,42 @@ MUTANTS: list[Mutant] = [
         "        elif False:",
     ),
     callers("requests are free", "        self._web.charge(who)\n", ""),
+    connection(
+        "a tenant has room for answers twice",
+        "room.of(self.peer.payer, len(data))",
+        "room.of(self.peer.address, len(data))",
+    ),
+    commands(
+        "one without a key takes room of the tenant before it", "        peer.payer = peer.address\n", "", tests=HOSTILE
+    ),
+    connection(
+        "a large body without a key is read",
+        "            if authorization is not None or self._parser.has_head or self._settings.tenant:",
+        "            if authorization is not None or self._settings.tenant:",
+    ),
+    connection(
+        "who has a key waits for room with those who have none",
+        "            if authorization is not None or self._parser.has_head or self._settings.tenant:",
+        "            if self._parser.has_head:",
+    ),
+    connection(
+        "a large request behind one that waits is not read on",
+        "if (request is None or self._parser.size_bytes < FREE_BYTES) and",
+        "if self._parser.size_bytes < FREE_BYTES and",
+    ),
+    in_file("functory/bedrock/input_room.py", HOSTILE)(
+        "one owner takes all room",
+        "            if beside and beside + after > self._of_one_bytes:",
+        "            if False:",
+    ),
     commands("a scope is not asked for", "        who.require(command.scope)\n", ""),
     connection(
         "connections are not counted", "if len(self._shared.open) < self._settings.max_connections:", "if True:"
     ),
     connection(
         "requests pile up behind one that waits",
-        "            self._transport.pause_reading()",
-        "            pass",
+        "        if self._parser.size_bytes >= FREE_BYTES:\n            self._transport.pause_reading()",
+        "        pass",
     ),
     in_file("store/sqlite/queue/numbers.py", NUMBERS)(
         "a number is given again", "SET last = last + 1", "SET last = last"

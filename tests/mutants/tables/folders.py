@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 ARCHIVES = "tests/unit/test_folders.py"
 names = in_file("handlers/folders/names.py", ARCHIVES)
+tars = in_file("handlers/folders/tar.py", ARCHIVES)
 zips = in_file("handlers/folders/zip.py", ARCHIVES)
 unpacked = in_file("functory/folders/unpacked.py", "tests/unit/functory/test_folder_trees.py")
 collecting = in_file("functory/folders/collecting.py", "tests/unit/functory/test_folder_trees.py")
@@ -11,6 +12,18 @@ collecting = in_file("functory/folders/collecting.py", "tests/unit/functory/test
 MUTANTS: list[Mutant] = [
     names("a character that turns text is taken", '"Cc", "Cf", "Cs"', '"Cc", "Cs"'),
     names("names that differ in case are two", '"NFKC", name).casefold()', '"NFKC", name)'),
+    tars("headers that are no files are free", "        if count > most_headers:", "        if False:"),
+    tars("records of a header are free", "        if records > _MOST_RECORDS:", "        if False:"),
+    in_file("functory/operations/service.py", "tests/web/test_folders.py")(
+        "one tenant's archives take every turn",
+        "TenantTurns(Semaphore(2), of_one=1)",
+        "TenantTurns(Semaphore(2), of_one=2)",
+    ),
+    in_file("functory/loops/tenant_turns.py", "tests/unit/functory/test_tenant_turns.py")(
+        "a tenant stands in line as often as it likes",
+        "            async with own.free, self._seats:",
+        "            async with self._seats:",
+    ),
     zips("files share their bytes", "        if entry.start < end:", "        if entry.start < 0:"),
     zips("a link is unpacked", "        if entry.mode & _KIND not in (0,", "        if entry.mode & _KIND in (1,"),
     unpacked(

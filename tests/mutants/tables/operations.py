@@ -26,6 +26,16 @@ create = in_file("functory/operations/create.py", "tests/web/test_create.py")
 patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.py")
 
 MUTANTS: list[Mutant] = [
+    in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
+        "a payload is changed without a trace",
+        '    await when_stored(service, who.tenant, job_id, change)\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
+        "    await when_stored(service, who.tenant, job_id, change)\n",
+    ),
+    in_file("functory/operations/type_controls.py", "tests/web/test_job_changes.py")(
+        "a rate is lifted without a trace",
+        '    await audit(service, actor, "rate.delete", tenant, domain=domain)\n',
+        "",
+    ),
     Mutant(
         "why sends people to daemons that get no packages",
         "functory/operations/why.py",
