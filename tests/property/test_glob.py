@@ -88,6 +88,12 @@ def took_s(pattern: str, text: str) -> float:
     return min(rounds)
 
 
+@pytest.mark.parametrize(("pattern", "text"), [("*ab*ba", "xaba"), ("*[a]b*b[a]", "xaba"), ("a*ab*b", "aaxb")])
+def test_parts_do_not_overlap(pattern: str, text: str) -> None:
+    assert DB.execute("SELECT ? GLOB ?", (text, pattern)).fetchone() == (0,)
+    assert not glob_matches(pattern, text)
+
+
 def test_case_counts() -> None:
     assert glob_matches("mail*", "mail.send")
     assert not glob_matches("mail*", "Mail.send")

@@ -139,7 +139,7 @@ MUTANTS: list[Mutant] = [
         "return lang if version == each.handler_version else",
         "return lang if version else",
     ),
-    asked("an old question counts", "            if asked_ms <= since_ms:", "            if False:"),
+    asked("an old question counts", "            if asked_ms <= since_ms:", "            if False:", tests=SLICES),
     asked(
         "workers are compared with all types in one go",
         "        await self._slices.spend(glob_cost(pattern))\n",

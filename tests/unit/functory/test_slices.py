@@ -112,6 +112,7 @@ async def test_workers_are_compared_with_types_in_slices(monkeypatch: pytest.Mon
     async def work() -> None:
         for name in TYPES:
             assert await asked.last_ms(name.removeprefix("acme-"), -1) == -1
+        assert [await asked.last_ms("acme", since_ms) for since_ms in (5, 2000)] == [1000, 2000]
         assert [seen.name for seen in await asked.workers_of("acme")] == ["last"]
 
     async with watched(monkeypatch) as turns:
