@@ -1,7 +1,7 @@
 """The table from error classes to HTTP status, and from HTTP status to the exit code of the command line.
 
-It covers the trees of journal, store, handlers, runner and functory; a test checks that every class is in it. An error
-that is not in it is a defect: status 500, and its text stays in the log.
+It covers the trees of journal, store, handlers, runner and functory, and the error of the vocabulary; a test checks
+that every class is in it. An error that is not in it is a defect: status 500, and its text stays in the log.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ import journal.errors as of_journal
 import runner.errors as of_runner
 import store.errors as of_store
 from functory import errors as ours
+from vocabulary.glob import PatternTooLong
 
 STATUSES: Final[dict[type[Exception], int]] = {
     ours.FunctoryError: 500,
@@ -38,6 +39,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.DaemonFailed: 500,
     ours.ServerUnreachable: 503,
     ours.ClientError: 500,
+    PatternTooLong: 422,
     of_journal.JournalError: 500,
     of_journal.InvalidWrite: 422,
     of_journal.LimitExceeded: 413,

@@ -1,6 +1,5 @@
 """QueryJob and Query: jobs as they are."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from functory.bedrock.records import (
 )
 from functory.bedrock.refusals import Refusal, missing
 from functory.bedrock.select import Select, parse_select
+from functory.loops.slices import Slices
 from functory.operations.jobs import get_payload, list_jobs
 from functory.operations.numbered import store_lines
 from store.base import Code, JobFilter, JobRecord, JobState
@@ -44,6 +44,8 @@ _CODES: Final = {
     CANCELLED: frozenset({Code.CANCELLED}),
 }
 _PAGE: Final = 500
+_ROW_COST: Final = 50
+"""Of making a row, as Slices count."""
 MOST_LOOKED_AT: Final = 10_000
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 8 << 20
@@ -91,12 +93,13 @@ async def _matching(call: Call, select: Select) -> list[dict[str, Any]]:
     parents = (record.job.parent for record in found.values())
     numbers |= await _numbers(call, sorted(it for it in {*found, *parents} if it and it not in numbers))
     rows: list[dict[str, Any]] = []
-    for count, record in enumerate(found.values(), start=1):
+    tests = [(condition.column, condition.test()) for condition in select.conditions]
+    cost, slices = _ROW_COST + sum(condition.cost for condition in select.conditions), Slices()
+    for record in found.values():
         row = _row(record, numbers)
-        if row["jobID"] and all(condition.holds(row[condition.column]) for condition in select.conditions):
+        if row["jobID"] and all(holds(row[column]) for column, holds in tests):
             rows.append(row)
-        if count % _PAGE == 0:
-            await asyncio.sleep(0)
+        await slices.spend(cost)
     rows.sort(key=lambda row: (row[select.order_by], row["jobID"]), reverse=select.is_descending)
     return rows
 

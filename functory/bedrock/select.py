@@ -13,7 +13,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
 from functory.bedrock.refusals import Refusal
-from vocabulary.glob import glob_matches
+from vocabulary.glob import PatternTooLong, check_length, glob_cost, glob_matcher
 
 Value = int | str
 
@@ -41,12 +41,20 @@ class Condition(NamedTuple):
     operator: str
     values: tuple[Value, ...]
 
-    def holds(self, value: Value) -> bool:
+    def test(self) -> Callable[[Any], bool]:
+        """Whether it holds for a value, for many values."""
+        first = self.values[0]
         if self.operator == "in":
-            return value in self.values
+            return self.values.__contains__
         if self.operator == "glob":
-            return glob_matches(str(self.values[0]), str(value))
-        return _COMPARE[self.operator](value, self.values[0])
+            return glob_matcher(str(first))
+        compare = _COMPARE[self.operator]
+        return lambda value: compare(value, first)
+
+    @property
+    def cost(self) -> int:
+        """Of one test, for those who count their work."""
+        return glob_cost(str(self.values[0])) if self.operator == "glob" else len(self.values)
 
 
 class Select(NamedTuple):
@@ -151,7 +159,13 @@ class _Reader:
             return Condition(column, operator, tuple(values))
         if operator not in _COMPARE and (operator != "glob" or column in _NUMBERS):
             raise _unknown(operator)
-        return Condition(column, operator, (self._value(column),))
+        value = self._value(column)
+        if operator == "glob":
+            try:
+                check_length(str(value))
+            except PatternTooLong as error:
+                raise Refusal(402, f"query: {error}") from None
+        return Condition(column, operator, (value,))
 
     def _value(self, column: str) -> Value:
         word = self._word()

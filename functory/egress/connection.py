@@ -4,7 +4,8 @@
 
 Ensures: bytes go only to the host and port that the gate let through, at the address that was checked; each direction
 holds at most one piece of `_PIECE_BYTES` in memory, and a side that does not read stops the other; it ends with its
-context, when it is idle, and when it is too old. Nothing that comes from either side raises out of here.
+context, when it is idle, when TLS does not begin in time, and when it is too old. Nothing that comes from either side
+raises out of here.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from functory.egress import client_hello, head
+from functory.egress import head
+from functory.egress.client_hello import ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, Wanted
 from functory.egress.meters import Meters
 from functory.egress.request_body import BadBody
@@ -135,6 +137,8 @@ class Connection:
         self._wanted: Wanted | None = None
         self._is_flowing = False
         self._is_checked = False  # a tunnel's first bytes
+        self._hello: ClientHello | None = None  # while it arrives
+        self._hello_timer: asyncio.TimerHandle | None = None
         self.moved_at = self.started_at = time.monotonic()
 
     async def run(self, connect: Connect) -> None:
@@ -152,6 +156,8 @@ class Connection:
             except _Gone:
                 return
         finally:
+            if self._hello_timer is not None:
+                self._hello_timer.cancel()
             self._client.abort()
             self._host.abort()
 
@@ -310,23 +316,35 @@ class Connection:
 
     def _check_first_bytes(self, host: str, data: bytes) -> None:
         """Pass on what is not TLS, and TLS that asks for the host that the tunnel was made to."""
+        if self._hello is None and is_tls(data):
+            self._hello = ClientHello()
+            loop = asyncio.get_running_loop()
+            self._hello_timer = loop.call_later(self._limits.head_s, self._end_late_hello)
         self._early += data
+        if self._hello is not None and not self._may_pass(self._hello, host, data):
+            return
         first = bytes(self._early)
-        try:
-            name = client_hello.server_name(first) if client_hello.is_tls(first) else None
-        except client_hello.MoreNeeded:
-            if len(first) > client_hello.MAX_BYTES:
-                self._break_off("TLS begins with a ClientHello that is too long")
-            return
-        except client_hello.NotReadable as error:
-            self._break_off(f"TLS cannot be read: {error}")
-            return
-        if name is not None and name != host:
-            self._break_off(f"TLS asks for {name[:100]} in a tunnel to {host}")
-            return
         self._is_checked = True
         self._early.clear()
         self._host.write(first)
+
+    def _may_pass(self, hello: ClientHello, host: str, data: bytes) -> bool:
+        """Whether the ClientHello is whole and asks for the host. Else breaks off, or waits for more."""
+        try:
+            if not hello.take(data):
+                return False
+            name = hello.server_name()
+        except NotReadable as error:
+            self._break_off(f"TLS cannot be read: {error}")
+            return False
+        if name is not None and name != host:
+            self._break_off(f"TLS asks for {name[:100]} in a tunnel to {host}")
+            return False
+        return True
+
+    def _end_late_hello(self) -> None:
+        if not self._is_checked and not self._over.done():
+            self._break_off(f"TLS cannot be read: its ClientHello did not arrive within {self._limits.head_s:g} s")
 
     def _break_off(self, reason: str) -> None:
         """Too late for an answer: the log says why the connection is gone."""

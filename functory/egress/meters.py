@@ -24,7 +24,7 @@ class EgressLimits:
     tenant_hourly_bytes: int = 16 * _GB
     bytes_per_s: float = 128.0 * _MB
     tenant_bytes_per_s: float = 64.0 * _MB
-    head_s: float = 10.0  # for the head of a request, and for the first bytes of TLS
+    head_s: float = 10.0  # for the head of a request, and for TLS's ClientHello from its first byte
     connect_s: float = 10.0
     idle_s: float = 120.0  # without a byte in either direction
     life_s: float = 7200.0  # of a connection, whatever it does

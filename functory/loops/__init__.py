@@ -4,6 +4,7 @@ shared.py     the value that every loop works with
 tenant_turns.py turns at something of which there is little, fair by tenant
 courtesy.py   short steps while somebody with little to do is here
 one_look.py   a question of many, asked once
+slices.py     long work, in slices that count it
 job_mark.py   a job in four bytes
 job_log.py    a line for each job that enters, starts and stops
 late_writes.py writes these lines, from a thread

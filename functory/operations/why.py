@@ -13,6 +13,7 @@ from functory.operations.hosts import can_call_hosts
 from functory.operations.jobs import Queued, get_job
 from functory.operations.packages import packages_of
 from functory.operations.service import Service
+from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
 from functory.workers.values import OWNER
 from handlers.errors import HandlerError
@@ -241,7 +242,7 @@ async def _packages_elsewhere(service: Service, lang: str) -> dict[str, str]:
 async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:
     """What keeps workers from taking jobs of the type."""
     now_ms = service.now_ms()
-    workers = [seen for seen in await service.workers.seen(tenant) if seen.takes(type_of(jobtype))]
+    workers = await AskedTypes(await service.workers.seen(tenant)).workers_of(type_of(jobtype))
     if not workers:
         yield "no_worker", "workers take the jobs of its type, and none has asked for them in the last hour", {}
         return

@@ -17,6 +17,7 @@ from functory.operations.audit import audit
 from functory.operations.job_changes import admit_payload
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.type_patterns import MOST_CHARS
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from functory.workers.presence import Seen
 from functory.workers.values import INVALID, Answer, Delivery, Order, Report, Taken, Verdict
@@ -33,7 +34,6 @@ MOST_WAIT_S: Final = 60.0
 MOST_PATTERNS: Final = 20
 LONGEST_LEASE_MS: Final = 86_400_000
 SHORTEST_LEASE_MS: Final = 1000
-_PATTERN_CHARS: Final = 127
 _LABEL_CHARS: Final = 100
 _PROGRESS_BYTES: Final = 4096
 
@@ -202,8 +202,8 @@ def _check_order(order: Order) -> None:
     if not 1 <= len(order.patterns) <= MOST_PATTERNS:
         raise _wrong("types", f"must have 1 to {MOST_PATTERNS} types or patterns")
     for pattern in order.patterns:
-        if not 1 <= len(pattern) <= _PATTERN_CHARS or not (pattern.isascii() and pattern.isprintable()):
-            raise _wrong("types", f"must be types or patterns of 1 to {_PATTERN_CHARS} printable ASCII characters")
+        if not 1 <= len(pattern) <= MOST_CHARS or not (pattern.isascii() and pattern.isprintable()):
+            raise _wrong("types", f"must be types or patterns of 1 to {MOST_CHARS} printable ASCII characters")
     if not 1 <= order.limit <= MOST_TAKEN:
         raise _wrong("limit", f"must be between 1 and {MOST_TAKEN}")
     if not 0 <= order.wait_s <= MOST_WAIT_S:

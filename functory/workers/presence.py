@@ -16,7 +16,6 @@ from functory.loops.shared import Shared
 from functory.workers.pace import Pace
 from functory.workers.values import Order
 from store.errors import StoreUnavailable
-from vocabulary.glob import glob_matches
 
 KEPT_MS: Final = 3_600_000
 _MOST_OF_ONE: Final = 200
@@ -43,9 +42,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that it has ended, of those that it took from this daemon."""
     daemon: str = ""
     is_draining: bool = False
-
-    def takes(self, type_name: str) -> bool:
-        return any(glob_matches(pattern, type_name) for pattern in self.types)
 
 
 _NOTE: Final = msgspec.json.Decoder(list[Seen])

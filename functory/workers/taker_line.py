@@ -5,19 +5,21 @@ workers wait, and workers that ask at the same time share one. Among the types t
 highest priority goes first, and among those the one whose jobs have used the least time.
 
 Ensures: every taker gets one answer: jobs, or none when its time is up. Jobs for a taker that has left meanwhile are
-given back. Names are compared in slices, so a tenant with many types and patterns holds up nobody else.
+given back. Names are compared in slices that count the work, so a tenant with many types and patterns
+holds up nobody else.
 """
 
 import asyncio
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from functory.errors import QuotaExceeded
 from functory.intake.job_options import DEFAULT_PRIORITY
+from functory.loops.slices import Slices
 from functory.workers.claims import MOST_BYTES, Claims
 from functory.workers.external_types import ExternalTypes
 from functory.workers.values import Order, Taken
@@ -25,7 +27,7 @@ from scheduler import SchedulerOptions
 from scheduler.costs import Costs
 from scheduler.fair_queue import FairQueue
 from store.errors import StoreUnavailable
-from vocabulary.glob import glob_matches
+from vocabulary.glob import glob_cost, glob_matcher, reading_cost
 from vocabulary.names import type_of
 
 log = logging.getLogger("functory.workers")
@@ -37,8 +39,8 @@ MOST_GROUPS: Final = 100
 _TAKERS_AT_ONCE: Final = 64
 _JOBS_AT_ONCE: Final = 1000
 """That share a claim."""
-_SLICE: Final = 20
-"""Types, each with up to 20 patterns, or groups that are compared in one go."""
+_LOOK_COST: Final = 5
+"""Of a group or a type that was compared before, as Slices count."""
 _MOST_REMEMBERED: Final = 10_000
 _BURST_S: Final = 0.1
 _STEP: Final = 500
@@ -76,6 +78,8 @@ class _Group:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
+        self._matchers: list[Callable[[str], bool]] = []
+        """Of the patterns that were needed so far."""
         self._known: dict[str, bool] = {}
         self.takers: deque[_Taker] = deque()
 
@@ -97,14 +101,27 @@ class _Group:
                 found.append(taker)
         return found
 
-    def takes(self, jobtype: str) -> bool:
+    async def takes(self, jobtype: str, slices: Slices) -> bool:
         known = self._known.get(jobtype)
         if known is None:
+            known = await self._compare(type_of(jobtype), slices)
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            name = type_of(jobtype)
-            known = self._known[jobtype] = any(glob_matches(pattern, name) for pattern in self._patterns)
+            self._known[jobtype] = known
+        else:
+            await slices.spend(_LOOK_COST)
         return known
+
+    async def _compare(self, name: str, slices: Slices) -> bool:
+        for number, pattern in enumerate(self._patterns):
+            if number == len(self._matchers):
+                self._matchers.append(glob_matcher(pattern))
+                await slices.spend(reading_cost(pattern))
+            is_match = self._matchers[number](name)
+            await slices.spend(glob_cost(pattern))
+            if is_match:
+                return True
+        return False
 
 
 class TakerLine:
@@ -122,6 +139,8 @@ class TakerLine:
         """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._unranked: set[str] = set()
         """Types that got jobs since then."""
+        self._slices = Slices()
+        """Of the one task that serves: what it does for one group counts for the next."""
         self._turns = FairQueue(1, _BURST_S)
         self._costs = Costs(SchedulerOptions(slots=1, remembered_types=_MOST_REMEMBERED))
         self._news = asyncio.Event()
@@ -236,9 +255,8 @@ class TakerLine:
 
     async def _pass(self) -> None:
         """Hand out what can be handed out now."""
-        for number, (patterns, group) in enumerate(list(self._groups.items()), start=1):
-            if number % _SLICE == 0:
-                await asyncio.sleep(0)
+        for patterns, group in list(self._groups.items()):
+            await self._slices.spend(_LOOK_COST)
             while group.drop_gone() and self.is_open and self._ready:
                 takers = group.first()
                 try:
@@ -295,13 +313,12 @@ class TakerLine:
     async def _candidates(self, group: _Group, kinds: Iterable[str]) -> list[str]:
         found: list[str] = []
         known = frozenset(kinds)
-        for number, jobtype in enumerate(list(self._ready), start=1):
+        for jobtype in list(self._ready):
             if jobtype not in known:
                 self._ready.pop(jobtype, None)  # it has a handler of another kind, or none
-            elif group.takes(jobtype):
+                await self._slices.spend(_LOOK_COST)
+            elif await group.takes(jobtype, self._slices):
                 found.append(jobtype)
-            if number % _SLICE == 0:
-                await asyncio.sleep(0)
         if len(self._turns) > _MOST_REMEMBERED:
             self._turns.clear()
         return sorted(found, key=self._rank)

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from functory.workers.presence import Presence, Seen
+from functory.workers.asked_types import AskedTypes
+from functory.workers.presence import Presence
 from handlers.languages import WORKER
 from store.base import Store, WaitingType
 from vocabulary.clock import Clock
@@ -98,15 +99,12 @@ class UnaskedTypes:
         self._all = await self.among(waiting, self._running)
 
     async def _of(self, tenant: str, types: list[WaitingType], running: Mapping[str, int]) -> list[Unasked]:
-        now_ms, workers = self._clock.now_ms(), self._presence.here(tenant)
-        if any(not running.get(each.jobtype) and now_ms - _asked_ms(each, workers) > JUST_NOW_MS for each in types):
-            workers = await self._presence.everywhere(tenant)
+        now_ms, idle = self._clock.now_ms(), [each for each in types if not running.get(each.jobtype)]
+        asked_ms = await _last_asked(idle, AskedTypes(self._presence.here(tenant)))
+        if any(now_ms - each_ms > JUST_NOW_MS for each_ms in asked_ms.values()):
+            asked_ms = await _last_asked(idle, AskedTypes(await self._presence.everywhere(tenant)))
         return [
-            Unasked(
-                each.jobtype,
-                each.waiting,
-                0.0 if running.get(each.jobtype) else max(0, now_ms - _asked_ms(each, workers)) / 1000,
-            )
+            Unasked(each.jobtype, each.waiting, max(0, now_ms - asked_ms.get(each.jobtype, now_ms)) / 1000)
             for each in types
         ]
 
@@ -130,7 +128,6 @@ def _heard(look: "asyncio.Task[None]") -> None:
         look.exception()
 
 
-def _asked_ms(each: WaitingType, workers: Iterable[Seen]) -> int:
-    """When one of the workers last asked for the type, while there was something to ask for."""
-    type_name = type_of(each.jobtype)
-    return max([each.oldest_due_ms, *(seen.asked_ms for seen in workers if seen.takes(type_name))])
+async def _last_asked(types: Iterable[WaitingType], asked: AskedTypes) -> dict[str, int]:
+    """When one of the workers last asked for each type, while there was something to ask for."""
+    return {each.jobtype: await asked.last_ms(type_of(each.jobtype), each.oldest_due_ms) for each in types}

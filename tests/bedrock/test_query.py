@@ -5,6 +5,7 @@ import json
 import pytest
 
 from functory.bedrock import looking
+from functory.loops.slices import Slices
 from functory.operations.tenants import create_tenant
 from functory.wire.admin import TenantLimits
 from store.base import NewJob
@@ -61,6 +62,27 @@ async def test_a_tenant_sees_its_own_jobs_only(bedrock: Bedrock, session: Sessio
     foreign = NewJob("20270115T080000000Z-a1-000001", "other-x", b"{}", now_ms, now_ms)
     await bedrock.shop.daemon.store.create_job(foreign, now_ms=now_ms)
     assert await rows(session, "select * from jobs") == []
+
+
+async def test_rows_are_compared_in_slices_that_count_the_patterns(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent: list[int] = []
+
+    class Counted(Slices):
+        async def spend(self, work: int) -> None:
+            spent.append(work)
+            await super().spend(work)
+
+    monkeypatch.setattr(looking, "Slices", Counted)
+    await some(session)
+    pattern = "*b" * 100
+    where = " and ".join([f"name glob '{pattern}'"] * 3)
+    assert await rows(session, "select jobID from jobs where X".replace("X", where)) == []
+    assert len(spent) == 6
+    assert min(spent) > 3 * len(pattern)
+    reply = await session.ask("Query", query="select jobID from jobs where name glob 'P'".replace("P", "*" * 3900))
+    assert (reply.status, "at most 255 characters" in reply.reason) == (402, True)
 
 
 async def test_too_much_is_refused_and_not_cut(

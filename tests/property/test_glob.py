@@ -2,11 +2,14 @@
 
 import sqlite3
 import time
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabulary.glob import glob_matches
+from vocabulary import glob
+from vocabulary.glob import MOST_CHARS, PatternTooLong, glob_matcher, glob_matches, is_closed
 
 DB = sqlite3.connect(":memory:")
 PATTERNS = st.text(alphabet="ab-]^[*?c", max_size=12)
@@ -17,6 +20,55 @@ TEXTS = st.text(alphabet="abc-]^[", max_size=8)
 def test_it_is_sqlites(pattern: str, text: str) -> None:
     (expected,) = DB.execute("SELECT ? GLOB ?", (text, pattern)).fetchone()
     assert glob_matches(pattern, text) == bool(expected)
+    assert glob_matcher(pattern)(text) == bool(expected)
+
+
+PARTS = st.sampled_from(["*", "**", "***", "?", "a", "b", "ab", "aab", "[ab]", "[^a]", "[]]", "[a-"])
+
+
+@given(st.lists(PARTS, max_size=14).map("".join), st.text(alphabet="ab]", max_size=16))
+def test_it_is_sqlites_with_many_stars(pattern: str, text: str) -> None:
+    (expected,) = DB.execute("SELECT ? GLOB ?", (text, pattern)).fetchone()
+    assert glob_matches(pattern, text) == bool(expected)
+
+
+def test_a_pattern_has_a_longest_length_for_all_who_use_it() -> None:
+    longest = "*" * MOST_CHARS
+    assert glob_matches(longest, "mail.send")
+    for use in (glob_matcher, is_closed, lambda pattern: glob_matches(pattern, "x")):
+        with pytest.raises(PatternTooLong, match="at most 255 characters, and this one has 256"):
+            use(longest + "*")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "looks"),
+    [
+        ("*" * 200, "mail.send", 0),  # stars that follow each other are one
+        ("*[a]" + "*" * 200, "mail.send", 1),
+        ("*a*b*c*d*", "axxx", 2),  # nothing is looked for after the first miss
+        ("*[ab]*[c]*[d]*[e]*", "axxx", 2),
+        ("*a*b*c*d*e", "abcd", 0),  # too short
+        ("b*a*b*c*d*", "aabcd", 0),  # its beginning is another
+        ("*a*b*c*d*x", "abcde", 0),  # its end is another
+    ],
+)
+def test_no_more_is_looked_for_than_must_be(
+    pattern: str, text: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+
+    def counting(find: Callable[..., int]) -> Callable[..., int]:
+        def look(*args: object) -> int:
+            nonlocal made
+            made += 1
+            return find(*args)
+
+        return look
+
+    for kind in (glob._Plain, glob._Special):
+        monkeypatch.setattr(kind, "end_in", counting(kind.end_in))
+    glob_matches(pattern, text)
+    assert made == looks
 
 
 def test_a_pattern_made_to_take_for_ever_does_not() -> None:
@@ -34,6 +86,12 @@ def took_s(pattern: str, text: str) -> float:
             glob_matches(pattern, text)
         rounds.append(time.process_time() - start)
     return min(rounds)
+
+
+@pytest.mark.parametrize(("pattern", "text"), [("*ab*ba", "xaba"), ("*[a]b*b[a]", "xaba"), ("a*ab*b", "aaxb")])
+def test_parts_do_not_overlap(pattern: str, text: str) -> None:
+    assert DB.execute("SELECT ? GLOB ?", (text, pattern)).fetchone() == (0,)
+    assert not glob_matches(pattern, text)
 
 
 def test_case_counts() -> None:

@@ -38,6 +38,16 @@ async def test_an_empty_scoreboard_shows_the_first_commands_with_the_tenants_nam
         assert f"{site.url}/acme/job/hello/add" in page.text
 
 
+async def test_a_pattern_of_types_that_is_too_long_is_refused_with_the_limit(site: Site) -> None:
+    await site.add("x")
+    async with visitor(site, "acme") as acme:
+        for path in ("jobs?state=waiting&type=", "failures?type="):
+            page = await acme.get(f"/ui/t/acme/{path}{'*' * 7500}")
+            words = "pattern of types has at most 127 characters, and this one has 7500"
+            assert (page.status, words in page.text) == (422, True), path
+        assert (await acme.get(f"/ui/t/acme/jobs?state=waiting&type={'*' * 127}")).status == 200
+
+
 async def test_rows_are_sorted_filtered_and_cut_on_the_server(site: Site) -> None:
     for number in range(60):
         await site.add(*["x"] * (number % 7 + 1), path=f"/acme/job/type{number:02d}/add")

@@ -13,9 +13,22 @@ changing = in_file("functory/bedrock/changing.py", COMMANDS)
 taking = in_file("functory/bedrock/taking.py", WAITING)
 callers = in_file("functory/bedrock/callers.py", CALLERS)
 connection = in_file("functory/bedrock/connection.py", HOSTILE)
+looking = in_file("functory/bedrock/looking.py", "tests/bedrock/test_query.py")
+select = in_file("functory/bedrock/select.py", "tests/unit/functory/test_bedrock_select.py")
 commands = in_file("functory/bedrock/commands.py", CALLERS)
 
 MUTANTS: list[Mutant] = [
+    looking("rows are compared in one go", "        await slices.spend(cost)\n", ""),
+    looking(
+        "patterns of a query cost nothing",
+        "_ROW_COST + sum(condition.cost for condition in select.conditions)",
+        "_ROW_COST",
+    ),
+    select(
+        "a query may have patterns of any length",
+        "                check_length(str(value))\n",
+        "                pass\n",
+    ),
     changing(
         "who lost a job ends the work of another",
         "        delivery, repeats = Delivery(job_id, held.token), held.repeats",

@@ -10,6 +10,7 @@ resolver = in_file("runner/resolver.py", f"tests/unit/test_resolver.py {PROXY}")
 targets = in_file("runner/targets.py", f"tests/unit/test_resolver.py {PROXY}")
 head = in_file("functory/egress/head.py", "tests/unit/functory/test_egress_parsing.py")
 body = in_file("functory/egress/request_body.py", "tests/unit/functory/test_egress_parsing.py")
+hello = in_file("functory/egress/client_hello.py", "tests/unit/functory/test_egress_parsing.py")
 connection = in_file("functory/egress/connection.py", PROXY)
 proxy = in_file("functory/egress/proxy.py", PROXY)
 meters = in_file("functory/egress/meters.py", "tests/unit/functory/test_egress_meters.py")
@@ -36,6 +37,21 @@ MUTANTS: list[Mutant] = [
     ),
     connection("a second request goes on", "        self._host.write(data[:own])", "        self._host.write(data)"),
     connection("TLS may ask for any host", "        if name is not None and name != host:", "        if False:"),
+    connection(
+        "a hello may take for ever",
+        "            self._hello_timer = loop.call_later(self._limits.head_s, self._end_late_hello)",
+        "            loop.time()",
+    ),
+    connection(
+        "bytes of a hello are read again",
+        "not self._may_pass(self._hello, host, data)",
+        "not self._may_pass(self._hello, host, bytes(self._early))",
+    ),
+    hello("a hello may come in any number of records", "        if self._records > MOST_RECORDS:", "        if False:"),
+    hello("a hello may be very long", " and self._size > MOST_BYTES:", " and False:"),
+    hello(
+        "a record may be longer than TLS has them", "        if self._left > _MOST_RECORD_BYTES:", "        if False:"
+    ),
     connection(
         "a side that does not read stops nobody", '        self._connection.other(self).hold("full")', "        return"
     ),

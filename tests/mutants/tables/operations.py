@@ -24,6 +24,7 @@ handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.p
 create = in_file("functory/operations/create.py", "tests/web/test_create.py")
 
 patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.py")
+glob = in_file("vocabulary/glob.py", "tests/property/test_glob.py")
 
 MUTANTS: list[Mutant] = [
     in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
@@ -183,9 +184,29 @@ MUTANTS: list[Mutant] = [
     ),
     patterns(
         "a pattern matches every type",
-        "for row in some if glob_matches(pattern, type_of(row.jobtype))]",
-        "for row in some]",
+        "        if matches(type_of(row.jobtype)):",
+        "        if matches:",
     ),
+    patterns(
+        "a pattern of the pages may have any length",
+        "    if len(pattern) > MOST_CHARS:",
+        "    if False:",
+        tests="tests/unit/functory/test_slices.py",
+    ),
+    patterns(
+        "names are compared in one go",
+        "        await slices.spend(cost)\n",
+        "",
+        tests="tests/unit/functory/test_slices.py",
+    ),
+    glob("a pattern may have any length", "    if len(pattern) > MOST_CHARS:", "    if False:"),
+    glob("stars are not collapsed", "[text for text in rest[:-1] if text]", "rest[:-1]"),
+    glob(
+        "stars between sets are not collapsed", "            if parts[-1] or len(parts) == 1:", "            if True:"
+    ),
+    glob("a miss does not end a comparison", "            if at < 0:", "            if False:"),
+    glob("a text that is too short is compared", "if size < self._width or not", "if not"),
+    glob("parts of a pattern overlap", "        return at <= end", "        return True"),
     keys(
         "a revoked key opens here for a while",
         '        raise NotFound(f"there is no key {key_id}")\n    await audit(service, actor, "key.revoke", tenant, key=key_id)\n    service.verified_keys.forget()',

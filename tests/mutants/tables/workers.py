@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 LIFE = "tests/service/test_workers.py"
 RULES = "tests/service/test_worker_rules.py"
+SLICES = "tests/unit/functory/test_slices.py"
 
 claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
 line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
@@ -14,6 +15,8 @@ operations = in_file("functory/operations/workers.py", "tests/service/test_repor
 held = in_file("functory/workers/held_jobs.py", "tests/unit/functory/test_held_jobs.py")
 gates = in_file("functory/execution/type_gates.py", RULES)
 unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
+asked = in_file("functory/workers/asked_types.py", "tests/web/test_unasked.py")
+slices = in_file("functory/loops/slices.py", SLICES)
 keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
 
 MUTANTS: list[Mutant] = [
@@ -66,7 +69,16 @@ MUTANTS: list[Mutant] = [
         "                pass",
     ),
     line("a closed connection gets jobs", " and self.order.is_present()", ""),
-    line("patterns are not looked at", "elif group.takes(jobtype):", "elif group:"),
+    line("patterns are not looked at", "elif await group.takes(jobtype, self._slices):", "elif group:"),
+    line(
+        "reading patterns costs nothing",
+        "                await slices.spend(reading_cost(pattern))\n",
+        "",
+        tests=SLICES,
+    ),
+    line("a group counts no comparison", "            await slices.spend(glob_cost(pattern))\n", "", tests=SLICES),
+    slices("a slice has no end", "        if self._spent >= SLICE:", "        if False:"),
+    slices("a slice counts names", "        self._spent += work", "        self._spent += 1"),
     handout(
         "an arrival wakes nobody",
         "                line.mark([jobtype])",
@@ -112,14 +124,27 @@ MUTANTS: list[Mutant] = [
         "for job in [job for job in due if job.until_s <= now_s]:",
         "for job in [job for job in due if job.until_s <= 0]:",
     ),
-    unasked("a worker that asks for anything asks for this", " if seen.takes(type_name)", ""),
-    unasked("workers of other daemons do not count", "workers = await self._presence.everywhere(tenant)", "pass"),
+    asked(
+        "a worker that asks for anything asks for this",
+        "if await self._matches(pattern, type_name):\n                return",
+        "if True:\n                return",
+    ),
+    unasked(
+        "workers of other daemons do not count", "AskedTypes(await self._presence.everywhere(tenant))", "AskedTypes(())"
+    ),
     unasked("types that daemons run wait for workers", "if self._lang(each) == WORKER", "if self._lang(each)"),
-    unasked("a worker at work is not seen", "0.0 if running.get(each.jobtype) else ", ""),
+    unasked("a worker at work is not seen", " if not running.get(each.jobtype)]", "]"),
     unasked(
         "a type keeps its language",
         "return lang if version == each.handler_version else",
         "return lang if version else",
+    ),
+    asked("an old question counts", "            if asked_ms <= since_ms:", "            if False:", tests=SLICES),
+    asked(
+        "workers are compared with all types in one go",
+        "        await self._slices.spend(glob_cost(pattern))\n",
+        "",
+        tests=SLICES,
     ),
     gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),
 ]

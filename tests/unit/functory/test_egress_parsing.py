@@ -1,12 +1,13 @@
 """What the proxy reads of hostile text: heads, bodies, ClientHellos. Whatever comes is read in one way or refused."""
 
 import ssl
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functory.egress.client_hello import MoreNeeded, NotReadable, is_tls, server_name
+from functory.egress.client_hello import MOST_BYTES, MOST_RECORDS, ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, parse_head
 from functory.egress.request_body import BadBody, ChunkedBody, RequestBody, SizedBody
 
@@ -132,15 +133,30 @@ def test_chunks_that_are_refused(data: bytes) -> None:
         ChunkedBody().take(data)
 
 
-def hello(name: str | None) -> bytes:
+def hello(name: str | None, protocols: Sequence[str] = ()) -> bytes:
     """What the standard library's client sends first."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(protocols)
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(incoming, outgoing, server_hostname=name).do_handshake()
     return outgoing.read()
+
+
+def server_name(data: bytes, cut: int = 1 << 20) -> str | None:
+    """Of a hello that is whole, and that arrives in pieces of so many bytes."""
+    arriving = ClientHello()
+    assert [arriving.take(data[at : at + cut]) for at in range(0, len(data), cut)][-1]
+    return arriving.server_name()
+
+
+def in_records(whole: bytes, size: int) -> bytes:
+    """The same hello in records of so many bytes."""
+    body = whole[5:]
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(whole[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces)
 
 
 def test_the_name_that_tls_asks_for() -> None:
@@ -151,11 +167,49 @@ def test_the_name_that_tls_asks_for() -> None:
 
 
 def test_a_hello_in_several_records_is_put_together() -> None:
-    whole = hello("api.example.org")
-    body = whole[5:]
-    pieces = [body[at : at + 50] for at in range(0, len(body), 50)]
-    split = b"".join(whole[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces)
+    split = in_records(hello("api.example.org"), 50)
     assert server_name(split) == "api.example.org"
+    assert server_name(split + b"what follows") == "api.example.org"
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 536, 1448])
+def test_a_long_hello_may_arrive_in_pieces(cut: int) -> None:
+    whole = hello("api.example.org", ["x" * 200] * 8)
+    assert len(whole) > 1800  # as with keys that quantum computers cannot break
+    assert server_name(whole, cut) == "api.example.org"
+    assert server_name(in_records(whole, 500), cut) == "api.example.org"
+
+
+def message(size: int) -> bytes:
+    return b"\x01" + size.to_bytes(3, "big")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            in_records(bytes([22, 3, 1, 0, 0]) + message(MOST_BYTES - 4) + bytes(MOST_RECORDS), 1),
+            "more than 64 records",
+        ),
+        (b"\x16\x03\x01\x10\x00" + message(MOST_BYTES), "longer than 16384 bytes"),
+        (b"\x16\x03\x01\x40\x01", "too long"),
+        (b"\x16\x03\x01\x00\x00", "empty"),
+        (b"\x16\x03\x01\x00\x01\x02", "does not begin"),
+        (b"\x16\x03\x01\x00\x01\x01\x17", "broken off"),
+    ],
+)
+def test_hellos_that_are_not_waited_for(data: bytes, words: str) -> None:
+    for cut in (1, len(data)):
+        with pytest.raises(NotReadable, match=words):
+            server_name(data, cut)
+
+
+def test_the_longest_hello_in_the_most_records_is_read() -> None:
+    body = message(MOST_BYTES - 4) + bytes(MOST_BYTES - 4)
+    records = in_records(bytes([22, 3, 1, 0, 0]) + body, MOST_BYTES // MOST_RECORDS)
+    arriving = ClientHello()
+    assert not arriving.take(records[:-1])
+    assert arriving.take(records[-1:])
 
 
 @settings(max_examples=40)
@@ -164,7 +218,9 @@ def test_a_hello_that_is_cut_or_changed_is_waited_for_or_refused(data: st.DataOb
     whole = bytearray(hello("api.example.org"))
     for at in data.draw(st.lists(st.integers(1, len(whole) - 1), max_size=4)):
         whole[at] = data.draw(st.integers(0, 255))
+    arriving = ClientHello()
     try:
-        server_name(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
-    except (MoreNeeded, NotReadable):
+        if arriving.take(bytes(whole[: data.draw(st.integers(0, len(whole)))])):
+            arriving.server_name()
+    except NotReadable:
         return

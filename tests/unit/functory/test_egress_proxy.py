@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from functory.egress.client_hello import ClientHello
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import Gate
 from tests.support.egress import PRIVATE, Names, host, way
 from tests.support.polling import until
-from tests.unit.functory.test_egress_parsing import hello
+from tests.unit.functory.test_egress_parsing import hello, in_records
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -277,6 +278,57 @@ async def test_slow_and_silent_connections_end_by_the_clock(tmp_path: Path) -> N
         async with asyncio.timeout(20):
             await server.ended.wait()
         idle.close()
+
+
+async def test_a_hello_that_does_not_arrive_in_time_ends_its_tunnel(tmp_path: Path) -> None:
+    limits = EgressLimits(head_s=0.05)
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], names(), limits=limits) as made:
+        reader, writer = await made.tunnel(f"api.example.org:{server.port}")
+        writer.write(hello("api.example.org")[:-1])  # and never the rest
+        async with asyncio.timeout(20):
+            assert await rest_of(reader) == b""
+        assert made.told == ["TLS cannot be read: its ClientHello did not arrive within 0.05 s"]
+        assert not server.got
+        writer.close()
+
+
+async def test_each_byte_of_a_hello_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    news = asyncio.Event()
+    take = ClientHello.take
+
+    def noting(arriving: ClientHello, data: bytes) -> bool:
+        looked_at.append(len(data))
+        news.set()
+        return take(arriving, data)
+
+    monkeypatch.setattr(ClientHello, "take", noting)
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], names()) as made:
+        reader, writer = await made.tunnel(f"api.example.org:{server.port}")
+        first = in_records(hello("api.example.org"), 50)
+        for at in range(len(first)):
+            writer.write(first[at : at + 1])
+            async with asyncio.timeout(20):
+                await news.wait()
+            news.clear()
+        async with asyncio.timeout(20):
+            assert await reader.readexactly(len(first)) == first
+        assert looked_at == [1] * len(first)
+        writer.write(b"more")
+        async with asyncio.timeout(20):
+            assert await reader.readexactly(4) == b"more"
+        assert len(looked_at) == len(first)
+        writer.close()
+
+
+async def test_a_hello_in_tiny_records_is_not_waited_for(tmp_path: Path) -> None:
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], names()) as made:
+        reader, writer = await made.tunnel(f"api.example.org:{server.port}")
+        writer.write(in_records(hello("api.example.org"), 1))
+        async with asyncio.timeout(20):
+            assert await rest_of(reader) == b""
+        assert made.told == ["TLS cannot be read: its ClientHello comes in more than 64 records"]
+        writer.close()
 
 
 async def test_a_head_without_end_is_refused(tmp_path: Path) -> None:

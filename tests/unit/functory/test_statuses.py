@@ -8,8 +8,9 @@ from handlers.errors import HandlerError
 from journal.errors import DiskFull, JournalError
 from runner.errors import RunnerError
 from store.errors import StoreError, StoreUnavailable
+from vocabulary.glob import PatternTooLong
 
-ROOTS = (errors.FunctoryError, JournalError, StoreError, HandlerError, RunnerError)
+ROOTS = (errors.FunctoryError, JournalError, StoreError, HandlerError, RunnerError, PatternTooLong)
 
 
 def tree(root: type[Exception]) -> list[type[Exception]]:
@@ -36,6 +37,7 @@ def test_every_row_is_an_error_that_exists_and_codes_are_unique() -> None:
         (errors.QuotaExceeded("x"), 429, "quota_exceeded", 6),
         (DiskFull("x"), 507, "disk_full", 7),
         (StoreUnavailable("x"), 503, "store_unavailable", 7),
+        (PatternTooLong("x"), 422, "pattern_too_long", 2),
         (StoreError("x"), 500, "internal", 1),
         (ZeroDivisionError("x"), 500, "internal", 1),
     ],
