@@ -147,7 +147,24 @@ def check_creations(creations: Sequence[Creation]) -> None:
     check_batch("create_jobs", len(creations))
     for creation in creations:
         check_new_job(creation.job)
-    check_names([creation.job for creation in creations])
+    jobs = [creation.job for creation in creations]
+    check_ids(jobs)
+    check_names(jobs)
+
+
+def check_ids(jobs: Sequence[NewJob]) -> None:
+    """Jobs that are created together: each once, and none as the parent of another, which could not get a child yet."""
+    ids: set[str] = set()
+    for job in jobs:
+        if job.id in ids:
+            raise InvalidValue(f"the job id {job.id} appears twice: create each job once")
+        ids.add(job.id)
+    for job in jobs:
+        if job.parent in ids:
+            raise InvalidValue(
+                f"job {job.parent}, named as the parent of {job.id}, is created in the same call:"
+                " add its children when it is running or paused"
+            )
 
 
 def check_names(jobs: Sequence[NewJob]) -> None:

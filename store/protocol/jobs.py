@@ -31,7 +31,8 @@ class JobVerbs(abc.ABC):
         parent is held, in the state paused, until the parent is archived with ok (see release_jobs), and no
         end of its own children wakes it before; the child of a paused parent is eligible as its dt_ms says.
         Raises NotFound (no such parent), Conflict (the parent is neither running nor paused, or the name is in use),
-        InvalidValue (a child that repeats would hold its parent for ever; more than MAX_BATCH).
+        InvalidValue (a child that repeats would hold its parent for ever; a parent that is created in the same call;
+        an id that appears twice; more than MAX_BATCH).
         """
 
     @abc.abstractmethod

@@ -11,7 +11,7 @@ from functory.transfer.migrate import migrate
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
 from store.sqlite import SqliteStore
-from tests.support.jobs import TENANT
+from tests.support.jobs import JOBTYPE, T0, TENANT, claim, claim_one, new_job
 from tests.support.migration_worker import LATER
 from tests.support.mongo_cut import CutProxy
 from tests.support.store_audit import check_states
@@ -46,3 +46,23 @@ async def test_whatever_the_command_at_which_it_dies(
             await migrate(source, target, label="x", now_ms=lambda: LATER, page_records=20)
             assert await read_content(target) == await read_content(source)
             await check_states(target, TENANT, LATER)
+
+
+async def test_what_dies_before_keys_are_held_is_repeated(
+    mongo_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jobs are in by then."""
+
+    async def die(*_: object) -> None:
+        raise StoreUnavailable("the process was killed")
+
+    async with SqliteStore(tmp_path / "source.db") as source, MongoStore(mongo_url) as target:
+        await source.add_jobs([new_job(1, key="ada"), new_job(2, key="ada")], now_ms=T0)
+        running = await claim_one(source, max_per_key=1)
+        with monkeypatch.context() as broken:
+            broken.setattr("store.mongo.records.importing.hold_places", die)
+            with pytest.raises(StoreUnavailable):
+                await migrate(source, target, label="x", now_ms=lambda: LATER)
+        await migrate(source, target, label="x", now_ms=lambda: LATER)
+        assert (await target.get_key_state(TENANT, JOBTYPE, "ada", limit=5)).running == (running.id,)
+        assert await claim(target, max_per_key=1) == []

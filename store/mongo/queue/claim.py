@@ -69,15 +69,17 @@ async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Do
     """Of a type with keys: some jobs without, some with one, and what is left of jobs without."""
     first = claim.limit - claim.for_keys
     taken: list[Document] = []
+    tried = False
     if first:
-        taken, _ = await _claim_plain(db, claim._replace(limit=first), gate, candidates[:first])
+        taken, tried = await _claim_plain(db, claim._replace(limit=first), gate, candidates)
     room = Room(claim, taken)
     taken += await take_turns(db, claim, room, has_domains=gate.domains)
-    tried = False
-    if room.jobs > 0 and len(candidates) > first - 1:
+    left = [document for document in candidates if document["s"] == QUEUED]  # whoever tries to lock one changes it
+    if room.jobs > 0 and (gate.domains or left):
         rest = claim._replace(limit=room.jobs, max_bytes=max(room.left_bytes, 0))
-        more, tried = await _claim_plain(db, rest, gate, candidates[first:], is_first=room.is_empty)
+        more, tried_more = await _claim_plain(db, rest, gate, left, is_first=room.is_empty)
         taken += more
+        tried |= tried_more
     return taken, tried
 
 

@@ -25,6 +25,7 @@ NEEDED: Final = {
     "parent": 1,
     "retry_after": 1,
     "rev": 1,
+    "replays": 1,
     "unique": 1,
     "key": 1,
     "dom": 1,

@@ -1,5 +1,6 @@
 """Upkeep in bounded steps, by any daemon: lapsed leases, jobs that came due, old jobs, traces of crashes."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -138,12 +139,14 @@ async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int) -> in
         for document in documents
     ]
     # First out of sight and counted, then removed: a crash between leaves what expire_locks removes.
-    tokens = {document["token"] for document in documents}
+    alike: defaultdict[tuple[int, int | None], list[Effect]] = defaultdict(list)
+    for effect, document in zip(effects, documents, strict=True):
+        alike[document["token"], document.get("replays")].append(effect)
     gone: set[str] = set()
-    for token in tokens:
-        alike = [e for e, d in zip(effects, documents, strict=True) if d["token"] == token]
-        as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}
-        gone |= await apply_alike(db, as_read, {"$set": {"s": schema.PURGED}}, alike, now_ms)
+    for (token, replays), some in alike.items():
+        # What was replayed and cancelled since has the same token, and maybe another size.
+        as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "replays": replays, "todo": None}
+        gone |= await apply_alike(db, as_read, {"$set": {"s": schema.PURGED}}, some, now_ms)
     await _remove(db, [document for document in documents if document["_id"] in gone])
     return len(gone)
 

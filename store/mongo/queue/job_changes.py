@@ -207,7 +207,11 @@ def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
     queued: Document = {"s": schema.QUEUED, "at": dt_ms, "due": dt_ms, "attempts": 0}
     if deferred:
         queued["d"] = True
-    update = {"$set": queued, "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size"), "")}
+    update = {
+        "$set": queued,
+        "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size"), ""),
+        "$inc": {"replays": 1},
+    }
     effect = Effect(
         job["type"],
         job["_id"],

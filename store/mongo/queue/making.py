@@ -132,7 +132,8 @@ async def _show(db: Core, document: Document, maker_id: str, now_ms: int) -> boo
         if parent is None:
             return False
         held = parent["s"] == schema.RUNNING
-    held = held or (not job.parent and await _number(db, document, job, now_ms))
+    is_beyond_window = await _number(db, document, job, now_ms)  # also a child, which no window holds
+    held = held or is_beyond_window
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
     shown |= {"d": True} if deferred else {}

@@ -25,7 +25,7 @@ from store.mongo.server.driver import Document, retried, upserted
 from store.mongo.server.schema import QUEUED, RUNNING
 from store.mongo.server.turn_opening import opening, turn_id
 from store.names import KEY_CREDIT_US
-from store.values.jobs import NewJob
+from store.values.jobs import Job, NewJob
 
 PENDING_MS: Final = 2000
 """A claim that has not locked its jobs by then has probably died."""
@@ -57,18 +57,18 @@ async def make_turns(db: Core, keys: Iterable[tuple[str, str]]) -> None:
     await retried(lambda: upserted(lambda: turns.bulk_write(steps, ordered=False)))
 
 
-async def hold_places(db: Core, running: Iterable[Document]) -> None:
-    """Count jobs that run already, as an import brings them, in their turns."""
+async def hold_places(db: Core, jobs: Iterable[Job]) -> None:
+    """Put deliveries that an import brings into their turns: of jobs that run, or are to be tried again. Idempotent."""
     steps = [
         UpdateOne(
-            {"_id": turn_id(job["type"], job["key"])},
-            {"$push": {"held": {"job": job["_id"], "token": job["token"], "at": 0}}, "$inc": {"v": 1}},
+            {"_id": turn_id(job.jobtype, job.key), "held.job": {"$ne": job.id}},
+            {"$push": {"held": {"job": job.id, "token": job.token, "at": 0}}, "$inc": {"v": 1}},
         )
-        for job in running
-        if "key" in job
+        for job in jobs
+        if job.key
     ]
     if steps:
-        await db.collections.turns.bulk_write(steps, ordered=False)
+        await retried(lambda: db.collections.turns.bulk_write(steps, ordered=False))
 
 
 class Standing:

@@ -69,7 +69,8 @@ async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
                 document["ops"] = [change.mark]
             refused = await insert_new(db, documents, change.mark)
             change.applied = [effect for place, effect in enumerate(effects) if place not in refused]
-        await hold_places(db, [document for document in documents if document["s"] == schema.RUNNING])
+    # Those that were in as well: the import that brought them may have died before this.
+    await hold_places(db, [copy.job for copy in copies if _has_place(copy)])
     names = [request for copy in copies if (request := _name_request(copy)) is not None]
     if names:
         await _write_all(db, "names", names)
@@ -122,6 +123,12 @@ def _state(copy: JobCopy) -> str:
     if state is None:
         raise InvalidValue(f"job {copy.job.id} is archived without a final outcome")
     return state
+
+
+def _has_place(copy: JobCopy) -> bool:
+    """Whether the job has a place in the turn of its key: it runs, or is between two attempts."""
+    state = _state(copy)
+    return state == schema.RUNNING or (state == schema.QUEUED and copy.job.begun_ms is not None)
 
 
 def _as_new(copy: JobCopy) -> NewJob:

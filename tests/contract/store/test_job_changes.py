@@ -76,6 +76,21 @@ async def test_jobs_are_created_all_or_none(store: Store) -> None:
     assert (counters.waiting, counters.running) == (0, 1)
 
 
+async def test_jobs_that_are_created_together_are_different_and_no_relatives(store: Store) -> None:
+    """Nobody could say which one is meant; and a job that is not in yet cannot get a child."""
+    first = new_job(1)
+    child = new_job(2, parent=first.id)
+    bad = [
+        ([first, new_job(2), first._replace(parent=job_id(9))], "appears twice"),
+        ([first, child], "created in the same call"),
+        ([child, first], "created in the same call"),
+    ]
+    for batch, why in bad:
+        with pytest.raises(InvalidValue, match=why):
+            await store.create_jobs([Creation(job) for job in batch], now_ms=T0)
+    assert await store.get_counters(TENANT, now_ms=T0) == []
+
+
 async def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
     assert (await store.create_job(new_job(1, unique="u"), now_ms=T0)).created
     report = await store.create_job(new_job(1, unique="u", data=b"other"), now_ms=T0)

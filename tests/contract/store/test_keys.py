@@ -237,3 +237,38 @@ async def test_what_is_malformed_is_refused(store: Store) -> None:
             await claim(store, max_per_key=cap)
     with pytest.raises(InvalidValue, match="not plain"):
         await store.add_running_jobs(OWNER, [new_job(1, key="ada")], lease_ms=LEASE_MS, now_ms=T0)
+
+
+LATER = new_job(99, key="ada", dt_ms=T0 + 10**6)
+"""With it the type has keys, and nothing of a key is due."""
+
+
+async def test_jobs_without_a_domain_are_not_overtaken_by_those_behind_them(store: Store) -> None:
+    await store.add_jobs([LATER, *new_jobs(2, priority=1000, domain="free"), *new_jobs(6, 10)], now_ms=T0)
+    assert ids(await claim(store, 4)) == ids([*new_jobs(2), *new_jobs(2, 10)])
+
+
+@pytest.mark.parametrize("domain", ["free", ""])
+@pytest.mark.parametrize("now_ms", [T0, T0 + 1])
+async def test_a_claim_takes_all_there_is_also_if_nothing_of_a_key_is_due(
+    store: Store, domain: str, now_ms: int
+) -> None:
+    await store.add_jobs([LATER, *new_jobs(8, domain=domain)], now_ms=T0)
+    assert len(await claim(store, 1, now_ms=now_ms)) == 1
+    assert len(await claim(store, 7, now_ms=now_ms)) == 7
+
+
+async def test_a_job_that_does_not_fit_is_not_overtaken_by_one_that_would(store: Store) -> None:
+    jobs = [new_job(0, data=b"x" * 10), new_job(1, data=b"x" * 100), *new_jobs(4, 2, data=b"x")]
+    await store.add_jobs([LATER, *jobs], now_ms=T0)
+    assert ids(await claim(store, 4, max_bytes=50)) == [job_id(0)]
+
+
+async def test_a_job_without_a_domain_is_served_while_those_of_a_domain_keep_coming(store: Store) -> None:
+    await store.add_jobs([LATER, *new_jobs(2)], now_ms=T0)
+    served = []
+    for number in range(100, 130, 10):
+        await store.add_jobs(new_jobs(2, number, priority=1000, domain="free"), now_ms=T0)
+        await store.add_jobs(new_jobs(2, number + 5), now_ms=T0)
+        served += ids(await claim(store, 4))
+    assert set(ids(new_jobs(2))) <= set(served)

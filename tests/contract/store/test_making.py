@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Creation, EndOfRun, Finish, Job, JobState, NewJob, Rearm, Store
+from store.base import Code, ConsumerRecord, Creation, EndOfRun, Finish, Job, JobState, NewJob, Rearm, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     JOBTYPE,
@@ -188,3 +188,19 @@ async def test_a_listing_of_children_has_the_beginning_of_their_results(store: S
     assert [record.result_bytes for record in page.records] == [5, 300_000, 0]
     page = await store.list_children(TENANT, parent.id, now_ms=T0)
     assert [record.outcome and record.outcome.result for record in page.records] == [None, None, None]
+
+
+async def test_a_child_of_a_type_with_a_consumer_is_numbered_and_not_held(store: Store) -> None:
+    await store.set_consumer(ConsumerRecord(TENANT, "stage", CHILD, "{}", T0))
+    parent = await running(store)
+    await end(store, archive(parent), *new_jobs(2, 1, jobtype=CHILD, parent=parent.id))
+    assert [(job.id, job.seq) for job in await claim(store, jobtype=CHILD)] == [(job_id(1), 1), (job_id(2), 2)]
+    assert (await store.get_index_state(TENANT, CHILD)).head == 2
+
+
+async def test_a_job_cannot_be_made_twice_by_one_run(store: Store) -> None:
+    parent = await running(store)
+    child = new_job(1, jobtype=CHILD, parent=parent.id)
+    with pytest.raises(InvalidValue, match="appears twice"):
+        await end(store, archive(parent), child, child)
+    assert await states(store, 0, 1) == [JobState.RUNNING, None]

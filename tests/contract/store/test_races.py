@@ -160,13 +160,29 @@ async def replay_and_end(store: Store) -> Any:
     return await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=NOW)
 
 
+async def replay_and_cancel(store: Store) -> Any:
+    """What has ended begins anew with another payload and without its result, and ends again without a delivery."""
+    await store.replay_jobs(TENANT, [job_id(ENDED)], dt_ms=NOW, now_ms=NOW, data=b"another and longer payload")
+    return await store.cancel_job(TENANT, job_id(ENDED), now_ms=NOW)
+
+
 VERBS: list[Verb] = [
     claim_all, renew, end, try_again, give_back, expire, purge, abandon, replay, replay_named, cancel, put_off, delete,
     create, add, remember, show, end_straight, try_again_straight, end_shown, add_again,
 ]  # fmt: skip
-BETWEEN: list[Verb] = [*VERBS, replay_named_too, create_too, remember_other, take_over, replay_and_end]
+BETWEEN: list[Verb] = [
+    *VERBS,
+    replay_named_too,
+    create_too,
+    remember_other,
+    take_over,
+    replay_and_end,
+    replay_and_cancel,
+]
 """Also more than one verb in a row."""
-WEAKER = {(delete, replay_and_end), (replay, replay_and_end)}
+ALWAYS: dict[Verb, list[Verb]] = {purge: [replay_and_cancel], delete: [replay_and_cancel]}
+"""Pairs that are met also when not all are."""
+WEAKER = {(one, other) for one in (delete, replay) for other in (replay_and_end, replay_and_cancel)}
 """A job that has moved since it was read is left alone, also when it has ended again."""
 
 
@@ -177,7 +193,7 @@ ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
 def others(one: Verb, arena: "Arena") -> list[Verb]:
     if ALL_PAIRS or arena.is_quick:
         return BETWEEN
-    return BETWEEN[VERBS.index(one) % 12 :: 12]
+    return [*BETWEEN[VERBS.index(one) % 12 :: 12], *ALWAYS.get(one, [])]
 
 
 class Result(NamedTuple):

@@ -11,7 +11,7 @@ from store.errors import Conflict, InvalidValue
 from store.url import open_store
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import PARTS, ImportPlace, Part
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_job
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, ids, new_job, retry
 from tests.support.store_audit import check_states, read_all
 from tests.support.store_content import BIG, fill, read_content
 from tests.support.stores import BACK_ENDS, SLOW
@@ -147,6 +147,38 @@ async def test_pages_that_come_twice_change_nothing(stores: tuple[Store, Store])
     await target.end_import()
     assert await read_content(target) == await read_content(source)
     await check_states(target, TENANT, T0)
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "retried"])
+async def test_a_job_of_a_key_is_not_overtaken_after_an_import(
+    stores: tuple[Store, Store], *, is_running: bool
+) -> None:
+    source, target = stores
+    jobtype = "acme-ordered"
+    await source.add_jobs([new_job(n, jobtype=jobtype, key="ada") for n in (801, 802)], now_ms=T0)
+    first = await claim_one(source, jobtype=jobtype, max_per_key=1)
+    if not is_running:
+        await source.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
+    before = await source.get_key_state(TENANT, jobtype, "ada", limit=5)
+    await move(source, target)
+    assert await target.get_key_state(TENANT, jobtype, "ada", limit=5) == before
+    assert await claim(target, jobtype=jobtype, now_ms=T0 + 1000, max_per_key=1) == []
+    if not is_running:
+        assert ids(await claim(target, jobtype=jobtype, now_ms=T0 + 5000, max_per_key=1)) == [first.id]
+
+
+async def test_a_running_job_of_a_key_that_comes_twice_counts_once(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    jobtype = "acme-ordered"
+    await source.add_jobs([new_job(n, jobtype=jobtype, key="ada") for n in (801, 802, 803)], now_ms=T0)
+    await claim_one(source, jobtype=jobtype)
+    await source.begin_export(now_ms=T0)
+    await target.begin_import("the source")
+    for part in (Part.JOBS, Part.JOBS):
+        page = await source.export(part, limit=1000)
+        await target.import_records(part, page.records, after=ImportPlace(part, None), now_ms=T0)
+    await target.end_import()
+    assert len(await claim(target, jobtype=jobtype, max_per_key=2)) == 1
 
 
 async def test_half_a_store_gives_no_sysid_and_takes_no_other_source(stores: tuple[Store, Store]) -> None:

@@ -42,6 +42,8 @@ driver = in_file(
 MAKING = "tests/contract/store/test_making.py -k mongodb"
 making = in_file("store/mongo/queue/making.py", MAKING)
 
+importing = in_file("store/mongo/records/importing.py", "tests/contract/store/test_transfer.py -k mongodb")
+
 discard = in_file("store/mongo/queue/discard.py", "tests/contract/store/test_discard.py -k mongodb")
 
 MUTANTS: list[Mutant] = [
@@ -49,6 +51,20 @@ MUTANTS: list[Mutant] = [
     discard("a numbered job is not kept", ', "seq": None', ""),
     making("who lost a job makes jobs", "        if not held:\n            return stale\n", ""),
     making("new jobs never appear", "        await follow_made(self, release.id, now_ms)\n", ""),
+    making(
+        "a child that a run makes has no number",
+        "    is_beyond_window = await _number(db, document, job, now_ms)",
+        "    is_beyond_window = not job.parent and await _number(db, document, job, now_ms)",
+    ),
+    importing(
+        "a job between two attempts is overtaken after an import", " or (state == schema.QUEUED and", " or (False and"
+    ),
+    importing(
+        "an import that goes on does not hold the places of keys",
+        "for copy in copies if _has_place(copy)",
+        "for copy in missing if _has_place(copy)",
+        tests="tests/mongo/test_import_cut.py",
+    ),
     making("a child of a run that is over starts at once", "    held = job.parent == maker_id\n", "    held = False\n"),
     endings(
         "an old delivery is released",
@@ -125,14 +141,20 @@ MUTANTS: list[Mutant] = [
     ),
     expire(
         "a purge takes a job that was replayed meanwhile",
-        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}',
+        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "replays": replays, "todo": None}',
         'as_read = {"todo": None}',
     ),
     expire(
         "a purge takes a job that ran again meanwhile",
-        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "todo": None}',
+        'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "replays": replays, "todo": None}',
         'as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "todo": None}',
     ),
+    expire(
+        "a purge takes a job that was replayed and cancelled meanwhile",
+        '"token": token, "replays": replays,',
+        '"token": token,',
+    ),
+    change("a replay leaves no trace for a purge", '"$inc": {"replays": 1},', "", tests=between("purge")),
     expire(
         "a lease is expired before its time",
         '{"at": {"$lte": now_ms}} if owner',
@@ -187,6 +209,18 @@ MUTANTS: list[Mutant] = [
         '        self.closed |= document.get("paused", False)',
         tests="tests/contract/store/test_tenants.py tests/contract/store/test_claim.py -k mongodb",
     ),
+    claim(
+        "jobs that a claim left are overtaken by those behind them",
+        "        more, tried_more = await _claim_plain(db, rest, gate, left, is",
+        "        more, tried_more = await _claim_plain(db, rest, gate, candidates[first:], is",
+        tests=KEYS,
+    ),
+    claim(
+        "of a type with keys half is claimed if all have a domain",
+        "    if room.jobs > 0 and (gate.domains or left):",
+        "    if room.jobs > 0 and left:",
+        tests=KEYS,
+    ),
     domains(
         "unused tokens are kept",
         "    await give_tokens_back(db, held, unused)\n",
@@ -203,6 +237,12 @@ MUTANTS: list[Mutant] = [
         "a retry is overtaken by its key",
         "standing.between_attempts(turn) if cap == 1 else None\n    if first is not None",
         "None\n    if first is not None",
+    ),
+    turns(
+        "a place that is held comes in a second time",
+        ', "held.job": {"$ne": job.id}}',
+        "}",
+        tests="tests/contract/store/test_transfer.py -k mongodb",
     ),
     turns(
         "a place that is not locked yet is given to another",
