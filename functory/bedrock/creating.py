@@ -90,7 +90,7 @@ async def _parent(call: Call, given: Parameters) -> str | None:
     number = given.number("parentJobID", 0)
     if not number:
         return None
-    parent = await call.numbers.find(call.tenant, number)
+    parent = await call.numbers.find_anew(call.tenant, number)
     if parent is None:
         raise Refusal(404, "parentJobID does not exist")
     return parent

@@ -65,6 +65,16 @@ MUTANTS: list[Mutant] = [
     in_file("store/sqlite/queue/numbers.py", NUMBERS)(
         "a number is given again", "SET last = last + ?2", "SET last = last"
     ),
+    in_file("functory/bedrock/call.py", GONE)(
+        "a number is that of a deleted tenant",
+        "await self.numbers.find_anew(self.tenant, number)",
+        "await self.numbers.find(self.tenant, number)",
+    ),
+    in_file("functory/bedrock/creating.py", GONE)(
+        "a parent is that of a deleted tenant",
+        "await call.numbers.find_anew(call.tenant, number)",
+        "await call.numbers.find(call.tenant, number)",
+    ),
     in_file("functory/bedrock/creating.py", GONE)(
         "jobs that are gone have no number", "    if gone:  # they", "    if False:  # they"
     ),
