@@ -92,4 +92,7 @@ class Call(NamedTuple):
         try:
             return await get_numbered(self.service, self.tenant, job_id)
         except Missing:
-            raise no_job() from None
+            found = await self.numbers.find_anew(self.tenant, number)
+            if found in {None, job_id}:
+                raise no_job() from None
+            return await self.job_numbered(number)

@@ -60,7 +60,7 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
     if verdict.answer is Answer.LATE and held is not None:
         _delivery(call, await call.job(), what)  # says what the job is doing instead
     _check(verdict)
-    call.peer.has_ended(job_id)
+    call.peer.has_ended(delivery.id)
     return b""
 
 

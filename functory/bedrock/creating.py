@@ -17,6 +17,7 @@ from functory.bedrock.refusals import Refusal, missing
 from functory.errors import FunctoryError, InvalidInput
 from functory.operations.create import TypedSubmission, create_jobs
 from functory.operations.handlers import find_handler, put_handler
+from functory.operations.numbered import take_numbers
 from functory.web.api.submission import to_submission
 from functory.web.http.endpoint import check_json_size
 from functory.web.http.json_faults import why_not_json
@@ -89,7 +90,7 @@ async def _parent(call: Call, given: Parameters) -> str | None:
     number = given.number("parentJobID", 0)
     if not number:
         return None
-    parent = await call.numbers.find(call.tenant, number)
+    parent = await call.numbers.find_anew(call.tenant, number)
     if parent is None:
         raise Refusal(404, "parentJobID does not exist")
     return parent
@@ -99,6 +100,9 @@ async def _create(call: Call, jobs: list[TypedSubmission]) -> list[int]:
     await register_types(call, dict.fromkeys(name for name, _ in jobs))
     ids = await create_jobs(call.service, call.who, jobs)
     numbers = await call.numbers.of(call.tenant, list(dict.fromkeys(ids)))
+    gone = [job_id for job_id in dict.fromkeys(ids) if job_id not in numbers]
+    if gone:  # they have ended and were not kept: an error would have them created again
+        numbers |= zip(gone, await take_numbers(call.service, call.tenant, len(gone)), strict=True)
     return [numbers[job_id] for job_id in ids]
 
 

@@ -1,7 +1,8 @@
 """Jobs by number: the protocol knows a job by a number within its tenant.
 
-A job is numbered when it is first created, handed out or listed here. A number is never another job's, so what was
-asked once is remembered, up to a bound.
+A job is numbered when it is first created, handed out or listed here. A number is never another job's of that tenant,
+so what was asked once is remembered, up to a bound. Another tenant may get the name of one that was deleted, on any
+daemon and at any moment, and its numbers begin at 1 again. So whoever finds that a remembered job is gone asks again.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Numbers:
         return {job_id: number for job_id, number in (known | found).items() if number is not None}
 
     async def find(self, tenant: str, number: int) -> str | None:
-        """The id of a job that has the number."""
+        """The id of the job that has the number. It may be gone by now: see `find_anew`."""
         job_id = self._ids.get((tenant, number))
         if job_id is None:
             job_id = await find_numbered(self._service, tenant, number)
@@ -41,9 +42,19 @@ class Numbers:
                 self.keep(tenant, job_id, number)
         return job_id
 
+    async def find_anew(self, tenant: str, number: int) -> str | None:
+        """The same, from the store: for a job that is gone."""
+        self._forget(tenant, number)
+        return await self.find(tenant, number)
+
     def keep(self, tenant: str, job_id: str, number: int) -> None:
         if len(self._ids) >= _MOST:
-            old_tenant, old_number = next(iter(self._ids))
-            self._numbers.pop((old_tenant, self._ids.pop((old_tenant, old_number))), None)
+            self._forget(*next(iter(self._ids)))
+        self._forget(tenant, number)
         self._numbers[tenant, job_id] = number
         self._ids[tenant, number] = job_id
+
+    def _forget(self, tenant: str, number: int) -> None:
+        job_id = self._ids.pop((tenant, number), None)
+        if job_id is not None:
+            self._numbers.pop((tenant, job_id), None)

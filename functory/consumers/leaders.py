@@ -16,11 +16,11 @@ import msgspec
 from functory.consumers.led import LedConsumer, OutOfStep, Surroundings
 from functory.consumers.pull import Ask
 from functory.consumers.terms import terms_from
-from functory.execution.outbox import Ending
+from functory.execution.outbox import Ending, Recorded
 from functory.loops.shared import Shared
 from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
-from store.base import Archive, ConsumerRecord, IndexEnd
+from store.base import Archive, ConsumerRecord, Discard, Finish, IndexEnd, ReleaseReport
 from store.errors import Conflict, NotFound, StoreError, StoreUnavailable
 from store.names import MAX_BATCH
 from vocabulary.names import jobtype_of, tenant_of
@@ -101,15 +101,18 @@ class ConsumerLeaders:
             self._woken.set()
 
     def released(self, endings: Sequence[Ending]) -> None:
-        """The outbox has recorded these."""
+        """The outbox has delivered these, with the jobs that they asked for."""
+        for job, _, wanted in endings if self._led else ():
+            self.added({jobtype_of(tenant_of(job.jobtype), one.type) for one in wanted})
+
+    def recorded(self, endings: Sequence[Recorded], report: ReleaseReport) -> None:
+        """The store has taken these. A job that waits for its children is not over, nor is one whose run came late."""
         if not self._led:
             return
-        led = self._led.get(endings[0][0].jobtype)
-        for job, release, wanted in endings:
-            self.added({jobtype_of(tenant_of(job.jobtype), one.type) for one in wanted})
-            if led is None or led.jobtype != job.jobtype:
-                led = self._led.get(job.jobtype)
-            if led is not None and job.seq is not None and isinstance(release, Archive):
+        not_over = {*report.stale, *report.paused}
+        for job, release, _ in endings:
+            led = self._led.get(job.jobtype) if job.seq is not None and job.id not in not_over else None
+            if led is not None and job.seq is not None and isinstance(release, Archive | Finish | Discard):
                 led.ended(IndexEnd(job.seq, job.id, release.outcome.code))
 
     @property

@@ -152,13 +152,15 @@ def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]
 def _tell_all(
     outboxes: Sequence[Outbox],
     listeners: Sequence[Callable[[Sequence[Ending]], None]],
+    consumers: ConsumerLeaders,
     executor: Executor,
     workers: WorkerQueue,
 ) -> None:
     """Whichever outbox records an end, these hear of it."""
     for outbox in outboxes:
-        for listener in listeners:
+        for listener in (*listeners, consumers.released):
             outbox.when_released(listener)
+        outbox.when_recorded(consumers.recorded)
         outbox.when_paused(executor.wake)
         outbox.when_paused(workers.wake)
 
@@ -189,7 +191,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     outbox.when_released(executor.released)
     outbox.when_released(workers.released)
     reported.when_released(partial(_reported, executor, tenants))
-    _tell_all((outbox, reported), (waiters.released, consumers.released, announcer.released), executor, workers)
+    _tell_all((outbox, reported), (waiters.released, announcer.released), consumers, executor, workers)
     return Parts(
         shared=shared,
         isolation=isolation,

@@ -95,7 +95,7 @@ class Outbox:
         self._limits_of = limits_of
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
-        self._witnesses: list[Callable[[Sequence[Recorded], Sequence[str]], None]] = []
+        self._witnesses: list[Callable[[Sequence[Recorded], ReleaseReport], None]] = []
         self._pausing: list[Callable[[], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
@@ -108,12 +108,13 @@ class Outbox:
         """Outcomes that could not be recorded in any form: their leases lapse."""
 
     def when_released(self, listener: Callable[[Sequence[Ending]], None]) -> None:
-        """The listener is told of endings that the store has recorded."""
+        """The listener is told of endings that were delivered, also of those that came too late or were refused. A job
+        with children may be paused instead. Who must know what became of each asks `when_recorded`."""
         self._listeners.append(listener)
 
-    def when_recorded(self, witness: Callable[[Sequence[Recorded], Sequence[str]], None]) -> None:
-        """The witness is told of endings as they were recorded, refusals in their place, with the ids of those whose
-        lease was lost. Listeners of `when_released` are told after that, also of what could not be recorded."""
+    def when_recorded(self, witness: Callable[[Sequence[Recorded], ReleaseReport], None]) -> None:
+        """The witness is told of endings as they were recorded, refusals in their place, with the store's report: which
+        leases were lost, and which parents wait for their children. Listeners of `when_released` are told after it."""
         self._witnesses.append(witness)
 
     def when_paused(self, listener: Callable[[], None]) -> None:
@@ -331,7 +332,7 @@ class Outbox:
             self.stale += len(stale)
             log.warning("outbox.stale", extra={"jobs": len(stale), "first": stale[0]})
         for witness in self._witnesses:
-            witness(batch, stale)
+            witness(batch, report)
         if self._job_log is not None:
             stopped = _stopped(batch, stale)
             jobs, releases = list(map(_JOB, stopped)), map(_RELEASE, stopped)

@@ -1,16 +1,17 @@
 """Create jobs of several types together: all of them, or none.
 
 They go into the store in one write, whatever they are, after the lines that this daemon has accepted. With an
-idempotency key the key is bound to ids first, so a request that is repeated creates nothing twice.
+idempotency key the key is bound to ids first, so a request that is repeated creates nothing twice (idempotency.py).
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from functory.errors import InvalidInput, QuotaExceeded
+from functory.operations.idempotency import bind_key, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.submit import Submission, bind_key, check_key, check_submissions, stored_job
+from functory.operations.submit import Submission, check_key, check_submissions, stored_job
 from journal import LimitExceeded
 from store.base import Creation
 from vocabulary.names import jobtype_of
@@ -33,13 +34,18 @@ async def create_jobs(
         await _take_quota(service, who, jobs)
     else:
         check_key(job for _, job in jobs)
-        ids = await bind_key(service, who.tenant, key, fingerprint, ids, lambda: _take_quota(service, who, jobs))
+        mine = ids
+        ids = await bind_key(service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobs))
+        if ids is not mine and await were_added(service, who.tenant, ids):
+            return ids
     await service.intake.flush(who.tenant)
     creations = [
         Creation(stored_job(service, jobtype_of(who.tenant, type_name), job, job_id), job.keeps)
         for (type_name, job), job_id in zip(jobs, ids, strict=True)
     ]
     reports = await service.store.create_jobs(creations, now_ms=service.now_ms())
+    if key is not None:
+        await note_added(service, who.tenant, ids)
     service.control.wake()
     return [report.id for report in reports]
 

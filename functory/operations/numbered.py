@@ -13,6 +13,12 @@ async def number_jobs(service: Service, tenant: str, job_ids: Sequence[str]) -> 
     return await service.store.number_jobs(tenant, job_ids)
 
 
+async def take_numbers(service: Service, tenant: str, count: int) -> range:
+    """Numbers for jobs that exist no more. No other job ever gets them."""
+    first = await service.store.take_numbers(tenant, count)
+    return range(first, first + count)
+
+
 async def find_numbered(service: Service, tenant: str, number: int) -> str | None:
     """The id of the job that has the number."""
     return await service.store.find_numbered(tenant, number)

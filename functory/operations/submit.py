@@ -4,19 +4,20 @@ There are three ways in:
 
 - Plain jobs go through the journal: one batch for each set of options, one shared sync.
 - Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted.
-- A request with an idempotency key goes to the store too. First the key is bound to ids (`put_once`: one daemon wins),
-  then jobs are added under these ids, which is idempotent. A request that is repeated after a lost answer, a crash or
-  a restart returns the same ids, and each job exists exactly once.
+- A request with an idempotency key goes to the store too. First the key is bound to ids (idempotency.py), then jobs are
+  added under these ids, which is idempotent. A request that is repeated after a lost answer, a crash or a restart
+  returns the same ids, and each job exists exactly once.
 
 All three are admitted in the same way (`intake/admission.py`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from functory.errors import IdempotencyMismatch, InvalidInput, NotReadyYet
+from functory.errors import InvalidInput, NotReadyYet
 from functory.intake.job_options import PLAIN, JobOptions, new_job
+from functory.operations.idempotency import bind_key, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from journal import LimitExceeded
@@ -101,8 +102,9 @@ async def submit_once(
 ) -> list[str]:
     """Submit jobs under an idempotency key of the tenant. `fingerprint` identifies the content of the request.
 
-    The key is bound only for jobs that are admitted, and a repeated request is admitted for the jobs of it that are
-    not there. Raises IdempotencyMismatch when the key was used for other content within `idempotency_life_s`.
+    The key is bound only for jobs that are admitted. A repeated request adds nothing; if it is not known that the first
+    one added everything, it is admitted for the jobs of it that are not there. Raises IdempotencyMismatch when the key
+    was used for other content within `idempotency_life_s`.
     """
     await _let_others(jobs)
     jobtype = jobtype_of(who.tenant, type_name)
@@ -116,10 +118,13 @@ async def submit_once(
     )
     if ids is mine:
         await _add(service, jobtype, jobs, mine)
-        return mine
-    await _let_others(jobs)
-    missing = await _missing(service, who, jobtype, jobs, ids)
-    await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
+    elif await were_added(service, who.tenant, ids):
+        return ids
+    else:
+        await _let_others(jobs)
+        missing = await _missing(service, who, jobtype, jobs, ids)
+        await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
+    await note_added(service, who.tenant, ids)
     return ids
 
 
@@ -130,29 +135,6 @@ def check_key(jobs: Iterable[Submission]) -> None:
             "use either unique or idempotency_key, not both: a unique name already is such a key",
             detail={"field": "idempotency_key"},
         )
-
-
-async def bind_key(
-    service: Service, tenant: str, key: str, fingerprint: str, mine: list[str], admit: Callable[[], Awaitable[None]]
-) -> list[str]:
-    """Bind an idempotency key to ids. Returns `mine` itself, or the ids that the same request got before.
-
-    `admit` is called before the key is bound. Raises IdempotencyMismatch.
-    """
-    now_ms, name = service.now_ms(), f"submit:{key}"
-    standing = await service.store.get_once(tenant, name, now_ms=now_ms)
-    if standing is None:
-        await admit()
-        expires_ms = now_ms + round(service.settings.idempotency_life_s * 1000)
-        value = f"{fingerprint} {mine[0]}".encode()
-        standing = await service.store.put_once(tenant, name, value, expires_ms=expires_ms, now_ms=now_ms)
-    content, first = standing.decode().split(" ")
-    if content != fingerprint:
-        raise IdempotencyMismatch(
-            "this idempotency_key was used for another request: send the same request again, or choose a new key",
-            detail={"field": "idempotency_key"},
-        )
-    return mine if first == mine[0] else _ids_from(first, len(mine))
 
 
 async def until_stored(service: Service, tenant: str, ids: list[str]) -> None:
@@ -261,9 +243,3 @@ async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: 
 def stored_job(service: Service, jobtype: str, job: Submission, job_id: str) -> NewJob:
     new = new_job(job_id, jobtype, job.payload, job.options, service.now_ms())
     return new._replace(unique=job.unique, parent=job.parent) if job.unique or job.parent else new
-
-
-def _ids_from(first: str, count: int) -> list[str]:
-    """The ids that `take_ids` returned together: their counters are consecutive."""
-    stem, counter = first[:-6], int(first[-6:], 16)
-    return [f"{stem}{counter + number:06x}" for number in range(count)]

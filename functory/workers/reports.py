@@ -14,7 +14,7 @@ from typing import Final
 
 from functory.errors import NotReadyYet
 from functory.execution.afterwards import NOTHING_MORE, kept, passed_on
-from functory.execution.outbox import Ending, Outbox
+from functory.execution.outbox import Ending, Outbox, Recorded
 from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
@@ -23,7 +23,7 @@ from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
-from store.base import Job, Lease, Release, Unclaim
+from store.base import Job, Lease, Release, ReleaseReport, Unclaim
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -177,8 +177,8 @@ class Reports:
                     retry_after_s=2.0,
                 )
 
-    def _recorded(self, endings: Sequence[Ending], stale: Sequence[str]) -> None:
-        late = set(stale)
+    def _recorded(self, endings: Sequence[Recorded], report: ReleaseReport) -> None:
+        late = set(report.stale)
         worked: Counter[tuple[str, str]] = Counter()
         for job, release, _ in endings:
             held = self._endings.get((job.id, job.token))

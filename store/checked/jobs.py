@@ -13,7 +13,7 @@ from store.checks import (
     check_time,
 )
 from store.errors import InvalidValue
-from store.names import MAX_PER_KEY, check_batch, check_job_id, check_jobtype, check_label, check_tenant
+from store.names import MAX_BATCH, MAX_PER_KEY, check_batch, check_job_id, check_jobtype, check_label, check_tenant
 from store.protocol.jobs import JobVerbs
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
@@ -184,6 +184,11 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_tenant(tenant)
         check_batch("number_jobs", len(job_ids))
         return await self._back.number_jobs(tenant, _possible(job_ids))
+
+    async def take_numbers(self, tenant: str, count: int) -> int:
+        check_tenant(tenant)
+        check_range("count", count, 1, MAX_BATCH)
+        return await self._back.take_numbers(tenant, count)
 
     async def find_numbered(self, tenant: str, number: int) -> str | None:
         check_tenant(tenant)

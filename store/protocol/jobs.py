@@ -172,6 +172,10 @@ class JobVerbs(abc.ABC):
         """
 
     @abc.abstractmethod
+    async def take_numbers(self, tenant: str, count: int) -> int:
+        """The first of `count` numbers in a row that no job of the tenant has or ever gets, 1 to MAX_BATCH of them."""
+
+    @abc.abstractmethod
     async def find_numbered(self, tenant: str, number: int) -> str | None:
         """The id of the tenant's job with that number, or None."""
 

@@ -33,6 +33,10 @@ class MongoNumbers(Core):
             known |= await _get_numbers(self, tenant, missing)
         return {job_id: number for job_id, number in known.items() if number is not None}
 
+    @once
+    async def take_numbers(self, tenant: str, count: int) -> int:
+        return await _take(self, tenant, count)
+
     @repeatable
     async def find_numbered(self, tenant: str, number: int) -> str | None:
         which = {"no": number_key(tenant, number), "s": {"$in": list(schema.VISIBLE_STATES)}}

@@ -101,14 +101,16 @@ class MongoConsumers(Core):
     @once
     async def move_window(self, move: WindowMove, *, now_ms: int) -> WindowReport:
         jobtype = await _jobtype_led(self, move.tenant, move.name, move.token)
-        head, processed, released = await numbered(self, jobtype)
-        if released is None:
+        head, processed, before = await numbered(self, jobtype)
+        if before is None:
             record = await self.get_consumer(move.tenant, move.name)
             await _open_window(self, jobtype, None, is_pulled=record is not None and record.is_pulled)
-        released = max(released or 0, min(move.released, head))
+        released = max(before or 0, min(move.released, head))
         until = min(move.processed, released, processed + MAX_WINDOW)
         if until > processed:
             processed, _ = await advanced(self, jobtype, processed, until, skip_failed=move.skip_failed)
+        if processed < move.processed:  # who asks is wrong about an index, so it may not start others either
+            released = max(before or 0, processed)
         # On condition that the type still has a consumer.
         raised = {"$max": {"processed": processed, "released": released}}
         await self.collections.types.update_one({"_id": jobtype, "released": {"$gte": 0}}, raised)

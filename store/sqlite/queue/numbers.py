@@ -9,8 +9,9 @@ from store.names import number_key, number_of
 from store.sqlite.file.writer import Tx
 
 _FIND: Final = "SELECT j.number FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ? AND t.tenant = ?"
-_NEXT: Final = (
-    "INSERT INTO numbers (tenant, last) VALUES (?, 1) ON CONFLICT (tenant) DO UPDATE SET last = last + 1 RETURNING last"
+_TAKE: Final = (
+    "INSERT INTO numbers (tenant, last) VALUES (?1, ?2)"
+    " ON CONFLICT (tenant) DO UPDATE SET last = last + ?2 RETURNING last"
 )
 
 
@@ -28,10 +29,14 @@ def number_jobs(tx: Tx, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
     for job_id, known in get_numbers(tx.conn, tenant, job_ids).items():
         number = known
         if number is None:
-            number = int(tx.conn.execute(_NEXT, (tenant,)).get)
+            number = take_numbers(tx, tenant, 1)
             tx.conn.execute("UPDATE jobs SET number = ? WHERE id = ?", (number_key(tenant, number), job_id))
         numbers[job_id] = number
     return numbers
+
+
+def take_numbers(tx: Tx, tenant: str, count: int) -> int:
+    return int(tx.conn.execute(_TAKE, (tenant, count)).get) - count + 1
 
 
 def find_numbered(conn: apsw.Connection, tenant: str, number: int) -> str | None:

@@ -117,11 +117,13 @@ def move_window(tx: Tx, move: WindowMove, now_ms: int) -> WindowReport:
     jobtype = _jobtype_led(tx.conn, move.tenant, move.name, move.token)
     found = numbered(tx.conn, jobtype)
     assert found is not None
-    number, head, processed, released = found
-    released = max(released or 0, min(move.released, head))
+    number, head, processed, before = found
+    released = max(before or 0, min(move.released, head))
     until = min(move.processed, released, processed + MAX_WINDOW)
     if until > processed:
         processed, _ = advanced(tx.conn, number, processed, until, skip_failed=move.skip_failed)
+    if processed < move.processed:  # who asks is wrong about an index, so it may not start others either
+        released = max(before or 0, processed)
     let_in(tx, number, move.after, released, now_ms)
     tx.conn.execute("UPDATE types SET processed = ?, released = ? WHERE type = ?", (processed, released, number))
     sql = "UPDATE consumers SET note = ? WHERE tenant = ? AND name = ? AND note != ?1"

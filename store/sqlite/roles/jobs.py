@@ -107,6 +107,9 @@ class SqliteJobs(SqliteCore, JobVerbs):
             return {job_id: number for job_id, number in known.items() if number is not None}
         return await self._write(lambda tx: numbers.number_jobs(tx, tenant, list(known)), bulk=len(known) > _FEW)
 
+    async def take_numbers(self, tenant: str, count: int) -> int:
+        return await self._write(lambda tx: numbers.take_numbers(tx, tenant, count))
+
     async def find_numbered(self, tenant: str, number: int) -> str | None:
         return await self._read(lambda conn: numbers.find_numbered(conn, tenant, number))
 

@@ -132,6 +132,19 @@ async def test_progress_goes_no_further_than_what_is_over(store: Store) -> None:
     assert (await store.get_index_state(TENANT, JOBTYPE)).processed == 4
 
 
+async def test_nothing_more_is_let_in_by_a_leader_that_is_wrong_about_an_index(store: Store) -> None:
+    await store.set_consumer(CONSUMER)
+    token = await lead(store)
+    await store.add_jobs(new_jobs(4), now_ms=T0)
+    await move(store, token, released=2)
+    first, _ = sorted(await claim(store), key=lambda job: job.seq or 0)
+    await store.release_jobs(OWNER, [archive(first)], now_ms=T0)
+    assert (await move(store, token, processed=2, released=4))[:3] == (4, 1, 2)
+    assert await states(store, 4) == [JobState.ARCHIVED, JobState.RUNNING, JobState.PAUSED, JobState.PAUSED]
+    assert (await store.look_at_window(TENANT, JOBTYPE, after=0, until=0)).released == 2
+    assert (await move(store, token, processed=1, released=3))[:3] == (4, 1, 3)
+
+
 async def test_a_deleted_job_is_over(store: Store) -> None:
     await store.set_consumer(CONSUMER)
     token = await lead(store)

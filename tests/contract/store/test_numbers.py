@@ -90,13 +90,29 @@ async def test_callers_at_the_same_time_agree_on_every_number(store: Store) -> N
         assert await store.find_numbered(TENANT, number) == job_id
 
 
+async def test_numbers_that_are_taken_are_no_jobs_and_follow_each_other(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    first, second = (new_job(number).id for number in range(2))
+    assert await store.take_numbers(TENANT, 3) == 1
+    assert await store.number_jobs(TENANT, [first]) == {first: 4}
+    assert sorted(await asyncio.gather(*(store.take_numbers(TENANT, 2) for _ in range(3)))) == [5, 7, 9]
+    assert await store.number_jobs(TENANT, [first, second]) == {first: 4, second: 11}
+    assert await store.find_numbered(TENANT, 2) is None
+    assert await store.take_numbers("other", 1) == 1
+
+
 async def test_what_cannot_be_a_number_or_an_id_is_refused_or_left_out(store: Store) -> None:
     assert await store.number_jobs(TENANT, []) == {}
     assert await store.number_jobs(TENANT, ["a b", "\ud800"]) == {}
     for number in (0, -1, 1 << 63):
         with pytest.raises(InvalidValue, match="number"):
             await store.find_numbered(TENANT, number)
+    for count in (0, 10_001):
+        with pytest.raises(InvalidValue, match="count"):
+            await store.take_numbers(TENANT, count)
     with pytest.raises(InvalidValue, match="tenant"):
         await store.number_jobs("A", [])
+    with pytest.raises(InvalidValue, match="tenant"):
+        await store.take_numbers("A", 1)
     with pytest.raises(InvalidValue, match="at most"):
         await store.number_jobs(TENANT, ["x"] * 10_001)

@@ -7,6 +7,7 @@ WAITING = "tests/bedrock/test_waiting.py"
 HOSTILE = "tests/bedrock/test_hostile.py"
 CALLERS = "tests/bedrock/test_callers.py"
 SESSION = "tests/bedrock/test_session.py"
+GONE = "tests/bedrock/test_numbers.py"
 NUMBERS = "tests/contract/store/test_numbers.py"
 
 changing = in_file("functory/bedrock/changing.py", COMMANDS)
@@ -103,6 +104,19 @@ MUTANTS: list[Mutant] = [
         "        pass",
     ),
     in_file("store/sqlite/queue/numbers.py", NUMBERS)(
-        "a number is given again", "SET last = last + 1", "SET last = last"
+        "a number is given again", "SET last = last + ?2", "SET last = last"
+    ),
+    in_file("functory/bedrock/call.py", GONE)(
+        "a number is that of a deleted tenant",
+        "await self.numbers.find_anew(self.tenant, number)",
+        "await self.numbers.find(self.tenant, number)",
+    ),
+    in_file("functory/bedrock/creating.py", GONE)(
+        "a parent is that of a deleted tenant",
+        "await call.numbers.find_anew(call.tenant, number)",
+        "await call.numbers.find(call.tenant, number)",
+    ),
+    in_file("functory/bedrock/creating.py", GONE)(
+        "jobs that are gone have no number", "    if gone:  # they", "    if False:  # they"
     ),
 ]

@@ -8,6 +8,7 @@ progress_file = in_file("store/progress_file.py", "tests/unit/functory/test_cons
 
 wishes = in_file("functory/execution/wishes.py", "tests/unit/functory/test_wishes.py tests/service/test_pipelines.py")
 led = in_file("functory/consumers/led.py", "tests/service/test_consumers.py tests/service/test_pipelines.py")
+PARENTS = "tests/service/test_consumers_of_parents.py"
 leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
 
 MUTANTS: list[Mutant] = [
@@ -50,6 +51,24 @@ MUTANTS: list[Mutant] = [
         "nobody takes over",
         "                if self._wants_renewal or now_s - renewed_s >= renew_s:",
         "                if self._wants_renewal:",
+    ),
+    leaders(
+        "an index that waits for its children is done",
+        "        not_over = {*report.stale, *report.paused}\n",
+        "        not_over = {*report.stale}\n",
+        tests=PARENTS,
+    ),
+    leaders(
+        "a run that came too late ends an index",
+        "        not_over = {*report.stale, *report.paused}\n",
+        "        not_over = {*report.paused}\n",
+        tests=PARENTS,
+    ),
+    leaders(
+        "an index that carried something on is found by a look only",
+        "isinstance(release, Archive | Finish | Discard)",
+        "isinstance(release, Archive | Discard)",
+        tests=PARENTS,
     ),
     leaders("every consumer looks at every poll", "is_time and not led.has_nothing_to_do", "True"),
     window(

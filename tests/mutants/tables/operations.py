@@ -14,6 +14,7 @@ quotas = in_file(
     "functory/intake/admission.py", "tests/web/test_security.py tests/web/test_add.py tests/web/test_jobs.py"
 )
 submit = in_file("functory/operations/submit.py", SUBMIT)
+idempotency = in_file("functory/operations/idempotency.py", SUBMIT)
 jobs = in_file("functory/operations/jobs.py", JOBS)
 job_log = in_file("functory/operations/job_log.py", "tests/web/test_job_log.py")
 bulk = in_file("functory/operations/bulk.py", "tests/web/test_bulk.py")
@@ -46,6 +47,18 @@ MUTANTS: list[Mutant] = [
     ),
     create("jobs of several types pass the quota", "        await _take_quota(service, who, jobs)\n", "        pass\n"),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
+    create(
+        "jobs that are gone are created again",
+        "        await note_added(service, who.tenant, ids)\n",
+        "        pass\n",
+        tests="tests/service/test_repeated_requests.py",
+    ),
+    create(
+        "what a crash left out is not created",
+        "await were_added(service, who.tenant, ids)",
+        "True",
+        tests="tests/service/test_repeated_requests.py",
+    ),
     create(
         "only the first type is checked",
         "    for type_name, some in by_type.items():\n",
@@ -119,18 +132,36 @@ MUTANTS: list[Mutant] = [
         "",
         tests="tests/service/test_tenant_limits.py -k types",
     ),
-    submit("an idempotency key stands for any content", "    if content != fingerprint:", "    if False:"),
-    submit(
+    idempotency(
+        "what a repeated request finds gone is added again",
+        ", now_ms=service.now_ms()) is not None\n",
+        ", now_ms=service.now_ms()) is not None and False\n",
+        tests="tests/service/test_repeated_requests.py",
+    ),
+    idempotency("an idempotency key stands for any content", "    if content != fingerprint:", "    if False:"),
+    idempotency(
         "a repeated request adds again",
         "    return mine if first == mine[0] else _ids_from(first, len(mine))\n",
         "    return mine\n",
+    ),
+    submit(
+        "it is not known that all was added",
+        "    await note_added(service, who.tenant, ids)\n",
+        "",
+        tests="tests/service/test_repeated_requests.py",
+    ),
+    submit(
+        "all counts as added before it is",
+        "    elif await were_added(service, who.tenant, ids):\n",
+        "    elif True:\n",
+        tests="tests/service/test_repeated_requests.py",
     ),
     submit(
         "a repeated request adds none of what is missing",
         "    missing = await _missing(service, who, jobtype, jobs, ids)\n",
         "    missing: list[int] = []\n",
     ),
-    submit(
+    idempotency(
         "an idempotency key has no quota",
         "        await admit()\n",
         "",

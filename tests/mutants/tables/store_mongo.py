@@ -356,6 +356,13 @@ MUTANTS: list[Mutant] = [
         "                except DuplicateKeyError:\n                    continue\n                return value\n            if standing",
         "                except DuplicateKeyError:\n                    pass\n                return value\n            if standing",
     ),
+    Mutant(
+        "a leader that is wrong starts more on MongoDB",
+        "store/mongo/records/consumers.py",
+        "            released = max(before or 0, processed)\n",
+        "            pass\n",
+        "tests/contract/store/test_consumers.py -k mongodb",
+    ),
     driver("a write counts before a majority has it", '            w="majority",', "            w=1,"),
     driver("a write counts before it is in the journal", "            journal=True,", "            journal=False,"),
 ]

@@ -305,6 +305,11 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     consumers(
+        "a leader that is wrong starts more",
+        "        released = max(before or 0, processed)\n",
+        "        pass\n",
+    ),
+    consumers(
         "two lead at once",
         "leader != ?1 AND until <= ?2 ORDER",
         "leader != ?1 ORDER",

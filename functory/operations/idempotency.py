@@ -1,0 +1,63 @@
+"""Idempotency keys: a request that is repeated gets the ids of the first, and adds nothing.
+
+A key is bound to ids before jobs are added (`put_once`: one daemon wins), and once they are added that is written down,
+under the first id. Jobs may be gone by the time of a repeat, because they are not kept or were deleted: what is written
+down says that they were there. Only if it is not there, after a crash in between, a repeat looks for missing jobs. One
+that was added before the crash, has ended since and was not kept runs again then.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from functory.errors import IdempotencyMismatch
+from functory.operations.service import Service
+from store.errors import StoreUnavailable
+
+
+async def bind_key(
+    service: Service, tenant: str, key: str, fingerprint: str, mine: list[str], admit: Callable[[], Awaitable[None]]
+) -> list[str]:
+    """Bind an idempotency key to ids. Returns `mine` itself, or the ids that the same request got before.
+
+    `admit` is called before the key is bound. Raises IdempotencyMismatch.
+    """
+    now_ms, name = service.now_ms(), f"submit:{key}"
+    standing = await service.store.get_once(tenant, name, now_ms=now_ms)
+    if standing is None:
+        await admit()
+        value = f"{fingerprint} {mine[0]}".encode()
+        standing = await service.store.put_once(tenant, name, value, expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
+    content, first = standing.decode().split(" ")
+    if content != fingerprint:
+        raise IdempotencyMismatch(
+            "this idempotency_key was used for another request: send the same request again, or choose a new key",
+            detail={"field": "idempotency_key"},
+        )
+    return mine if first == mine[0] else _ids_from(first, len(mine))
+
+
+async def were_added(service: Service, tenant: str, ids: Sequence[str]) -> bool:
+    """Whether all jobs under these ids of a key were added, whatever became of them. False: perhaps not."""
+    return await service.store.get_once(tenant, _name(ids), now_ms=service.now_ms()) is not None
+
+
+async def note_added(service: Service, tenant: str, ids: Sequence[str]) -> None:
+    """All jobs under these ids of a key are in the store. This never fails: an error would have the request repeated,
+    although its jobs are there."""
+    now_ms = service.now_ms()
+    with suppress(StoreUnavailable):
+        await service.store.put_once(tenant, _name(ids), b"", expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
+
+
+def _name(ids: Sequence[str]) -> str:
+    return f"added:{ids[0]}"
+
+
+def _end_ms(service: Service, now_ms: int) -> int:
+    return now_ms + round(service.settings.idempotency_life_s * 1000)
+
+
+def _ids_from(first: str, count: int) -> list[str]:
+    """The ids that `take_ids` returned together: their counters are consecutive."""
+    stem, counter = first[:-6], int(first[-6:], 16)
+    return [f"{stem}{counter + number:06x}" for number in range(count)]
