@@ -189,9 +189,11 @@ async def test_suspension_gives_back_what_the_store_does_not_have(tmp_path: Path
         service = service_of(daemon)
         await create_tenant(service, "test", "acme", 1, TenantLimits())
         await ready(daemon, FOREVER)
+        free = daemon.executor.free_slots
         job_id = await post(daemon)
         await until(is_true(lambda: daemon._parts.runner.gauges()["busy"]))
         await update_tenant(service, "test", "acme", suspended=True)
+        await until(is_true(lambda: daemon.executor.free_slots == free))
         await must_wait(daemon, job_id)
 
 
