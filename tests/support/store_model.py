@@ -33,7 +33,7 @@ from store.base import (
     state_of,
     with_attempt,
 )
-from store.errors import Conflict, NotFound, StoreError
+from store.errors import Conflict, InvalidValue, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
 from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
@@ -72,6 +72,8 @@ class StoreModel:
         return self.entries[new.id]
 
     def create_job(self, new: NewJob, *, now_ms: int) -> CreateReport:
+        if new.parent == new.id:
+            raise InvalidValue(new.parent)
         if new.id in self.entries:
             return CreateReport(new.id, created=False, state=self.state(new.id, now_ms))
         for entry in self.entries.values():
