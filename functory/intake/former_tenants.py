@@ -18,11 +18,9 @@ APART_MS: Final = 60_000
 
 async def lines_of_former_tenants(store: Store, records: Sequence[Record]) -> set[str]:
     """The ids of those. Raises StoreUnavailable."""
-    found: set[str] = set()
-    for name in {tenant_of(record.jobtype) for record in records}:
-        tenant = await store.get_tenant(name)
-        if tenant is not None:
-            before_ms = tenant.created_ms - APART_MS
-            mine = (record.id for record in records if tenant_of(record.jobtype) == name)
-            found.update(job_id for job_id in mine if parse_id(job_id).time_ms < before_ms)
-    return found
+    created_ms = {tenant.name: tenant.created_ms for tenant in await store.list_tenants()}
+    return {
+        record.id
+        for record in records
+        if parse_id(record.id).time_ms < created_ms.get(tenant_of(record.jobtype), 0) - APART_MS
+    }

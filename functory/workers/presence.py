@@ -121,12 +121,12 @@ class Presence:
 
     def here(self, tenant: str) -> list[Seen]:
         """Those that were seen by this daemon in the last hour."""
-        now_ms, running = self._clock.now_ms(), self._running(tenant)
+        now_ms, oldest_ms, running = self._clock.now_ms(), self._oldest_ms(tenant), self._running(tenant)
         found: list[Seen] = []
         for seen in self._workers.get(tenant, {}).values():
             is_waiting = (tenant, seen.name) in self._waiting
             asked_ms = now_ms if is_waiting else seen.asked_ms
-            if asked_ms >= self._oldest_ms(tenant):
+            if asked_ms >= oldest_ms:
                 count, pace = running.get(seen.name, 0), self._paces.get((tenant, seen.name))
                 per_minute = 0.0 if pace is None else pace.per_minute(now_ms)
                 found.append(msgspec.structs.replace(seen, running=count, per_minute=per_minute, asked_ms=asked_ms))

@@ -11,7 +11,7 @@ admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_l
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
 MUTANTS: list[Mutant] = [
-    former("a new tenant gets lines of the old one", "time_ms < before_ms", "time_ms < 0"),
+    former("a new tenant gets lines of the old one", "time_ms < created_ms.get(", "time_ms < 0 * created_ms.get("),
     tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
     tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers)", "only_leftovers=False)"),
     tenant_book("an old answer counts", "if number > self._answered:", "if True:"),
