@@ -10,7 +10,8 @@ checks.py      what is refused before it is sent
 job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together
 link.py        what a queue asks of the other side: remote.py over HTTP, in_process.py with a daemon of its own
 opening.py     from a URL to a queue
-worker.py      functions as tasks, run side by side until they are told to stop; task_calls.py calls one
+worker.py      functions as tasks, run side by side until they are told to stop; task_calls.py calls one,
+               a plain function in one of task_threads.py
 """
 
 from functory.errors import LeaseLost, WorkerDrained

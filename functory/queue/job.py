@@ -162,6 +162,8 @@ class Job:
                 self._begin_end()
             case Exception():
                 await self.error("".join(traceback.format_exception(error)))
+            case asyncio.CancelledError() if not _is_being_cancelled():  # the work itself raised it
+                await self.error("".join(traceback.format_exception(error)))
             case _:  # cancelled, or the program ends
                 await asyncio.shield(self.give_back())
 
@@ -190,6 +192,11 @@ class Job:
             raise LeaseLost(f"job {self.id}: {verdict.message}")
         if verdict.status == INVALID:
             raise InvalidInput(f"job {self.id}: {verdict.message}")
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _words(text: object) -> bytes:

@@ -4,7 +4,6 @@ A function of one parameter gets the payload: what JSON says if it is JSON, othe
 two also gets the job. What it returns is the result.
 """
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from functory.errors import InvalidInput
 from functory.queue.job import Job
+from functory.queue.task_threads import TaskThreads
 
 _PAYLOAD: Final = 1
 _PAYLOAD_AND_JOB: Final = 2
@@ -27,11 +27,15 @@ def parameters_of(function: Callable[..., Any]) -> int:
     return len(required)
 
 
-async def call(function: Callable[..., Any], job: Job) -> Any:
+async def call(function: Callable[..., Any], job: Job, threads: TaskThreads) -> Any:
+    """A task that wants to end the program ends with an error: the next worker would end of the same job."""
     arguments = [read(job.payload), job][: parameters_of(function)]
-    if inspect.iscoroutinefunction(function):
+    if not inspect.iscoroutinefunction(function):
+        return await threads.call(function, *arguments)
+    try:
         return await function(*arguments)
-    return await asyncio.to_thread(function, *arguments)
+    except SystemExit as error:
+        raise RuntimeError("the task raised SystemExit") from error
 
 
 def read(payload: bytes) -> Any:

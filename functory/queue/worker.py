@@ -19,6 +19,7 @@ from functory.errors import InvalidInput, LeaseLost
 from functory.queue.job import Job
 from functory.queue.queue import Queue
 from functory.queue.task_calls import call, parameters_of
+from functory.queue.task_threads import TaskThreads
 
 log = logging.getLogger("functory.worker")
 
@@ -70,14 +71,16 @@ class Worker:
                 said = {name: value for name, value in fields.items() if name != "register"}
                 await queue.register(job_type, **said)
         stopped = asyncio.create_task(self._stop.wait())
+        threads = TaskThreads()
         try:
             while not self._stop.is_set():
-                await self._take(queue, concurrency, stopped)
+                await self._take(queue, concurrency, stopped, threads)
         finally:
             stopped.cancel()
             await self._finish(grace_s)
+            threads.close()
 
-    async def _take(self, queue: Queue, concurrency: int, stopped: "asyncio.Task[bool]") -> None:
+    async def _take(self, queue: Queue, concurrency: int, stopped: "asyncio.Task[bool]", threads: TaskThreads) -> None:
         """Start as many jobs as there is room for, or wait for room."""
         free = concurrency - len(self._running)
         if free <= 0:
@@ -99,7 +102,7 @@ class Worker:
             log.warning("worker.drained")
             self._stop.set()
         for job in taking.result():
-            task = asyncio.create_task(self._work(job), name=f"job {job.id}")
+            task = asyncio.create_task(self._work(job, threads), name=f"job {job.id}")
             self._running.add(task)
             task.add_done_callback(self._ended)
 
@@ -109,10 +112,10 @@ class Worker:
         if not task.cancelled() and task.exception() is not None:
             log.error("worker.job_not_reported", exc_info=task.exception())
 
-    async def _work(self, job: Job) -> None:
+    async def _work(self, job: Job, threads: TaskThreads) -> None:
         """A job whose lease is lost is stopped: its outcome would not count."""
         async with job:
-            work = asyncio.ensure_future(call(self._tasks[job.type][0], job))
+            work = asyncio.ensure_future(call(self._tasks[job.type][0], job, threads))
             lost = asyncio.ensure_future(job.lost.wait())
             try:
                 await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)

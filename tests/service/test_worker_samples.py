@@ -24,6 +24,18 @@ PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text()
 FLOW, IN_PROCESS, REMOTE, TASKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 [NODE] = re.findall(r"```js\n(.*?)```", PAGE, re.DOTALL)
 [SHELL] = re.findall(r"```sh-worker\n(.*?)```", PAGE, re.DOTALL)
+STUCK = """
+import pathlib, threading
+from functory.queue import Worker
+
+worker = Worker()
+
+
+@worker.task("stuck")
+def stuck(payload):
+    pathlib.Path("begun").touch()
+    threading.Event().wait()
+"""
 CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
 
 
@@ -31,7 +43,7 @@ CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
 def _programs(tmp_path: Path) -> None:
     assert '"wait_s": 20' in SHELL
     quick = SHELL.replace('"wait_s": 20', '"wait_s": 1')
-    for name, text in (("worker.mjs", NODE), ("worker.sh", quick), ("tasks.py", TASKS)):
+    for name, text in (("worker.mjs", NODE), ("worker.sh", quick), ("tasks.py", TASKS), ("stuck.py", STUCK)):
         (tmp_path / name).write_text(text)
 
 
@@ -163,6 +175,23 @@ async def test_functory_worker_runs_the_tasks_of_a_module(tmp_path: Path) -> Non
             await until(is_registered)
             assert await results(served, "resize", ['{"width": 800}']) == ['{"width":400}']
         await nobody(served, "py")
+
+
+async def test_functory_worker_ends_although_a_plain_function_does_not(tmp_path: Path) -> None:
+    async with served_daemon(tmp_path / "daemon") as served:
+        await serve(served, "stuck")
+        async with Client(served.url, served.key, "acme") as acme:
+            added = await acme.add_jobs("stuck", ["x"])
+            assert isinstance(added.ids, list)
+            command = (sys.executable, "-m", "functory", "worker", "stuck:worker", "--grace-s", "0")
+            async with program(served, tmp_path, *command):
+
+                async def has_begun() -> bool:
+                    return await asyncio.to_thread((tmp_path / "begun").exists)
+
+                await until(has_begun)
+            job = await acme.get_job(added.ids[0])
+        assert (job.state, job.attempts) == ("waiting", 0), "it was given back"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+"""functory.queue.Worker: how it calls tasks, and what it makes of those that raise what ends more than a function."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.queue import Queue, Worker
+from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.service import until
+
+MORE_THAN_THE_LOOP_HAS = min(32, (os.cpu_count() or 1) + 4) + 3
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def working(place: Place, worker: Worker, **more: Any) -> AsyncIterator[Queue]:
+    async with place.open() as queue:
+        await queue.register(*worker.types, options={"max_attempts": 1})
+        running = asyncio.create_task(worker.run(queue, **more))
+        try:
+            yield queue
+        finally:
+            worker.stop()
+            await running
+
+
+async def test_as_many_plain_functions_run_as_were_asked_for_and_the_threads_of_the_loop_are_free(place: Place) -> None:
+    worker, go = Worker(), threading.Event()
+    begun: list[str] = []
+
+    @worker.task("wait")
+    def wait(payload: str) -> None:
+        begun.append(payload)
+        go.wait()
+
+    async def all_run() -> bool:
+        return len(begun) == MORE_THAN_THE_LOOP_HAS
+
+    async with working(place, worker, concurrency=MORE_THAN_THE_LOOP_HAS) as queue:
+        try:
+            ids = await queue.add("wait", *(f"job {number}" for number in range(MORE_THAN_THE_LOOP_HAS)))
+            await until(all_run)
+            async with asyncio.timeout(30):
+                assert await asyncio.to_thread(lambda: "free") == "free", "the names of hosts are looked up there"
+        finally:
+            go.set()
+        assert {(await place.end(job_id)).exitcode for job_id in ids} == {200}
+
+
+def exits(_: object) -> None:
+    sys.exit(3)
+
+
+def stops(_: object) -> Any:
+    return next(iter(()))
+
+
+def is_cancelled(_: object) -> None:
+    raise asyncio.CancelledError
+
+
+async def exits_on_the_loop(_: object) -> None:
+    sys.exit(3)
+
+
+async def is_cancelled_on_the_loop(_: object) -> None:
+    raise asyncio.CancelledError
+
+
+async def cancels_itself(_: object) -> None:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (exits, "SystemExit"),
+        (exits_on_the_loop, "SystemExit"),
+        (stops, "StopIteration"),
+        (is_cancelled, "CancelledError"),
+        (is_cancelled_on_the_loop, "CancelledError"),
+        (cancels_itself, "CancelledError"),
+    ],
+)
+async def test_what_would_end_the_worker_is_an_error_of_its_job(
+    place: Place, function: Callable[..., Any], name: str
+) -> None:
+    worker = Worker()
+    worker.task("odd")(function)
+    worker.task("even")(lambda payload: payload)
+    async with working(place, worker) as queue:
+        (odd,) = await queue.add("odd", "1")
+        outcome = await place.end(odd)
+        (even,) = await queue.add("even", "2")
+        assert (await place.end(even)).result == b"2", "the worker goes on"
+    assert (outcome.exitcode, name in outcome.result.decode()) == (500, True)
+
+
+async def test_a_block_that_raises_a_cancellation_of_its_own_ends_its_job(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", options={"max_attempts": 1})
+        (job_id,) = await queue.add("resize", "1")
+        with pytest.raises(asyncio.CancelledError):
+            async with await queue.next():
+                raise asyncio.CancelledError
+        assert (await place.end(job_id)).exitcode == 500
