@@ -18,7 +18,9 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("worker", help="run Python functions as tasks, until it is asked to stop")
     parser.add_argument("module", metavar="MODULE:NAME", help="where the worker is, such as tasks:worker")
     parser.add_argument("--concurrency", type=positive, default=1, metavar="N", help="jobs at once (default: 1)")
-    parser.add_argument("--name", default="", help="as the list of workers shows it (default: host and process)")
+    parser.add_argument(
+        "--name", default="", help="as the list of workers shows it (default: host, process and a random part)"
+    )
     parser.add_argument("--lease-s", type=float, metavar="SECONDS", help="of each job (default: the type's)")
     parser.add_argument(
         "--grace-s", type=float, default=30.0, metavar="SECONDS", help="for running jobs at a stop (default: 30)"

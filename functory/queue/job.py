@@ -4,7 +4,8 @@
         job.result = work(job.json())
 
 Ends once: with `done`, `fail`, `retry`, `error` or `give_back`. A second end is refused by an error of ours, and one
-that comes too late by LeaseLost. `lost` is set when the lease is gone: whatever is done from then on is in vain.
+that comes too late by LeaseLost. `lost` is set when the lease is gone: whatever is done from then on is in vain. An end
+that the other side does not take is none: the job is still in hand, and its lease is renewed.
 """
 
 import asyncio
@@ -16,10 +17,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from functory.errors import InvalidInput, LeaseLost
+from functory.errors import ClientError, InvalidInput, LeaseLost
 from functory.queue.checks import check_delay, encode, to_json
 from functory.queue.link import Given
-from functory.queue.reporter import Reporter
+from functory.queue.reporter import Reporter, is_passing
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
 from runner.protocol import NewJob
 
@@ -28,6 +29,7 @@ log = logging.getLogger("functory.queue")
 _OK: Final = 200
 _FAILED: Final = 400
 _RETRY: Final = 100
+_TOO_LARGE: Final = 413
 _ERROR: Final = 500
 
 
@@ -57,6 +59,8 @@ class Job:
         self.result: object = None
         """What `async with` reports when its block ends well."""
         self.is_over = False
+        self.is_ending = False
+        """How it ended is on its way."""
 
     # What it is
 
@@ -91,7 +95,8 @@ class Job:
     # How it ends
 
     async def done(self, result: object = None) -> None:
-        """It is over, with a result: text, bytes, or anything that JSON can say. Raises LeaseLost."""
+        """It is over, with a result: text, bytes, or anything that JSON can say. Raises LeaseLost; InvalidInput if the
+        result or a new job is refused, which ends the job as failed unless it is still in hand (`is_over`)."""
         await self._end(_OK, encode(result, "the result"))
 
     async def fail(self, error: object = "") -> None:
@@ -112,6 +117,7 @@ class Job:
     async def give_back(self) -> None:
         """It was not begun: it waits again at its place, and the attempt is not counted."""
         self._begin_end()
+        self.is_over = True
         await self._give_back(self)
 
     # What it says while it runs
@@ -126,8 +132,9 @@ class Job:
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
-        `child=1`, `delay_s=60`, `priority=1000`, ..."""
-        self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(options)))
+        `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out."""
+        said = {name: _option(value) for name, value in options.items() if value is not None}
+        self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(said)))
 
     # As a block
 
@@ -135,21 +142,22 @@ class Job:
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
-        """An exception becomes the outcome, and goes no further. A result that cannot be sent is an error, too, or
-        nobody would end the job. A cancelled block gives the job back."""
+        """An exception becomes the outcome, and goes no further. What cannot be sent or is not taken is an error, too:
+        otherwise nobody would end the job. A cancelled block gives the job back."""
         try:
             try:
                 await self._end_by(error)
-            except InvalidInput as unsaid:
-                if self.is_over:
-                    raise
-                await self.error(str(unsaid))
+            except (InvalidInput, ClientError) as unsaid:
+                if not self.is_over:
+                    await self._end_bare(unsaid)
+                else:  # it has failed
+                    log.warning("queue.refused", extra={"id": self.id, "reason": str(unsaid)})
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
         return error is None or isinstance(error, Exception)
 
     async def _end_by(self, error: BaseException | None) -> None:
-        if self.is_over:
+        if self.is_over or self.is_ending:
             return
         match error:
             case None:
@@ -159,7 +167,7 @@ class Job:
             case Fail():
                 await self.fail(error)
             case LeaseLost():
-                self._begin_end()
+                self.is_over = True
             case Exception():
                 await self.error("".join(traceback.format_exception(error)))
             case asyncio.CancelledError() if not _is_being_cancelled():  # the work itself raised it
@@ -172,19 +180,39 @@ class Job:
     ) -> None:
         self._begin_end()
         delay_ms = None if delay_s is None else round(delay_s * 1000)
-        new_jobs = tuple(self._new_jobs)
+        new_jobs = tuple(self._new_jobs) if exitcode in (_OK, _RETRY) else ()
         report = Report(self.delivery, exitcode, result, new_jobs=new_jobs, retry_after_ms=delay_ms, carried=carried)
-        self._check(await self._reporter.report(report))
+        is_taken = True  # as far as anybody knows
+        try:
+            verdict = await self._reporter.report(report)
+            is_taken = verdict.status != INVALID
+        except Exception as error:
+            is_taken = is_passing(error)
+            raise
+        finally:
+            self.is_ending = False
+            self.is_over = is_taken
+        self._check(verdict)
+
+    async def _end_bare(self, unsaid: Exception) -> None:
+        """With what was wrong, and nothing of what it was about. If not even that is taken, the lease will lapse."""
+        is_too_large = (
+            isinstance(unsaid, ClientError) and unsaid.status == _TOO_LARGE
+        )  # and so would the next result be
+        try:
+            await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(unsaid))
+        finally:
+            self.is_over = True
 
     async def _say(self, report: Report) -> None:
-        if self.is_over:
+        if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over")
         self._check(await self._reporter.report(report))
 
     def _begin_end(self) -> None:
-        if self.is_over:
+        if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over: it ends once")
-        self.is_over = True
+        self.is_ending = True
 
     def _check(self, verdict: Verdict) -> None:
         if verdict.answer in (Answer.LATE, Answer.UNKNOWN):
@@ -192,11 +220,17 @@ class Job:
             raise LeaseLost(f"job {self.id}: {verdict.message}")
         if verdict.status == INVALID:
             raise InvalidInput(f"job {self.id}: {verdict.message}")
+        if verdict.answer is Answer.REFUSED:
+            raise InvalidInput(f"job {self.id} has failed: {verdict.message}", detail={"status": verdict.status})
 
 
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _option(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
 
 
 def _words(text: object) -> bytes:

@@ -100,8 +100,8 @@ class Keepalive:
                 length_s = self._lease_s or job.given.lease_s
                 job.until_s = began_s + length_s
                 self._renew_at_s[job.id] = began_s + max(length_s / _PART, _LEAST_S)
-            elif verdict.answer in (Answer.FIXED, Answer.TIMED_OUT):
-                self._renew_at_s[job.id] = job.until_s  # it ends by then
+            elif job.is_ending or verdict.answer in (Answer.FIXED, Answer.TIMED_OUT):
+                self._renew_at_s[job.id] = job.until_s  # it ends by then; if it has ended already, its report tells
             else:
                 self._lose(job, verdict.message)
 

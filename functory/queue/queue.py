@@ -7,6 +7,7 @@ when an iteration or the queue ends is given back.
 import asyncio
 import logging
 import os
+import secrets
 import socket
 from collections import deque
 from collections.abc import AsyncIterator
@@ -26,13 +27,16 @@ log = logging.getLogger("functory.queue")
 
 _WAIT_S: Final = 30.0
 """Of one request; then another follows."""
+_MOST_GIVEN_BACK: Final = 1000
+"""In one request: the server takes no more."""
 
 
 class Queue:
     def __init__(self, link: Link, *, name: str = "", types: tuple[str, ...] = ("*",), lease_s: float | None = None):
-        """name: of this worker, unique among those of the tenant. types: what `next` takes."""
+        """name: of this worker, unique among those of the tenant: who leaves gives back what its name holds.
+        types: what `next` takes."""
         self._link = link
-        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._types = types
         self._lease_s = lease_s
         self._reporter = Reporter(link)
@@ -40,6 +44,7 @@ class Queue:
         self.is_draining = False
         """Somebody wants this worker to stop: it gets no more jobs."""
         self.is_closed = False
+        self._has_asked = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,6 +91,7 @@ class Queue:
         worker = Worker(
             self._name, socket.gethostname()[:100], functory.__version__, limit if capacity is None else capacity
         )
+        self._has_asked = True
         try:
             batch = await self._link.take(Wish(types or self._types, limit, wait_s, self._lease_s, worker))
         except Exception as error:
@@ -135,25 +141,39 @@ class Queue:
             return
         self.is_closed = True
         await self._reporter.close()
-        left = [job for job in self._keepalive.jobs if not job.lost.is_set()]
-        for job in left:
-            job.is_over = True
+        left = self._let_go(self._keepalive.jobs)
         try:
-            await self._link.give_back([job.delivery for job in left], self._name)
+            if self._has_asked:  # or there is nobody to say goodbye to
+                await self._return(left, self._name)
         except Exception as error:
             if not is_passing(error):
                 raise
             # The leases will lapse.
             log.warning("queue.no_goodbye", extra={"jobs": len(left), "reason": str(error)})
-        await self._keepalive.close()
-        await self._link.close()
+        finally:
+            await self._keepalive.close()
+            await self._link.close()
 
     async def _give_back(self, job: Job) -> None:
-        await self._link.give_back([job.delivery], "")
+        await self._return([job], "")
 
     async def _give_back_all(self, jobs: list[Job]) -> None:
+        left = self._let_go(jobs)
+        if left and not self.is_closed:
+            await self._return(left, "")
+
+    @staticmethod
+    def _let_go(jobs: list[Job]) -> list[Job]:
+        """Those that can be given back."""
         left = [job for job in jobs if not job.is_over and not job.lost.is_set()]
         for job in left:
             job.is_over = True
-        if left and not self.is_closed:
-            await self._link.give_back([job.delivery for job in left], "")
+        return left
+
+    async def _return(self, jobs: list[Job], goodbye: str) -> None:
+        """The goodbye comes with the last of them."""
+        deliveries = [job.delivery for job in jobs]
+        while len(deliveries) > _MOST_GIVEN_BACK:
+            await self._link.give_back(deliveries[:_MOST_GIVEN_BACK], "")
+            del deliveries[:_MOST_GIVEN_BACK]
+        await self._link.give_back(deliveries, goodbye)

@@ -1,0 +1,154 @@
+"""functory.queue: ends that the other side does not take, and queues that are closed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.errors import ClientError, InvalidInput
+from functory.queue import Job, Queue
+from functory.queue.link import AddOptions
+from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.service import until
+
+MORE_THAN_THE_STORE_TAKES = (16 << 20) + 1
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def remote(tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place("remote", tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_a_block_ends_its_job_also_if_its_result_is_too_large(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        (job_id,) = await queue.add("resize", "1")
+        async with await queue.next() as job:
+            job.result = b"x" * MORE_THAN_THE_STORE_TAKES
+        assert (await place.end(job_id)).exitcode == 413
+
+
+async def test_a_block_ends_its_job_also_if_a_new_job_makes_no_sense(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", "mail", options={"max_attempts": 1})
+        (job_id,) = await queue.add("resize", "1")
+        async with await queue.next() as job:
+            job.add("mail", "x")
+            job.add("not a type|", "x")
+        assert (await place.end(job_id)).exitcode >= 400
+        assert await queue.take_some("mail") == []
+
+
+async def test_a_job_whose_end_is_refused_as_senseless_is_still_in_hand(remote: Place) -> None:
+    async with remote.open(lease_s=4.0) as queue:
+        await queue.register("resize")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next()
+        first = await remote.record(job_id)
+        job.add("not a type|", "x")
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match="is not a type"):
+                await job.done()
+
+        async def is_renewed() -> bool:
+            record = await remote.record(job_id)
+            assert record
+            assert first
+            return record.job.dt_ms > first.job.dt_ms + 600
+
+        await until(is_renewed)
+        await job.fail("no such type")
+        assert (await remote.end(job_id)).result == b"no such type"
+
+
+async def test_who_ends_a_job_hears_that_it_has_failed_because_of_what_it_leaves(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", "mail")
+        first, second = await queue.add("resize", "1", "2")
+        job = await queue.next("resize")
+        job.add("mail", "x", priority="high")
+        with pytest.raises(InvalidInput, match=f"job {job.id} has failed: .*priority"):
+            await job.done()
+        async with await queue.next("resize") as other:
+            other.add("mail", "x", priority="high")
+        assert {(await place.end(job_id)).exitcode for job_id in (first, second)} == {400}
+
+
+async def test_options_of_a_new_job_are_what_python_has(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("book", "page")
+        (book,) = await queue.add("book", "b")
+        job = await queue.next("book")
+        job.add("page", "1", child=True, unique=None, domain=None)
+        job.add("page", "2", child=False, unique=None)
+        await job.done()
+        pages = {page.text: page for page in [await queue.next("page"), await queue.next("page")]}
+        await pages["2"].done()
+        assert await queue.take_some("book") == [], "it waits for its child"
+        await pages["1"].done()
+        assert (await queue.next("book")).id == book
+
+
+async def test_a_queue_that_closes_takes_nothing_from_another_of_its_program(remote: Place) -> None:
+    async with remote.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+        async with remote.open() as other:
+            await other.add("resize", "2")
+            await (await other.next()).done()
+        await job.done()
+
+
+async def test_who_only_adds_says_no_goodbye(remote: Place) -> None:
+    async with remote.open(name="gpu") as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+        async with remote.open(name="gpu") as other:
+            await other.add("resize", "2")
+        await job.done()
+
+
+async def in_hand(queue: Queue, count: int) -> list[Job]:
+    jobs: list[Job] = []
+    while len(jobs) < count:
+        jobs += await queue.take_some("resize", limit=min(1000, count - len(jobs)), wait_s=30)
+    return jobs
+
+
+async def test_more_jobs_than_fit_into_a_request_are_given_back(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", *map(str, range(1001)))
+        await in_hand(queue, 1001)
+    async with place.open() as queue, asyncio.timeout(60):
+        assert {job.attempts for job in await in_hand(queue, 1001)} == {1}
+
+
+async def test_a_goodbye_that_is_refused_leaves_no_connection_open(
+    remote: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any) -> Any:
+        raise ClientError(401, "unauthorized", "the key was revoked", {}, None)
+
+    async with remote.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        await queue.next()
+        with monkeypatch.context() as patch:
+            patch.setattr(queue._link, "give_back", refuse)
+            with pytest.raises(ClientError):
+                await queue.close()
+    with pytest.raises(RuntimeError, match="Session is closed"):
+        await queue._link.add("resize", [b"2"], AddOptions())
