@@ -1,11 +1,10 @@
 """The operator's calls: tenants, keys, daemons."""
 
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
-from functory.client.transport import Transport, problem
+from functory.client.transport import Transport, path_of, problem
 from functory.wire import admin
 
 
@@ -17,29 +16,29 @@ class OperatorCalls(Transport):
         return await self._call("GET", "/admin/tenants", admin.TenantList)
 
     async def get_tenant(self, name: str) -> admin.Tenant:
-        return await self._call("GET", f"/admin/tenants/{name}", admin.Tenant)
+        return await self._call("GET", _tenant_path(name), admin.Tenant)
 
     async def pause_tenant(self, name: str) -> None:
         """Suspend it: none of its jobs start, and it may only read."""
-        await self._fetch("POST", f"/admin/tenants/{name}/pause", {}, None, None)
+        await self._fetch("POST", _tenant_path(name, "pause"), {}, None, None)
 
     async def resume_tenant(self, name: str) -> None:
-        await self._fetch("POST", f"/admin/tenants/{name}/resume", {}, None, None)
+        await self._fetch("POST", _tenant_path(name, "resume"), {}, None, None)
 
     async def pause_tenant_type(self, name: str, job_type: str) -> None:
-        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/pause", {}, None, None)
+        await self._fetch("POST", _tenant_path(name, "types", job_type, "pause"), {}, None, None)
 
     async def resume_tenant_type(self, name: str, job_type: str) -> None:
-        await self._fetch("POST", f"/admin/tenants/{name}/types/{quote(job_type, safe='')}/resume", {}, None, None)
+        await self._fetch("POST", _tenant_path(name, "types", job_type, "resume"), {}, None, None)
 
     async def change_tenant(self, name: str, **fields: object) -> admin.Tenant:
-        return await self._call("PATCH", f"/admin/tenants/{name}", admin.Tenant, body=fields)
+        return await self._call("PATCH", _tenant_path(name), admin.Tenant, body=fields)
 
     async def delete_tenant(self, name: str) -> int:
         """Delete the tenant and all its data. Returns how many records were removed."""
         removed, more = 0, True
         while more:
-            step = await self._call("DELETE", f"/admin/tenants/{name}", admin.Deleted)
+            step = await self._call("DELETE", _tenant_path(name), admin.Deleted)
             removed, more = removed + step.removed, step.more
         return removed
 
@@ -51,11 +50,11 @@ class OperatorCalls(Transport):
         return await self._call("GET", _keys_path(tenant), admin.KeyList)
 
     async def rotate_key(self, tenant: str | None, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
-        path = f"{_keys_path(tenant)}/{key_id}/rotate"
+        path = _keys_path(tenant, key_id, "rotate")
         return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
 
     async def revoke_key(self, tenant: str | None, key_id: str) -> None:
-        await self._fetch("DELETE", f"{_keys_path(tenant)}/{key_id}", {}, None, None)
+        await self._fetch("DELETE", _keys_path(tenant, key_id), {}, None, None)
 
     async def stop(self) -> None:
         """Start no more jobs on the daemon that answers."""
@@ -76,10 +75,10 @@ class OperatorCalls(Transport):
         return (await self._fetch("GET", "/metrics", {}, None, None)).decode()
 
     async def pause_daemon(self, sysid: str) -> None:
-        await self._fetch("POST", f"/admin/daemons/{sysid}/pause", {}, None, None)
+        await self._fetch("POST", path_of("admin", "daemons", sysid, "pause"), {}, None, None)
 
     async def resume_daemon(self, sysid: str) -> None:
-        await self._fetch("POST", f"/admin/daemons/{sysid}/resume", {}, None, None)
+        await self._fetch("POST", path_of("admin", "daemons", sysid, "resume"), {}, None, None)
 
     async def audit(self, **filters: object) -> admin.AuditPage:
         return await self._call("GET", "/admin/audit", admin.AuditPage, query=filters)
@@ -99,5 +98,9 @@ class OperatorCalls(Transport):
         return await self._call("GET", "/openapi.json", dict[str, Any])
 
 
-def _keys_path(tenant: str | None) -> str:
-    return "/admin/keys" if tenant is None else f"/admin/tenants/{tenant}/keys"
+def _tenant_path(name: str, *more: str) -> str:
+    return path_of("admin", "tenants", name, *more)
+
+
+def _keys_path(tenant: str | None, *more: str) -> str:
+    return path_of("admin", "keys", *more) if tenant is None else _tenant_path(tenant, "keys", *more)

@@ -59,7 +59,7 @@ class Transport:
         await self._session.close()
 
     def _path(self, *parts: str) -> str:
-        return "/" + "/".join(quote(check_text(part, "the path"), safe="") for part in (self._tenant, *parts))
+        return path_of(self._tenant, *parts)
 
     async def _call(
         self,
@@ -117,6 +117,14 @@ class Transport:
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+
+
+def path_of(*parts: str) -> str:
+    """Ensures: each part is one part of the path, whatever is in it. Raises InvalidInput."""
+    for part in parts:
+        if check_text(part, "the path") in {".", ".."}:  # they would be resolved, in any spelling
+            raise InvalidInput(f"{part!r} is not a name")
+    return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 async def _last_of(response: ClientResponse, tell: Tell) -> Answer:

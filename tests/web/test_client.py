@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from functory.client import Client, ClientError, ServerUnreachable
+from functory.errors import InvalidInput
 from store.base import Code
 from tests.support.web import Site
 
@@ -122,3 +123,20 @@ async def test_a_server_that_is_not_there_is_said_so() -> None:
     async with Client("http://127.0.0.1:9", "k", "acme") as client:
         with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:9"):
             await client.scoreboard()
+
+
+@pytest.mark.parametrize("name", ["nobody/../other", "other/keys/..", "other?", "%6fther/.", "other#", ".."])
+async def test_a_name_is_one_part_of_a_path_whatever_is_in_it(operator: Client, name: str) -> None:
+    (key,) = (await operator.list_keys("other")).keys
+    for call in (
+        operator.get_tenant(name),
+        operator.pause_tenant(name),
+        operator.delete_tenant(name),
+        operator.revoke_key("other", f"{name}/../{key.id}"),
+        operator.list_keys(name),
+        operator.pause_daemon(name),
+    ):
+        with pytest.raises((ClientError, InvalidInput)):
+            await call
+    assert not (await operator.get_tenant("other")).suspended
+    assert (await operator.list_keys("other")).keys == [key]
