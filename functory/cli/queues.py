@@ -120,7 +120,16 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
         rate_per_s=arguments.rate_per_s,
         dry_run=arguments.dry_run,
     )
-    replayed = await _until_none_match(arguments, lambda: client.replay(**request), "replayed")
+
+    async def next_ones() -> "Replayed":
+        """Those that had ended when the command began, each call at the rate where the one before stopped."""
+        answer = await client.replay(**request)
+        request.setdefault("until_ms", answer.now_ms + 1)
+        if arguments.rate_per_s is not None and answer.last_due_ms is not None:
+            request["after_ms"] = answer.last_due_ms
+        return answer
+
+    replayed = await _until_none_match(arguments, next_ones, "replayed")
     await _find_all(client, arguments, replayed, ["archived"], arguments.code or ["failed", "abandoned"])
     return _show_bulk(arguments, replayed, replayed.replayed, "queued again")
 
@@ -146,8 +155,8 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:
-    """One call; with --all, as many as it takes, and the sum of their answers. A job that matches again after it was
-    changed, such as one that is replayed and fails, is no reason to go on."""
+    """One call; with --all, as many as it takes, and the sum of their answers. A job that matches although it was asked
+    for before, because it cannot be changed, is no reason to go on."""
     from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
 
     answer = await call()

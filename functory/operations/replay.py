@@ -28,8 +28,10 @@ async def replay(
     rate_per_s: float | None,
     dry_run: bool,
     pattern: str | None = None,
+    after_ms: int | None = None,
 ) -> ReplayReport:
     """Queue up to `limit` jobs again, the n-th due n / rate_per_s from now: the rate holds however fast runners are.
+    after_ms: when the last ones of the call before are due; those of this one follow at the same rate.
 
     With a pattern, those of the types that it matches. Repeating it replays nothing twice, because a queued job is not
     archived.
@@ -42,9 +44,12 @@ async def replay(
         return ReplayReport(ids, 0, more, None)
     now_ms = service.now_ms()
     step = len(ids) if rate_per_s is None else max(1, int(rate_per_s))
-    replayed, due_ms = 0, now_ms
+    first_ms = now_ms
+    if rate_per_s is not None and after_ms is not None:
+        first_ms = max(now_ms, after_ms + round(step / rate_per_s * 1000))
+    replayed, due_ms = 0, first_ms
     for start in range(0, len(ids), step):
-        due_ms = now_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
+        due_ms = first_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
         chunk = ids[start : start + step]
         replayed += len(await service.store.replay_jobs(tenant, chunk, dt_ms=due_ms, now_ms=now_ms))
     await audit(service, actor, "job.replay", tenant, matched=len(ids), replayed=replayed)

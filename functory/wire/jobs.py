@@ -232,7 +232,8 @@ class Changed(Answer):
 
 
 class ReplayBody(Request):
-    """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time."""
+    """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time, from
+    now on, or following the call before if `after_ms` is its `last_due_ms`."""
 
     type: TypePattern | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
@@ -242,17 +243,20 @@ class ReplayBody(Request):
     until_ms: TimeMs | None = None
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     rate_per_s: Annotated[float, Meta(gt=0, le=10_000)] | None = None
+    after_ms: TimeMs | None = None
     dry_run: bool = False
 
 
 class Replayed(Answer):
-    """`matched` jobs fit the filter within the limit, `replayed` of them were queued again; `more`: others fit, too."""
+    """`matched` jobs fit the filter within the limit, `replayed` of them were queued again; `more`: others fit, too.
+    `now_ms` is when the call began: with `until_ms` at that, the next one leaves out jobs that fail again meanwhile."""
 
     matched: int
     replayed: int
     more: bool
     dry_run: bool
     last_due_ms: int | None
+    now_ms: int
     ids: list[str]
 
 

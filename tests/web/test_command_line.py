@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from blockbuster import BlockBuster
 
 from functory.cli.answers import moment
 from functory.cli.main import main
@@ -22,6 +21,7 @@ from functory.web.app import ROUTES
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, Outcome, Retry
+from tests.support.terminal import Terminal
 from tests.support.web import SYSID, T0, Site
 
 NO_COMMAND = {
@@ -33,39 +33,6 @@ NO_COMMAND = {
     "/docs",
 }
 """Paths of older systems, and the page for people."""
-
-
-class Terminal:
-    """Runs commands as a user would, with the keys of a site."""
-
-    def __init__(self, site: Site, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._site = site
-        self._capfd = capfd
-        self._environ = monkeypatch
-        monkeypatch.setenv("FUNCTORY_URL", site.url)
-        monkeypatch.setenv("FUNCTORY_TENANT", "acme")
-
-    async def status(self, *words: str, who: str = "acme") -> int:
-        self._environ.setenv("FUNCTORY_KEY", self._site.keys[who])
-        return await asyncio.to_thread(main, words)
-
-    async def run(self, *words: str, who: str = "acme", status: int = 0) -> str:
-        """What the command printed."""
-        await asyncio.to_thread(self._capfd.readouterr)
-        found = await self.status(*words, who=who)
-        out, err = await asyncio.to_thread(self._capfd.readouterr)
-        assert found == status, f"{words}: {out}{err}"
-        return out + err
-
-
-@pytest.fixture
-def terminal(
-    site: Site, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, blockbuster: BlockBuster
-) -> Terminal:
-    """A command has an event loop of its own, and may print while nobody else is in it."""
-    for name in ("io.TextIOWrapper.write", "io.BufferedWriter.write"):
-        blockbuster.functions[name].deactivate()
-    return Terminal(site, capfd, monkeypatch)
 
 
 async def routes_called(site: Site) -> set[tuple[str, str]]:

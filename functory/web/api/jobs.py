@@ -102,6 +102,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         body.since_ms,
         body.until_ms,
     )
+    now_ms = call.service.now_ms()
     report = await replay(
         call.service,
         call.principal.key_id,
@@ -111,6 +112,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         rate_per_s=body.rate_per_s,
         dry_run=body.dry_run,
         pattern=body.type,
+        after_ms=body.after_ms,
     )
     return Replayed(
         matched=len(report.ids),
@@ -118,6 +120,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         more=report.more,
         dry_run=body.dry_run,
         last_due_ms=report.last_due_ms,
+        now_ms=now_ms,
         ids=list(report.ids),
     )
 
