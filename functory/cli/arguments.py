@@ -69,6 +69,16 @@ def moment_ms(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
 
 
+def decoded(data: bytes, what: str) -> str:
+    """Raises InvalidInput."""
+    from functory.errors import InvalidInput  # noqa: PLC0415 (not for the parser)
+
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start:,}") from None
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Those that the user gave."""
     return {name: value for name, value in values.items() if value is not None and value is not False}

@@ -2,14 +2,14 @@
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
-
-import aiofiles
 
 from functory.cli.answers import print_stopped
 from functory.cli.commands import Commands
 from functory.cli.handler_file import read_handler
+from functory.cli.standard_input import read_all
 from functory.cli.workbench import open_workbench
 from handlers.model import Handler
 from runner.outcome import Stopped
@@ -40,8 +40,8 @@ async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
     limits = {"timeout_s": arguments.timeout, "network": arguments.network, "hosts": arguments.host or []}
     handler = await read_handler(arguments.file, arguments.lang, **limits)
     if arguments.payload == "-":
-        return await invoke(handler, await aiofiles.stdin_bytes.read())
-    return await invoke(handler, (arguments.payload or "").encode())
+        return await invoke(handler, await read_all())
+    return await invoke(handler, os.fsencode(arguments.payload or ""))
 
 
 async def invoke(handler: Handler, payload: bytes) -> Stopped:

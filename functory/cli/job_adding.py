@@ -1,73 +1,73 @@
-"""`functory job add`: payloads from arguments or standard input into jobs; and waiting for them without silence."""
+"""`functory job add` and `job create`: payloads from arguments, files or standard input into jobs."""
 
 import argparse
-import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import aiofiles
 
-from functory.cli.answers import reason
+from functory.cli.answers import counted
 from functory.cli.arguments import given
-from functory.cli.job_views import results_table, show_progress
+from functory.cli.job_waiting import show_ended
 from functory.cli.progress import Progress
 from functory.cli.remote import print_json
+from functory.cli.standard_input import read_all, read_lines
 from functory.client import Client, ClientError
 from functory.errors import InvalidInput
-from functory.wire.jobs import Job
 
 _LINES_A_REQUEST = 1000
-_BYTES_A_READ = 256 * 1024
-_LOOK_S = 5.0
-_LOOK_WHILE_IT_RUNS_S = 0.5
-"""How long to wait for a job before saying why it has not ended."""
 
 
 async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
-    payloads = [*arguments.payload, *[await _read(name) for name in arguments.file or ()]]
+    payloads = [*map(os.fsencode, arguments.payload), *[await _read(name) for name in arguments.file or ()]]
     options = _options(arguments)
+    batches = _batches(payloads)
+    if options.get("idempotency_key"):
+        batches = _only_one(batches)
     ids: list[str] = []
-    with Progress("added", len(payloads) or None) as progress:
-        async for batch in _batches(payloads):
-            if options.get("idempotency_key") and ids:
-                raise InvalidInput(f"--idempotency-key is for one request, of up to {_LINES_A_REQUEST:,} payloads")
-            added = await client.add_jobs(arguments.type, batch, **options)
-            ids += added.ids or []
-            progress.at(len(ids))
+    try:
+        with Progress("added", len(payloads) or None) as progress:
+            async for batch in batches:
+                added = await client.add_jobs(arguments.type, batch, **options)
+                ids += added.ids or []
+                progress.at(len(ids))
+    except BaseException:
+        if ids:  # nobody should have to guess which
+            _print_ids(arguments, ids)
+            print(f"functory: {counted(len(ids), 'job')} were added; their ids are printed.", file=sys.stderr)
+        raise
     if not ids:
         raise InvalidInput("No payload: give one as an argument, or lines on standard input. Nothing was added.")
     await _hint_at_handler(client, arguments.type)
     if not arguments.wait:
-        print_json({"count": len(ids), "ids": ids}) if arguments.json else print("\n".join(ids))
-        return 0
-    jobs = await until_ended(client, ids, arguments.timeout_s)
-    print_json(jobs) if arguments.json else print(results_table(jobs))
-    return 0 if all(job.state == "archived" and job.code == "ok" for job in jobs) else 1
+        return _print_ids(arguments, ids)
+    return await show_ended(client, ids, arguments)
 
 
-async def create_jobs(client: Client, arguments: argparse.Namespace) -> int:
-    """Jobs of several types from a JSON file, in one request."""
-    if arguments.file == "-":
-        text = "".join(await aiofiles.stdin.readlines())
-    else:
-        async with aiofiles.open(arguments.file, encoding="utf-8") as file:
-            text = await file.read()
-    added = await client.create_jobs(_jobs_of(text), idempotency_key=arguments.idempotency_key)
-    ids = added.ids or []
+def _print_ids(arguments: argparse.Namespace, ids: list[str]) -> int:
     print_json({"count": len(ids), "ids": ids}) if arguments.json else print("\n".join(ids))
     return 0
 
 
-def _jobs_of(text: str) -> list[dict[str, Any]]:
+async def create_jobs(client: Client, arguments: argparse.Namespace) -> int:
+    """Jobs of several types from a JSON file, in one request."""
+    data = await read_all() if arguments.file == "-" else await _read(arguments.file)
+    added = await client.create_jobs(_jobs_of(data), idempotency_key=arguments.idempotency_key)
+    return _print_ids(arguments, added.ids or [])
+
+
+def _jobs_of(data: bytes) -> list[dict[str, Any]]:
     """An array, or one job a line."""
     try:
+        text = data.decode()
         if text.lstrip().startswith("["):
             jobs = json.loads(text)
         else:
-            jobs = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+            jobs = [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"The jobs are not JSON: {error}. Nothing was added.") from None
     if not jobs or not all(isinstance(job, dict) for job in jobs):
         raise InvalidInput('Give at least one job, each such as {"type": "mail", "payload": "x"}. Nothing was added.')
@@ -103,7 +103,7 @@ async def _read(name: str) -> bytes:
         return await file.read()
 
 
-async def _batches(payloads: Sequence[str | bytes]) -> AsyncIterator[Sequence[str | bytes]]:
+async def _batches(payloads: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
     """The payloads of one request after the other: those given, or else the lines of standard input.
 
     Standard input is read while jobs are added, and never held as a whole. As in the body of a request, blank lines are
@@ -113,16 +113,28 @@ async def _batches(payloads: Sequence[str | bytes]) -> AsyncIterator[Sequence[st
         yield payloads[start : start + _LINES_A_REQUEST]
     if payloads:
         return
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         print("Reading payloads from the terminal, one per line; Ctrl-D ends.", file=sys.stderr)
-    waiting: list[str] = []
-    while lines := await aiofiles.stdin.readlines(_BYTES_A_READ):
-        waiting += [line.rstrip("\n") for line in lines if line.strip() and not line.startswith("#")]
+    waiting: list[bytes] = []
+    async for lines in read_lines():
+        waiting += [line for line in lines if line.strip() and not line.startswith(b"#")]
         while len(waiting) >= _LINES_A_REQUEST:
             yield waiting[:_LINES_A_REQUEST]
             del waiting[:_LINES_A_REQUEST]
     if waiting:
         yield waiting
+
+
+async def _only_one(batches: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[Sequence[bytes]]:
+    """Read to the end before anything is sent. Raises InvalidInput if there is another."""
+    found: list[Sequence[bytes]] = []
+    async for batch in batches:
+        found.append(batch)
+        if len(found) > 1:
+            most = f"{_LINES_A_REQUEST:,}"
+            raise InvalidInput(f"--idempotency-key is for one request, of up to {most} payloads. Nothing was added.")
+    for batch in found:
+        yield batch
 
 
 async def _hint_at_handler(client: Client, job_type: str) -> None:
@@ -133,33 +145,3 @@ async def _hint_at_handler(client: Client, job_type: str) -> None:
         if error.status == 404:
             print(f"Type {job_type} has no handler yet, so its jobs wait.", file=sys.stderr)
             print(f"Register one: functory handler put {job_type} FILE", file=sys.stderr)
-
-
-async def until_ended(client: Client, ids: Sequence[str], timeout_s: float | None) -> list[Job]:
-    """The jobs once all have ended, or as they are when the time is up. Says on standard error what is being waited
-    for, whenever that changes."""
-    loop = asyncio.get_running_loop()
-    deadline = None if timeout_s is None else loop.time() + timeout_s
-    jobs: list[Job] = []
-    told = ""
-    with Progress("ended", len(ids)) as progress:
-        for done, job_id in enumerate(ids, start=1):
-            look_s = _LOOK_S
-            while True:
-                left_s = look_s if deadline is None else min(look_s, max(deadline - loop.time(), 0.0))
-                job = await client.get_job(job_id, wait_s=left_s)
-                is_late = deadline is not None and loop.time() >= deadline
-                if job.state == "archived":
-                    break
-                why = await client.why(job_id)
-                text = reason(why)
-                if job.progress is not None:
-                    text, look_s = show_progress(job.progress), _LOOK_WHILE_IT_RUNS_S
-                if text != told and why.state != "archived":
-                    told = text
-                    progress.say(f"Waiting for {job_id}: {told}")
-                if is_late:
-                    break
-            jobs.append(job)
-            progress.at(done)
-    return jobs

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from functory.cli.answers import indented, inert, moment
 from functory.cli.remote import print_json, show_table
@@ -30,9 +30,14 @@ def show_children(arguments: argparse.Namespace, page: Page) -> int:
     return status
 
 
-def results_table(jobs: Sequence[Job]) -> str:
-    """Jobs that were waited for, each with the beginning of its result."""
-    rows = [(job.id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job)) for job in jobs]
+def results_table(jobs: Mapping[str, Job | None]) -> str:
+    """Jobs that were waited for, each with the beginning of its result. None: it has ended, and is not kept."""
+    rows = [
+        (job_id, "ended, not kept", "-", "-", "-", "")
+        if job is None
+        else (job_id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job))
+        for job_id, job in jobs.items()
+    ]
     return render_table(["id", "state", "code", "exit", "attempts", "result"], rows)
 
 

@@ -1,6 +1,7 @@
 """`functory job ...` and `functory results`: add jobs, look at them, change them."""
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from functory.cli.answers import counted, reason
@@ -155,10 +156,10 @@ async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.job_adding import until_ended  # noqa: PLC0415 (not for the parser)
-    from functory.cli.job_views import show_job  # noqa: PLC0415
+    from functory.cli.job_views import show_job  # noqa: PLC0415 (not for the parser)
+    from functory.cli.job_waiting import until_ended  # noqa: PLC0415
 
-    (job,) = await until_ended(client, [arguments.id], arguments.timeout_s)
+    job = await until_ended(client, arguments.id, arguments.timeout_s)
     show_job(job, as_json=arguments.json)
     return 0 if job.code == "ok" and job.state == "archived" else 1
 
@@ -173,14 +174,14 @@ async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
         arguments.id,
         delay_s=arguments.delay_s,
         next_run=arguments.next_run,
-        payload=arguments.payload,
+        payload=None if arguments.payload is None else os.fsencode(arguments.payload),
         job_type=arguments.type,
     )
     return await run_get(client, arguments)
 
 
 async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
-    await client.update_job(arguments.id, arguments.payload)
+    await client.update_job(arguments.id, os.fsencode(arguments.payload))
     return await run_get(client, arguments)
 
 

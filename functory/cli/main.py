@@ -77,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _main(sys.argv[1:] if argv is None else argv)
         finally:
-            sys.stdout.flush()  # here, where a closed pipe can still be handled, and not at exit
+            if sys.stdout is not None:  # it was closed before we began
+                sys.stdout.flush()  # here, where a closed pipe can still be handled, and not at exit
     except BrokenPipeError:
         # The reader of our output has closed it. Without this the interpreter complains when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

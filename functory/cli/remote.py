@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from functory.cli.arguments import decoded
 from functory.cli.table import render_table
 from functory.errors import InvalidInput
 
@@ -72,8 +73,8 @@ async def _key(arguments: argparse.Namespace) -> str:
 
     key = arguments.key or ""
     if arguments.key_file is not None:
-        async with aiofiles.open(arguments.key_file) as file:
-            key = (await file.read()).strip()
+        async with aiofiles.open(arguments.key_file, "rb") as file:
+            key = decoded(await file.read(), str(arguments.key_file)).strip()
     if not key:
         raise InvalidInput("No key. Set FUNCTORY_KEY, or use --key or --key-file.")
     return key

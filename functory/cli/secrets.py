@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from functory.cli.answers import counted, moment
+from functory.cli.arguments import decoded
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
 from functory.cli.settings import add_settings, config_of
@@ -46,9 +47,7 @@ def add_commands(commands: Commands) -> None:
 
 
 async def run_set(client: "Client", arguments: argparse.Namespace) -> int:
-    import asyncio  # noqa: PLC0415 (not for the parser)
-
-    value = await asyncio.to_thread(_read_value, arguments.file)
+    value = await _read_value(arguments.file)
     secret = await client.set_secret(arguments.name, value)
     return show(arguments, secret, f"{secret.name} is set, version {secret.version}. The next batch uses it.")
 
@@ -89,14 +88,21 @@ async def _rekey(settings: "Settings") -> int:
         return await Vault(store, key_place(settings)).rekey()
 
 
-def _read_value(file: Path | None) -> str:
+async def _read_value(file: Path | None) -> str:
     """A last newline is the editor's or echo's, and no part of the value."""
-    if file is None and sys.stdin.isatty():
+    import asyncio  # noqa: PLC0415 (not for the parser)
+
+    from functory.cli.standard_input import read_all  # noqa: PLC0415
+
+    if file is not None:
+        value = decoded(await asyncio.to_thread(file.read_bytes), str(file))
+    elif sys.stdin is not None and sys.stdin.isatty():
         import getpass  # noqa: PLC0415 (only for people)
 
-        value = getpass.getpass("Value (not shown): ")
+        value = await asyncio.to_thread(getpass.getpass, "Value (not shown): ")
     else:
-        value = (sys.stdin.read() if file is None else file.read_text()).removesuffix("\n").removesuffix("\r")
+        value = decoded(await read_all(), "standard input")
+    value = value.removesuffix("\n").removesuffix("\r")
     if not value:
         raise InvalidInput("No value: give it on standard input, or with --file.")
     return value

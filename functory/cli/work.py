@@ -72,7 +72,7 @@ async def run_take(client: "Client", arguments: argparse.Namespace) -> int:
     if arguments.name:
         request["worker"] = {"name": arguments.name}
     taken = await client.take_jobs(*arguments.types, **request)
-    rows = [(f"{job.id}:{job.token}", job.type, job.attempts, inert(job.payload.encode())) for job in taken.jobs]
+    rows = [(f"{job.id}:{job.token}", job.type, job.attempts, _in_a_line(job.payload)) for job in taken.jobs]
     show_table(arguments, taken, ("lease", "type", "attempt", "payload"), rows, "No jobs.")
     return 0 if rows else 1
 
@@ -136,6 +136,10 @@ def _show(arguments: argparse.Namespace, answer: object, verdicts: "list[Verdict
     if refused and arguments.json:
         print(f"functory: {len(refused)} refused", file=sys.stderr)
     return 5 if refused else 0
+
+
+def _in_a_line(text: str) -> str:
+    return inert(text.encode()).replace("\n", "\\n")
 
 
 def _reason(message: str) -> str:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from functory.cli.arguments import positive
+from functory.cli.arguments import decoded, positive
 from functory.cli.commands import Commands
 from functory.cli.remote import DEFAULT_URL
 
@@ -37,7 +37,11 @@ def add_commands(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (the parser is made for every --help)
 
-    key = arguments.key_file.read_text().strip() if arguments.key_file else arguments.key
+    key = (
+        decoded(arguments.key_file.read_bytes(), str(arguments.key_file)).strip()
+        if arguments.key_file
+        else arguments.key
+    )
     asyncio.run(_run(load_worker(arguments.module), arguments, key))
     return 0
 
@@ -50,6 +54,8 @@ def load_worker(text: str) -> "Worker":
     from functory.queue.worker import Worker  # noqa: PLC0415
 
     module, _, name = text.partition(":")
+    if not module or module.startswith("."):
+        raise InvalidInput(f"{text!r} is not MODULE:NAME, such as tasks:worker")
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), name or "worker", None)

@@ -24,6 +24,8 @@ def encode_body(body: object) -> bytes:
     """As JSON. Raises InvalidInput."""
     try:
         content = msgspec.json.encode(body)
+    except RecursionError:
+        raise InvalidInput("the body is nested too deep") from None
     except UnicodeEncodeError:
         _check(body, "the body")
         raise

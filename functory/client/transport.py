@@ -41,6 +41,11 @@ class Transport:
     """The connection pool, and how a call is made."""
 
     def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
+        """Raises InvalidInput for a key or a URL that no request could carry."""
+        if not (key.isascii() and key.isprintable()):
+            raise InvalidInput("the key has characters that no key has, such as a line break in it")
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            raise InvalidInput("the URL of a server has no user and no password: leave them out, and give a key")
         self._url = url.rstrip("/")
         self._tenant = tenant
         self._session = ClientSession(

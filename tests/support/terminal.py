@@ -1,11 +1,30 @@
 """Commands run as a user would, against a site of the test's own event loop."""
 
 import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TextIO
 
 import pytest
 
 from functory.cli.main import main
 from tests.support.web import Site
+
+
+@asynccontextmanager
+async def given_input(data: bytes) -> AsyncIterator[None]:
+    """On standard input, for the length of the block."""
+
+    def make() -> TextIO:
+        descriptor = os.memfd_create("input")
+        os.write(descriptor, data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return os.fdopen(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch, await asyncio.to_thread(make) as file:
+        patch.setattr("sys.stdin", file)
+        yield
 
 
 class Terminal:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import io
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from functory.web.app import ROUTES
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, Outcome, Retry
-from tests.support.terminal import Terminal
+from tests.support.terminal import Terminal, given_input
 from tests.support.web import SYSID, T0, Site
 
 NO_COMMAND = {
@@ -202,9 +201,9 @@ async def test_numbers_and_lists_read_as_people_write_them(terminal: Terminal) -
     assert "with 1 record." in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
 
 
-async def test_adding_nothing_is_an_error(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-    assert "No payload" in await terminal.run("job", "add", "thumb", status=2)
+async def test_adding_nothing_is_an_error(terminal: Terminal) -> None:
+    async with given_input(b""):
+        assert "No payload" in await terminal.run("job", "add", "thumb", status=2)
 
 
 async def test_jobs_without_a_handler_get_a_hint(terminal: Terminal) -> None:

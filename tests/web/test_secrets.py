@@ -1,7 +1,6 @@
 """Secrets over HTTP, on the command line and on their page: values go in, and nothing shows them again."""
 
 import asyncio
-import io
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ from functory.operations.keys import create_key
 from functory.vault.key_file import make_key_file, new_key_line
 from functory.vault.vault import Vault
 from tests.support.pages import visitor
+from tests.support.terminal import Terminal, given_input
 from tests.support.web import Site
-from tests.web.test_command_line import Terminal, terminal
-
-__all__ = ["terminal"]
 
 VALUE = "s3same-open-the-door"
 HANDLER = {"lang": "python", "body": "return len(ctx.secrets['API_KEY'])", "secrets": ["API_KEY"]}
@@ -113,11 +110,11 @@ async def test_the_page_sets_and_deletes_and_shows_no_value(site: Site) -> None:
 
 
 async def test_the_command_line_takes_values_from_a_file_or_standard_input(
-    site: Site, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, terminal: Terminal, tmp_path: Path
 ) -> None:
     assert "No secrets." in await terminal.run("secret", "list")
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{VALUE}\n"))
-    assert "API_KEY is set, version 1" in await terminal.run("secret", "set", "API_KEY")
+    async with given_input(f"{VALUE}\n".encode()):
+        assert "API_KEY is set, version 1" in await terminal.run("secret", "set", "API_KEY")
     assert isinstance(site.service.vault, Vault)
     assert dict((await site.service.vault.read("acme", ("API_KEY",))).values) == {"API_KEY": VALUE}
     await asyncio.to_thread((tmp_path / "pem").write_text, "a\nb\n")
@@ -126,8 +123,8 @@ async def test_the_command_line_takes_values_from_a_file_or_standard_input(
     assert "API_KEY" in shown
     assert VALUE not in shown
     assert "deleted" in await terminal.run("secret", "delete", "PEM")
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert "No value" in await terminal.run("secret", "set", "API_KEY", status=2)
+    async with given_input(b""):
+        assert "No value" in await terminal.run("secret", "set", "API_KEY", status=2)
     with pytest.raises(SystemExit):
         await terminal.status("secret", "set", "API_KEY", VALUE)
 

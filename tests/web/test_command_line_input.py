@@ -1,0 +1,144 @@
+"""The command line against the service: what comes from files, arguments and standard input, whatever is in it."""
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from functory.cli.main import main
+from functory.wire.base import from_wire
+from tests.support.command_line import clean_environ
+from tests.support.terminal import Terminal, given_input
+from tests.support.web import Site
+
+ODD = b"a\xffb"
+
+
+async def payload_of(site: Site, job_id: str) -> bytes:
+    job = (await site.get(f"/acme/job/{job_id}")).json
+    return from_wire(job["payload"], job["payload_encoding"])
+
+
+async def test_payloads_are_bytes_wherever_they_come_from(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"cat")
+    async with given_input(ODD + b"\n"):
+        job_id = (await terminal.run("job", "add", "thumb")).strip()
+    assert await payload_of(site, job_id) == ODD
+    job_id = (await terminal.run("job", "add", "thumb", os.fsdecode(ODD))).strip()
+    assert await payload_of(site, job_id) == ODD
+    await site.intake.flush()
+    await terminal.run("job", "update", job_id, os.fsdecode(b"\xfe"))
+    assert await payload_of(site, job_id) == b"\xfe"
+
+
+async def test_input_that_is_no_text_is_said_to_be_so(terminal: Terminal, tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    await asyncio.to_thread(odd.write_bytes, ODD)
+    assert "are not JSON" in await terminal.run("job", "create", str(odd), status=2)
+    assert "odd is not UTF-8 text" in await terminal.run("secret", "set", "A", "--file", str(odd), status=2)
+    assert "odd is not UTF-8 text" in await terminal.run("job", "list", "--key-file", str(odd), status=2)
+    assert "the key has characters" in await terminal.run("job", "list", "--key", "a\nb", status=2)
+    assert "no password" in await terminal.run("job", "list", "--url", "http://a:b@127.0.0.1:1", status=2)
+    for deep in (900, 100_000):
+        text = f'{{"type": "thumb", "options": {"[" * deep}{"]" * deep}}}'
+        async with given_input(text.encode()):
+            await terminal.run("job", "create", status=2)
+
+
+def test_a_module_that_cannot_be_one_is_said_to_be_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (":x", "..x", ".:x"):
+        assert main(["worker", name]) == 2
+        assert "is not MODULE:NAME" in capsys.readouterr().err
+
+
+async def test_jobs_of_a_file_may_have_any_character(site: Site, terminal: Terminal) -> None:
+    jobs = [{"type": "thumb", "payload": f"a{mark}b"} for mark in "\u2028\u2029\x85 "]
+    async with given_input("\n".join(json.dumps(job, ensure_ascii=False) for job in jobs).encode()):
+        ids = (await terminal.run("job", "create")).split()
+    assert [(await payload_of(site, job_id)).decode() for job_id in ids] == [job["payload"] for job in jobs]
+
+
+async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker", "body": ""})
+    await site.post("/acme/job/thumb/add", json=[{"payload": "one\ntwo"}])
+    await site.intake.flush()
+    lines = (await terminal.run("work", "take", "thumb")).splitlines()
+    assert (len(lines), "one\\ntwo" in lines[-1]) == (3, True), "the names of the columns, a rule, and the job"
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_what_was_added_before_an_error_is_told(site: Site, terminal: Terminal) -> None:
+    async with given_input(b"\n".join([b"good"] * 1000 + [b"x" * 2_000_000])):
+        shown = await terminal.run("job", "add", "thumb", status=6)
+    assert "1,000 jobs were added; their ids are printed." in shown
+    ids = await site.run(2000)
+    assert len(ids) == 1000
+    assert set(ids) < set(shown.split())
+
+
+async def test_nothing_is_added_if_an_idempotency_key_is_for_too_many(site: Site, terminal: Terminal) -> None:
+    async with given_input(b"x\n" * 1001):
+        shown = await terminal.run("job", "add", "thumb", "--idempotency-key", "k", status=2)
+    assert "Nothing was added" in shown
+    await site.intake.flush()
+    assert await site.run(2000) == []
+
+
+async def test_jobs_that_are_not_kept_are_shown_as_ended(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def end_all() -> None:
+        ids = await site.run(10)
+        assert (await site.call("DELETE", f"/acme/job/{ids[0]}")).status == 200
+
+    async def before_it_waits(*_: object) -> None:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end_all(), loop))
+
+    monkeypatch.setattr("functory.cli.job_adding._hint_at_handler", before_it_waits)
+    shown = await terminal.run("job", "add", "thumb", "1", "2", "3", "--wait")
+    assert (shown.count("archived"), shown.count("ended, not kept")) == (2, 1)
+
+
+async def test_who_reads_from_a_terminal_can_be_interrupted(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    environ = {"FUNCTORY_URL": "http://127.0.0.1:1", "FUNCTORY_KEY": "k", "FUNCTORY_TENANT": "acme"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "functory", "job", "add", "greet"),
+        stdin=theirs,
+        stderr=asyncio.subprocess.PIPE,
+        env=clean_environ() | environ,
+        start_new_session=True,
+    )
+    try:
+        assert process.stderr
+        assert b"Reading payloads" in await process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(60):
+            rest = await process.stderr.read()
+            assert (await process.wait(), rest) == (130, b"")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize(("closed", "status"), [("<&-", 2), (">&-", 0)])
+async def test_a_closed_stream_is_no_traceback(site: Site, closed: str, status: int) -> None:
+    environ = {"FUNCTORY_URL": site.url, "FUNCTORY_KEY": site.keys["acme"], "FUNCTORY_TENANT": "acme"}
+    payload = "" if closed == "<&-" else "x"
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", f'exec "$0" -m functory job add thumb {payload} {closed}', sys.executable),
+        stderr=asyncio.subprocess.PIPE,
+        env=clean_environ() | environ,
+    )
+    _, told = await process.communicate()
+    assert (process.returncode, b"Traceback" in told) == (status, False), told.decode()
