@@ -14,6 +14,7 @@ executor = in_file("functory/execution/executor.py", PROMISES)
 keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
 batches = in_file("functory/execution/batches.py", PROMISES)
 straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
+gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test_gathering.py")
 leases = in_file("functory/execution/leases.py", LEASES)
 outbox = in_file("functory/execution/outbox.py", f"{PROMISES} {OUTBOX}")
 outcomes = in_file(
@@ -348,6 +349,23 @@ MUTANTS: list[Mutant] = [
         "a long job is never shown",
         '        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))\n',
         "        return\n",
+    ),
+    straight(
+        "jobs that come quickly start one by one",
+        "        if not self._gathering.waits_for_more(jobtype, len(waiting)):",
+        "        if True:",
+    ),
+    straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
+    gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
+    gathering(
+        "what has ended holds others up",
+        "in jobtypes:\n            self._under_way.pop(jobtype, None)\n",
+        "in jobtypes:\n            pass\n",
+    ),
+    gathering("many wait for more", "        if jobs >= ENOUGH:", "        if False:"),
+    gathering("a flood makes others wait", "        if jobs < ENOUGH:", "        if True:"),
+    gathering(
+        "types are remembered without a bound", "        if len(self._under_way) > _MOST_TYPES:", "        if False:"
     ),
     straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
     straight(
