@@ -77,8 +77,13 @@ def test_a_line_is_too_long_however_it_was_cut(cut: int) -> None:
 
 @pytest.mark.parametrize(
     "before",
-    [b"J: x|" + b"a" * (MIB + 1), b"\n".join([b"J: x|" + b"a" * 900_000] * 19), b"\n".join([b"J: x|"] * 1001)],
-    ids=["too long", "too many bytes", "too many"],
+    [
+        b"J: x|" + b"a" * (MIB + 1),
+        b"\n".join([b"J: x|" + b"a" * 900_000] * 19),
+        b"\n".join([b"J: x|"] * 1001),
+        b"\n".join([b"J: x|"] * 1001 + [b"J: what is this"]),
+    ],
+    ids=["too long", "too many bytes", "too many", "and one that is none"],
 )
 async def test_an_http_answer_past_a_limit_fails_its_job_only(before: bytes) -> None:
     lines = await parse_answer(before + b"\n200 first\n200 second\n", 2, LIMITS)
