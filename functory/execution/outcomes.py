@@ -184,7 +184,8 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
-    """The ending of a job whose own could not be written: failed, with the status of the error and its text."""
+    """The ending of a job whose own could not be written: failed, with the status of the error and its text. One that
+    repeats goes on with its next round."""
     text = "".join(char if char.isprintable() else " " for char in str(error)[:_MESSAGE_CHARS])
     status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
@@ -196,9 +197,17 @@ def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) ->
         fingerprint=fingerprint(exitcode, text),
         message=text.encode("utf-8", "replace").decode(),
     )
-    if isinstance(release, Rearm) and 0 <= release.dt_ms <= MAX_TIME_MS:
-        return Rearm(job.id, job.token, release.dt_ms, outcome)
-    return Archive(job.id, job.token, outcome)
+    next_ms = release.dt_ms if isinstance(release, Rearm) else next_round_ms(job, now_ms, now_ms)
+    is_cancelled = isinstance(release, Archive) and release.outcome.code is Code.CANCELLED
+    if next_ms is None or is_cancelled or not 0 <= next_ms <= MAX_TIME_MS:
+        return Archive(job.id, job.token, outcome)
+    return Rearm(job.id, job.token, next_ms, outcome)
+
+
+def shortened(release: Retry, size_bytes: int) -> Retry:
+    """With so much of the end of what the run returned."""
+    result = release.outcome.result and release.outcome.result[-size_bytes:]
+    return release._replace(outcome=release.outcome._replace(result=result))
 
 
 def last_line(result: bytes) -> str:

@@ -97,6 +97,7 @@ MUTANTS: list[Mutant] = [
     hearing("a cancel waits for the renewal", "            self._cancelled |= news.cancelled\n", ""),
     hearing("workers are not told of jobs elsewhere", "            parts.workers.added(news.added)\n", ""),
     afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),
+    afterwards("what a parent carries on is lost", " or _has_child(new_jobs):", ":"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
     afterwards("a run that made children passes its result on", "        or _has_child(new_jobs)\n", ""),
@@ -290,6 +291,7 @@ MUTANTS: list[Mutant] = [
         "    if not job.repeat:\n        return None",
         "    if True:\n        return None",
     ),
+    outcomes("a refused retry ends a repetition", "else next_round_ms(job, now_ms, now_ms)", "else None"),
     outcomes(
         "a repeating job in a batch ends",
         "_OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):",
