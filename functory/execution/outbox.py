@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 from functory.errors import InvalidInput, QuotaExceeded
-from functory.execution.outcomes import refusal, shortened
+from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.straight import StraightWay
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
@@ -204,8 +204,9 @@ class Outbox:
         return admitted
 
     async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> Release:
-        """All new jobs of a job, or none; what it carries on counts by how much it grew. Returns the release: of a run
-        that is tried again, with no more of its result than fits. Raises InvalidWrite, QuotaExceeded."""
+        """All new jobs of a job, or none; what it carries on counts by how much it grew. Returns the release: without a
+        log that does not fit, and of a run that is tried again with no more of its result than fits. Raises
+        InvalidWrite, QuotaExceeded."""
         tenant = tenant_of(job.jobtype)
         by_type: defaultdict[str, list[bytes]] = defaultdict(list)
         for wish in wishes:
@@ -226,6 +227,12 @@ class Outbox:
         if wishes:
             size_bytes = sum(len(wish.payload) for wish in wishes)
             await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
+        if isinstance(release, Unclaim | Discard) or not release.outcome.log:
+            return release
+        try:
+            await self._admission.take_result(tenant, limits, len(release.outcome.log))
+        except QuotaExceeded:
+            return without_log(release)
         return release
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:

@@ -15,7 +15,7 @@ from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
-from store.base import Archive, Code, Finish, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
 from vocabulary.time_text import MAX_TIME_MS
@@ -38,6 +38,7 @@ _OVER: Final = frozenset({Code.OK, Code.FAILED})
 _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})
 """Codes of jobs that have no error to report."""
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
+_NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
@@ -208,6 +209,11 @@ def shortened(release: Retry, size_bytes: int) -> Retry:
     """With so much of the end of what the run returned."""
     result = release.outcome.result and release.outcome.result[-size_bytes:]
     return release._replace(outcome=release.outcome._replace(result=result))
+
+
+def without_log(release: EndOfRun) -> EndOfRun:
+    """With a word in its place: what a job printed is no reason to fail it."""
+    return release._replace(outcome=release.outcome._replace(log=_NO_ROOM_FOR_LOG))
 
 
 def last_line(result: bytes) -> str:
