@@ -1,4 +1,4 @@
-"""What a row of the scoreboard says about its type: failing, cancelled, its rate, and pages that are not there."""
+"""What a row of the scoreboard says about its type: failing, cancelled, its rate; pages and numbers that are none."""
 
 import re
 
@@ -48,3 +48,31 @@ async def test_jobs_that_were_cancelled_are_neither_successes_nor_runs(site: Sit
         assert re.findall(r'class="c-(\w+)"', shown["a"]) == ["cancelled"]
         assert ["/min" in shown[it] for it in "ab"] == [False, True]
         assert "<dt>Rate · last 5 min</dt><dd>0.2/min</dd>" in (await acme.get("/ui/t/acme")).text
+
+
+async def test_a_page_that_is_not_there_is_the_last_one(site: Site) -> None:
+    for number in range(60):
+        await site.add("x", path=f"/acme/job/type{number:02d}/add")
+    await site.intake.flush()
+    async with visitor(site, "acme") as acme:
+        for start in (60, 1000):
+            assert list(await rows(acme, f"?from={start}")) == [f"type{number}" for number in range(50, 60)], start
+        assert list(await rows(acme, "?from=50&q=type1")) == [f"type1{number}" for number in range(10)]
+        assert "No type matches" in (await acme.get("/ui/t/acme?from=50&q=none")).text
+    async with visitor(site, "operator") as operator:
+        tenants = (await operator.get("/ui/operator?from=50")).text
+        assert "No tenants yet" not in tenants
+        assert "/ui/operator/tenants/acme" in tenants
+        queues = (await operator.get("/ui/operator/queues?from=200")).text
+        assert ">type59<" in queues
+
+
+async def test_a_number_in_a_form_is_of_ordinary_digits_and_not_endless(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/thumb?lang=sh", data=b"cat")
+    for text in ("²", "9" * 5000, "٣", "-1", ""):
+        async with visitor(site, "operator") as operator:
+            answer = await operator.post("/ui/operator/tenants/acme", {"weight": text})
+            assert (answer.status, "from 1 to 1,000" in answer.text) == (422, True), text[:9]
+        async with visitor(site, "acme") as acme:
+            answer = await acme.post("/ui/t/acme/type/thumb/rollback", {"version": text})
+            assert answer.status == 404, text[:9]

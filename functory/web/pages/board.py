@@ -63,7 +63,7 @@ async def show_board(call: PageCall) -> Page:
         chosen.sort(key=await _key(call, sort), reverse=is_down)
     elif is_down:
         chosen.reverse()
-    start = call.number("from", 0, 0, 1_000_000)
+    start = call.start(len(chosen), PAGE_ROWS)
     rows = await _rows(call, [it.jobtype for it in chosen[start : start + PAGE_ROWS]], seen)
     values = {
         "seen": seen,
