@@ -1,6 +1,7 @@
 """Live pages: while somebody looks at a page, a part of it is rendered again every few seconds, and sent if it changed.
 
 Ensures: the work is per address, not per reader. Nothing is rendered for an address that nobody looks at. A reader
+gets only what was read after it came: the page that it has may be newer than what the others were last sent. A reader
 whose session ends is disconnected at the next turn. When the daemon stops, every stream ends at once.
 """
 
@@ -34,21 +35,30 @@ class _Feed:
         self.readers = 0
         self.text = ""
         self.version = 0
+        self.begun = 0
+        """The turns in which it was read, also the one under way."""
+        self.made = 0
+        """The turn that the text is of."""
         self.is_over = False
         self._changed = asyncio.Event()
 
     def publish(self, text: str) -> None:
+        self.made = self.begun
         if text != self.text:
             self.text = text
             self.version += 1
-            self.wake()
+        self.wake()
 
     def wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def newer_than(self, version: int) -> None:
-        if self.version == version and not self.is_over:
+    def has_newer(self, version: int, turn: int) -> bool:
+        """Whether there is another text than that version, and of a later turn."""
+        return self.version != version and self.made > turn
+
+    async def newer_than(self, version: int, turn: int) -> None:
+        while not self.has_newer(version, turn) and not self.is_over:
             await self._changed.wait()
 
 
@@ -69,10 +79,11 @@ class LiveHub:
         answer = web.StreamResponse(headers=HEADERS)
         with self._seats.one(who, _REFUSED):
             feed = self._join(request.path_qs, make)
+            joined = feed.begun
             try:
                 await answer.prepare(request)
                 with suppress(ConnectionError):
-                    await self._tell(answer, feed, is_welcome)
+                    await self._tell(answer, feed, joined, is_welcome)
             finally:
                 feed.readers -= 1
         return answer
@@ -87,13 +98,15 @@ class LiveHub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _tell(self, answer: web.StreamResponse, feed: _Feed, is_welcome: Callable[[], Awaitable[bool]]) -> None:
+    async def _tell(
+        self, answer: web.StreamResponse, feed: _Feed, joined: int, is_welcome: Callable[[], Awaitable[bool]]
+    ) -> None:
         await answer.write(b"retry: 3000\n\n")
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + _LIFE_S
         seen = 0
         while loop.time() < ends_s and await is_welcome():
-            if feed.version != seen:
+            if feed.has_newer(seen, joined):
                 seen = feed.version
                 await answer.write(f"event: live\ndata: {json.dumps(feed.text)}\n\n".encode())
             elif feed.is_over:
@@ -102,7 +115,7 @@ class LiveHub:
                 await answer.write(b": still here\n\n")
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_S):
-                    await feed.newer_than(seen)
+                    await feed.newer_than(seen, joined)
         await answer.write_eof()
 
     def _join(self, address: str, make: Make) -> _Feed:
@@ -119,6 +132,7 @@ class LiveHub:
         """Render the page while it has readers. If it cannot be rendered now, try again at the next turn."""
         try:
             while feed.readers:
+                feed.begun += 1
                 try:
                     feed.publish(await make())
                 except Missing:

@@ -217,5 +217,5 @@ def _by_age(hours: Mapping[str, Hour], now_ms: int) -> dict[int, list[str]]:
 
 
 def ended_of(sums: Iterable[EndedSum]) -> int:
-    """Runs that ended, one way or another."""
-    return sum(sum(it[:6]) for it in sums)
+    """Runs that ended, one way or another. A job that is cancelled has rarely run, and does not count."""
+    return sum(sum(it[:6]) - it.cancelled for it in sums)

@@ -10,7 +10,7 @@ from functory.operations import keys, tenants
 from functory.operations.figures import usage_of
 from functory.statuses import status_of
 from functory.web.http.validation_words import refusal
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import render_page
 from functory.web.pages.operator import list_tenants
@@ -60,10 +60,10 @@ async def change_tenant(call: PageCall) -> Go:
     if call.form.get("network") == "yes":
         given["network"] = True
     limits = _convert(given, TenantLimits)
-    weight = call.form.get("weight", "")
-    if not weight.isdigit() or not 1 <= int(weight) <= 1000:
+    weight = whole_number(call.form.get("weight", ""))
+    if weight is None or not 1 <= weight <= 1000:
         raise InvalidInput("the weight is a whole number from 1 to 1,000")
-    return await _update(call, "changed", weight=int(weight), limits=limits)
+    return await _update(call, "changed", weight=weight, limits=limits)
 
 
 @pages.post("/ui/operator/tenants/{name}/pause", scope="operator")
