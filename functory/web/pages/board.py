@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
 async def show_board(call: PageCall) -> Page:
-    seen = await call.tools.recent.snapshot(call.tenant)
+    seen = await call.tools.recent.snapshot(call.who)
     needle, shown = call.query("q")[:100], call.query("show", "all")
     sort, is_down = _order(call.query("sort"))
     failing = {it.jobtype for it in seen.failures if it.last_ms >= seen.at_ms - HOUR_MS}
@@ -118,17 +118,17 @@ async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
     if sort in _OF_NOW:
         return lambda it: float(getattr(it, sort))
     if sort == "rate":
-        counts = await call.tools.recent.counts(call.tenant, RATE_MINUTES, frozenset(Code))
+        counts = await call.tools.recent.counts(call.who, RATE_MINUTES, frozenset(Code))
     else:
-        counts = await call.tools.recent.counts(call.tenant, charts.MINUTES, frozenset({Code(sort)}))
+        counts = await call.tools.recent.counts(call.who, charts.MINUTES, frozenset({Code(sort)}))
     return lambda it: float(counts.get(it.jobtype, 0))
 
 
 async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: set[str]) -> list[Row]:
     if not jobtypes:
         return []
-    hours = await call.tools.recent.hours(call.tenant, jobtypes)
-    latencies = await call.tools.recent.latencies(call.tenant, jobtypes)
+    hours = await call.tools.recent.hours(call.who, jobtypes)
+    latencies = await call.tools.recent.latencies(call.who, jobtypes)
     rows = []
     for jobtype in jobtypes:
         run: Histogram = latencies[jobtype].run

@@ -89,7 +89,7 @@ class _Visit:
     async def _finished(self, call: PageCall) -> web.StreamResponse:
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
-            self._tools.recent.forget(call.tenant)
+            self._tools.recent.forget(call.who)
         return await _finish(call, self._route, answer)
 
     async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
@@ -191,7 +191,8 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     tenant = await find_tenant(call.service, name) if name.isascii() and len(name) <= 32 else None
     if tenant is None:
         raise unknown
-    return Principal(principal.key_id, tenant.name, frozenset({"read", "manage"}), limits_of(tenant))
+    scopes = frozenset({"read", "manage"})
+    return Principal(principal.key_id, tenant.name, scopes, limits_of(tenant), tenant_since_ms=tenant.created_ms)
 
 
 async def read_form(call: PageCall) -> dict[str, str]:
