@@ -4,7 +4,7 @@
     async def show_job(call: PageCall) -> Page: ...
 
 With `live` the page has a second address, `…/live`, at which that part of it is sent again whenever it changes. Such a
-part depends on the address alone: it holds no forms, and is shared by all who look.
+part holds no forms and nothing of a session: it is shared by all who look with the same rights, under the same host.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

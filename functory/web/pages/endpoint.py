@@ -122,7 +122,7 @@ class _Visit:
                 return False
             return True
 
-        return await self._tools.hub.stream(request, call.who, make, is_welcome)
+        return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
