@@ -23,7 +23,7 @@ async def first_part(answer: aiohttp.ClientResponse) -> str:
 
 async def test_a_live_part_has_the_readers_own_host_and_rights(site: Site) -> None:
     _, site.keys["reader"] = await create_key(site.service, "test", "acme", scopes=["read"])
-    live = f"{site.url}/ui/t/acme/live"
+    live = f"{site.url}/ui/t/acme/~live"
     async with (
         visitor(site, "acme") as acme,
         visitor(site, "reader") as reader,

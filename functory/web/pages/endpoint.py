@@ -24,7 +24,7 @@ from functory.web.http.edge import Params
 from functory.web.http.endpoint import Web
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
-from functory.web.pages.declaration import Go, Page, PageRoute
+from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
 from runner.packages.source import Tell
@@ -59,7 +59,7 @@ class PageEndpoint:
     async def live(self, request: web.Request) -> web.StreamResponse:
         """The address of the page's live part."""
         visit = _Visit(self._tools, self._route)
-        path = f"{self._route.path}/live"
+        path = self._route.path + LIVE
         return await self._tools.web.edge.pass_through(request, request.match_info, visit.stream, path)
 
 
@@ -108,7 +108,7 @@ class _Visit:
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)
-        call.path = request.path.removesuffix("/live")
+        call.path = request.path.removesuffix(LIVE)
 
         async def make() -> str:
             page = await self._route.call(call)
@@ -222,7 +222,7 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
     live_url = ""
     if route.live:
         path, mark, query = call.link().partition("?")
-        live_url = f"{path}/live{mark}{query}"
+        live_url = f"{path}{LIVE}{mark}{query}"
     return await render_page(call, answer, live_url)
 
 

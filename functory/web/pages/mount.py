@@ -27,6 +27,7 @@ from functory.web.pages import (
 from functory.web.pages.allowed_origins import AllowedOrigins
 from functory.web.pages.assets import load_assets
 from functory.web.pages.call import PageTools
+from functory.web.pages.declaration import LIVE
 from functory.web.pages.endpoint import PageEndpoint
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
@@ -80,7 +81,7 @@ def mount_pages(app: web.Application, state: Web) -> None:
         endpoint = PageEndpoint(tools, page)
         app.router.add_route(page.method, page.path, endpoint.__call__)
         if page.live:
-            app.router.add_route("GET", f"{page.path}/live", endpoint.live)
+            app.router.add_route("GET", page.path + LIVE, endpoint.live)
     app.router.add_route("GET", "/ui/static/{digest}/{name}", serve_static)
 
 
