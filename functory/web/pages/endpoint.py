@@ -47,12 +47,14 @@ HEADERS: Final = {
 class PageEndpoint:
     """What aiohttp calls for one page."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
+        """parts_beyond: how many parts at the end of the path are a form's alone. Without them it is a page's path."""
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        visit = _Visit(self._tools, self._route)
+        visit = _Visit(self._tools, self._route, self._parts_beyond)
         edge = self._tools.web.edge
         return await edge.pass_through(request, request.match_info, visit.answer, self._route.path, visit.trouble)
 
@@ -66,9 +68,10 @@ class PageEndpoint:
 class _Visit:
     """One request, from the host's name to the answer."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
         self._call: PageCall | None = None
 
     async def answer(self, request: web.Request, params: Params) -> web.StreamResponse:
@@ -140,6 +143,7 @@ class _Visit:
     async def _enter(self, request: web.Request, params: Params) -> PageCall:
         place = self._tools.origins.place(request.headers.get("Host", ""))
         self._call = call = PageCall(self._tools, request, params, place)
+        call.path = request.path.rsplit("/", self._parts_beyond)[0] if self._parts_beyond else request.path
         await admit(call, self._route)
         if call.session is not None:
             _count(self._tools.web, call.session.principal)
