@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
+import msgspec
+
 from functory.errors import InvalidInput
 from functory.statuses import status_of
 from handlers.model import Handler
@@ -40,8 +42,11 @@ _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.valu
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
+_JSON_BEGINS: Final = frozenset('"{')
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+_SINGLE_QUOTED: Final = r"(?:(?<!\w)|(?<=\bb))'(?:[^']|(?<=\w)'(?=\w))*'(?!\w)"
+"""Also b'…'. An apostrophe within a word is none of its quotes."""
+_VARYING: Final = re.compile(rf'0x[0-9a-fA-F]+|\d+|{_SINGLE_QUOTED}|"[^"]*"')
 
 
 def releases_of(
@@ -219,10 +224,27 @@ def without_log(release: EndOfRun) -> EndOfRun:
 def last_line(result: bytes) -> str:
     """The last line of an error text, which names the cause. Stack frames that follow it in
     some languages are skipped."""
-    lines = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip().splitlines()[-_ERROR_LINES:]
+    text = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip()
+    if text[:1] in _JSON_BEGINS:
+        text = _told_in_json(text).strip() or text
+    lines = text.splitlines()[-_ERROR_LINES:]
     while len(lines) > 1 and _FRAME.match(lines[-1][:_MESSAGE_CHARS]):
         lines.pop()
     return "".join(char if char.isprintable() else " " for char in lines[-1][:_MESSAGE_CHARS]) if lines else ""
+
+
+def _told_in_json(text: str) -> str:
+    """The reason in a result that is a JSON string, or an object with `error` or `message`, as `ctx.fail` makes them.
+    Empty for any other text."""
+    try:
+        told = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return ""
+    reasons = [told]
+    if isinstance(told, dict):
+        error = told.get("error")
+        reasons = [error, error.get("message") if isinstance(error, dict) else None, told.get("message")]
+    return next((reason for reason in reasons if reason and isinstance(reason, str)), "")
 
 
 def fingerprint(exitcode: int, message: str) -> str:

@@ -126,7 +126,7 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     if tenant is None or tenant.deleting:
         return None
     limits = limits_of(tenant, service.settings.default_limits)
-    return Principal(key_id, name, scopes, limits, tenant.suspended)
+    return Principal(key_id, name, scopes, limits, tenant.suspended, tenant.created_ms)
 
 
 def _digest(text: str) -> bytes:

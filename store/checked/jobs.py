@@ -18,7 +18,7 @@ from store.protocol.jobs import JobVerbs
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.names import is_job_id
-from vocabulary.states import JobState
+from vocabulary.states import Code, JobState
 
 MAX_POSITION = 100_000
 _MAX_BYTES = (1 << 31) - 1
@@ -61,6 +61,11 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_batch("get_states", len(job_ids))
         check_time("now_ms", now_ms)
         return await self._back.get_states(tenant, _possible(job_ids), now_ms=now_ms)
+
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        check_tenant(tenant)
+        check_batch("get_codes", len(job_ids))
+        return await self._back.get_codes(tenant, _possible(job_ids))
 
     async def list_jobs(
         self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState, NewJob
 from store.values.records import RateDomain, RateState
-from vocabulary.states import JobState
+from vocabulary.states import Code, JobState
 
 
 class JobVerbs(abc.ABC):
@@ -56,6 +56,10 @@ class JobVerbs(abc.ABC):
     @abc.abstractmethod
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
         """The states of those jobs that exist, at most MAX_BATCH, without reading payloads."""
+
+    @abc.abstractmethod
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        """How those jobs ended that are archived, at most MAX_BATCH, without reading results."""
 
     @abc.abstractmethod
     async def list_jobs(

@@ -48,7 +48,7 @@ async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSessi
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, who(request), stage.make, welcome)
+            return await hub.stream(request, who(request), "http://here", stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 

@@ -52,7 +52,7 @@ async def test_every_page_but_the_door_needs_a_session(site: Site) -> None:
             else:
                 assert (await stranger.post(path)).status == 401, path
             if page.live:
-                assert (await stranger.get(f"{path}/live")).status == 401, path
+                assert (await stranger.get(f"{path}/~live")).status == 401, path
 
 
 async def test_no_tenant_reaches_another_ones_pages_nor_the_operators(site: Site) -> None:
@@ -69,7 +69,7 @@ async def test_no_tenant_reaches_another_ones_pages_nor_the_operators(site: Site
                 assert answer.status == 404, path
                 assert "private" not in answer.text, path
                 if page.live:
-                    assert (await other.get(f"{path}/live")).status == 404, path
+                    assert (await other.get(f"{path}/~live")).status == 404, path
         assert (await other.get(f"/ui/t/other/job/{job_id}")).status == 404, "its own path, another's job"
         assert (await other.get(f"/ui/t/other/job/{job_id}/raw/payload")).status == 404
         assert (await other.get(f"/ui/t/other/type/thumb/edit?job={job_id}")).status == 404

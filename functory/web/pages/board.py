@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
 async def show_board(call: PageCall) -> Page:
-    seen = await call.tools.recent.snapshot(call.tenant)
+    seen = await call.tools.recent.snapshot(call.who)
     needle, shown = call.query("q")[:100], call.query("show", "all")
     sort, is_down = _order(call.query("sort"))
     chosen = list(seen.counters.values())
@@ -57,7 +57,7 @@ async def show_board(call: PageCall) -> Page:
     if shown in _FITS:
         chosen = [it for it in chosen if _FITS[shown](it, seen)]
     elif shown == "failing":
-        failing = await call.tools.recent.counts(call.tenant, charts.MINUTES, _BAD)
+        failing = await call.tools.recent.counts(call.who, charts.MINUTES, _BAD)
         chosen = [it for it in chosen if failing.get(it.jobtype)]
     if sort != "type":
         chosen.sort(key=await _key(call, sort), reverse=is_down)
@@ -121,17 +121,17 @@ async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
     if sort in _OF_NOW:
         return lambda it: float(getattr(it, sort))
     if sort == "rate":
-        counts = await call.tools.recent.counts(call.tenant, RATE_MINUTES, _RUNS)
+        counts = await call.tools.recent.counts(call.who, RATE_MINUTES, _RUNS)
     else:
-        counts = await call.tools.recent.counts(call.tenant, charts.MINUTES, frozenset({Code(sort)}))
+        counts = await call.tools.recent.counts(call.who, charts.MINUTES, frozenset({Code(sort)}))
     return lambda it: float(counts.get(it.jobtype, 0))
 
 
 async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot) -> list[Row]:
     if not jobtypes:
         return []
-    hours = await call.tools.recent.hours(call.tenant, jobtypes)
-    latencies = await call.tools.recent.latencies(call.tenant, jobtypes)
+    hours = await call.tools.recent.hours(call.who, jobtypes)
+    latencies = await call.tools.recent.latencies(call.who, jobtypes)
     rows = []
     for jobtype in jobtypes:
         run: Histogram = latencies[jobtype].run

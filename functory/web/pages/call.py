@@ -58,7 +58,7 @@ class PageCall:
         self.request = request
         self.params = params
         self.path = request.path
-        """The page's path, also when its live part is asked for."""
+        """The path of the page: also when its live part is asked for, or when a form was sent that leads back to it."""
         self.place = place
         self.session: Session | None = None
         self.who: Principal = NOBODY

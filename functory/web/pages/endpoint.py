@@ -24,7 +24,7 @@ from functory.web.http.edge import Params
 from functory.web.http.endpoint import Web
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
-from functory.web.pages.declaration import Go, Page, PageRoute
+from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
 from runner.packages.source import Tell
@@ -47,28 +47,31 @@ HEADERS: Final = {
 class PageEndpoint:
     """What aiohttp calls for one page."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
+        """parts_beyond: how many parts at the end of the path are a form's alone. Without them it is a page's path."""
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        visit = _Visit(self._tools, self._route)
+        visit = _Visit(self._tools, self._route, self._parts_beyond)
         edge = self._tools.web.edge
         return await edge.pass_through(request, request.match_info, visit.answer, self._route.path, visit.trouble)
 
     async def live(self, request: web.Request) -> web.StreamResponse:
         """The address of the page's live part."""
         visit = _Visit(self._tools, self._route)
-        path = f"{self._route.path}/live"
+        path = self._route.path + LIVE
         return await self._tools.web.edge.pass_through(request, request.match_info, visit.stream, path)
 
 
 class _Visit:
     """One request, from the host's name to the answer."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
         self._call: PageCall | None = None
 
     async def answer(self, request: web.Request, params: Params) -> web.StreamResponse:
@@ -89,7 +92,7 @@ class _Visit:
     async def _finished(self, call: PageCall) -> web.StreamResponse:
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
-            self._tools.recent.forget(call.tenant)
+            self._tools.recent.forget(call.who)
         return await _finish(call, self._route, answer)
 
     async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
@@ -108,7 +111,7 @@ class _Visit:
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)
-        call.path = request.path.removesuffix("/live")
+        call.path = request.path.removesuffix(LIVE)
 
         async def make() -> str:
             page = await self._route.call(call)
@@ -122,7 +125,7 @@ class _Visit:
                 return False
             return True
 
-        return await self._tools.hub.stream(request, call.who, make, is_welcome)
+        return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
@@ -140,6 +143,7 @@ class _Visit:
     async def _enter(self, request: web.Request, params: Params) -> PageCall:
         place = self._tools.origins.place(request.headers.get("Host", ""))
         self._call = call = PageCall(self._tools, request, params, place)
+        call.path = request.path.rsplit("/", self._parts_beyond)[0] if self._parts_beyond else request.path
         await admit(call, self._route)
         if call.session is not None:
             _count(self._tools.web, call.session.principal)
@@ -191,7 +195,8 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     tenant = await find_tenant(call.service, name) if name.isascii() and len(name) <= 32 else None
     if tenant is None:
         raise unknown
-    return Principal(principal.key_id, tenant.name, frozenset({"read", "manage"}), limits_of(tenant))
+    scopes = frozenset({"read", "manage"})
+    return Principal(principal.key_id, tenant.name, scopes, limits_of(tenant), tenant_since_ms=tenant.created_ms)
 
 
 async def read_form(call: PageCall) -> dict[str, str]:
@@ -221,7 +226,7 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
     live_url = ""
     if route.live:
         path, mark, query = call.link().partition("?")
-        live_url = f"{path}/live{mark}{query}"
+        live_url = f"{path}{LIVE}{mark}{query}"
     return await render_page(call, answer, live_url)
 
 

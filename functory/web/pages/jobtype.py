@@ -30,9 +30,9 @@ class Cut(NamedTuple):
 @pages.get("/ui/t/{tenant}/type/{type}", scope="read", live="live/jobtype.html")
 async def show_jobtype(call: PageCall) -> Page:
     recent, jobtype, now_ms = call.tools.recent, call.jobtype, call.now_ms
-    seen = await recent.snapshot(call.tenant)
-    hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
-    latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
+    seen = await recent.snapshot(call.who)
+    hour = (await recent.hours(call.who, [jobtype]))[jobtype]
+    latency = (await recent.latencies(call.who, [jobtype]))[jobtype]
     groups = await scoreboard.failures(call.service, call.tenant, named=call.type_name, since_ms=0, limit=_GROUPS)
     versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)

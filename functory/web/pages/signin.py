@@ -32,6 +32,7 @@ async def front_door(_: PageCall) -> Go:
     return Go("/ui")
 
 
+@pages.get("/ui/", scope="signed_in")
 @pages.get("/ui", scope="signed_in")
 async def go_home(call: PageCall) -> Go:
     return Go(_home(call.who))

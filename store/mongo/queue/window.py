@@ -14,7 +14,6 @@ from store.mongo.server.tally import Effect
 from store.values.consumers import IndexEnd
 from vocabulary.states import Code
 
-_CODE_OF: Final = {state: code for code, state in schema.ARCHIVED.items()}
 _NOT_OVER: Final = frozenset({*schema.LIVE_STATES, schema.HIDDEN})
 _CHUNK: Final = 500
 
@@ -81,7 +80,7 @@ async def advanced(db: Core, jobtype: str, processed: int, until: int, *, skip_f
     for job in await db.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
         if job["s"] in _NOT_OVER:
             return job["seq"] - 1, None
-        if not skip_failed and _CODE_OF.get(job["s"], Code.OK) != Code.OK:
+        if not skip_failed and schema.CODE_OF.get(job["s"], Code.OK) != Code.OK:
             return job["seq"] - 1, job["seq"]
     return max(processed, until), None
 
@@ -96,6 +95,6 @@ async def ends(db: Core, jobtype: str, after: int, until: int) -> tuple[IndexEnd
         if job["s"] == schema.PURGED:
             found.append(IndexEnd(job["seq"], "", None))
         elif job["s"] not in _NOT_OVER:
-            found.append(IndexEnd(job["seq"], job["_id"], _CODE_OF[job["s"]]))
+            found.append(IndexEnd(job["seq"], job["_id"], schema.CODE_OF[job["s"]]))
         expected = job["seq"] + 1
     return (*found, *(IndexEnd(missing, "", None) for missing in range(expected, until + 1)))

@@ -59,6 +59,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "get_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "get_job_at": {"tenant": TENANT, "jobtype": JOBTYPE, "seq": 1, "now_ms": T0},
     "get_states": {"tenant": TENANT, "job_ids": [ID], "now_ms": T0},
+    "get_codes": {"tenant": TENANT, "job_ids": [ID]},
     "list_jobs": {"tenant": TENANT, "where": WHERE, "now_ms": T0},
     "list_children": {"tenant": TENANT, "parent_id": ID, "now_ms": T0},
     "get_position": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
@@ -215,7 +216,7 @@ async def test_refusals_have_the_same_words_everywhere(store: Store, what: str) 
     assert await refusal(call, store) == words
 
 
-@pytest.mark.parametrize("verb", ["get_states", "replay_jobs"])
+@pytest.mark.parametrize("verb", ["get_states", "get_codes", "replay_jobs"])
 async def test_what_cannot_be_an_id_is_no_job(store: Store, verb: str) -> None:
     arguments = SOUND[verb] | {"job_ids": ["\ud800", "a b", ""]}
     assert not await getattr(store, verb)(**arguments)
