@@ -178,6 +178,15 @@ async def test_a_form_of_a_session_has_a_few_mib_and_keeps_its_room_until_it_is_
         assert (more.status, "JSON values" in more.text) == (422, True)
 
 
+async def test_a_cookie_that_is_no_text_signs_nobody_in(site: Site) -> None:
+    place = site.url.removeprefix("http://")
+    head = f"POST /ui/signin HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Length: 7\r\n"
+    kind = b"Content-Type: application/x-www-form-urlencoded\r\n"
+    page = await site.raw(head.encode() + kind + b"Cookie: functory-signin=\xff\r\n\r\ntoken=a", read=-1)
+    assert page.startswith(b"HTTP/1.1 403 ")
+    assert b"the form had expired" in page
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[::1", "a b"])
 async def test_a_name_that_is_not_ours_is_not_answered(site: Site, host: str) -> None:
     async with visitor(site, "acme") as acme:
