@@ -51,6 +51,7 @@ COMMANDS: Final = {
         Command("Query", "read", looking.query),
     )
 }
+WITH_DATA: Final = frozenset(name for name, command in COMMANDS.items() if command.takes_data)
 
 
 class Commands:

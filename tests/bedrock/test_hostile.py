@@ -1,13 +1,16 @@
 """Slow, endless, binary and malformed input: an error, and bounded memory."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from functory.bedrock.connection import Connection
 from functory.bedrock.input_room import FREE_BYTES, InputRoom
 from functory.bedrock.settings import BedrockSettings
 from functory.web.http.body_room import BodyRoom
@@ -39,6 +42,14 @@ async def told(bedrock: Bedrock, data: bytes) -> bytes:
         (b"GetJob\ntransfer-encoding: chunked\n\n", b"501 "),
         (b"GetJob\ncontent-length: 2\n\n{]", b"401 Invalid JSON"),
         (b"GetJob\n" + b"".join(b"a%d: b\n" % number for number in range(101)), b"400 more than 100 parameters"),
+        (b"\n" * 65_536, b"400 more than 512 bytes of blank lines"),
+        (b"\r\n" * 300 + b"GetJob\nname: x\n\n", b"400 more than 512 bytes of blank lines"),
+        (b"GetJob\ncontent-length: 200000\n\n", b"413 the body is longer than 131072 bytes"),
+        (b"POST /getjob?name=x HTTP/1.1\r\ncontent-length: 200000\r\n\r\n", b"HTTP/1.1 413 the body is longer than"),
+        (b"Nonsense\ncontent-length: 200000\n\n", b"413 the body is longer than 131072 bytes"),
+        (b"CreateJob\ncontent-length: 5000000\n\nx=" + b"a" * 4_999_998, b"413 the form is longer than 4194304 bytes"),
+        (b"CreateJob\ncontent-length: 2002\n\nx=" + b"%" * 2000, b"400 the form cannot be read: it has more than 1000"),
+        (b"CreateJob\ncontent-length: 3\n\nx=\xff", b"400 the form is not UTF-8 text"),
         (b"A" * 9000, b"413 the first line is longer than 8192 bytes"),
         (b"GetJob\nname: " + b"x" * (3 << 20), b"413 the command and its parameters are longer than"),
     ],
@@ -60,6 +71,23 @@ async def test_one_that_sends_slowly_is_cut_off(tmp_path: Path) -> None:
 async def test_one_that_says_nothing_is_closed(tmp_path: Path) -> None:
     async with open_bedrock(tmp_path, settings=BedrockSettings(tenant="acme", idle_s=0.05)) as bedrock:
         assert await told(bedrock, b"") == b""
+
+
+async def test_blank_lines_are_no_request_and_win_no_time(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        for _ in range(20):  # after each request it begins anew
+            session.send_bytes(b"\r\n" * 50)
+            assert (await session.ask("GetJob", name="x")).status == 404
+        (connection,) = bedrock.listener._shared.open
+        timer = connection._timer
+        assert timer is not None
+        session.send_bytes(b"\n" * 50)
+        await until(lambda: _has_blank(connection))
+        assert connection._timer is timer
+
+
+async def _has_blank(connection: Connection) -> bool:
+    return connection._parser._blank_bytes == 50
 
 
 async def test_one_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
@@ -231,6 +259,15 @@ async def test_a_body_with_a_million_fields_is_not_built(bedrock: Bedrock) -> No
     async with bedrock.session() as session:
         session.send_bytes(b"CreateJob\nContent-Length: %d\n\n" % len(body) + body)
         assert (await session.reply()).json == {"jobID": 1}
+
+
+async def test_data_may_be_a_form(bedrock: Bedrock) -> None:
+    text = '{"a":"' + "é" * 400_000 + '"}'
+    body = urlencode({"name": "x", "data": text}).encode()
+    async with bedrock.session() as session:
+        session.send_bytes(b"CreateJob\nContent-Length: %d\n\n" % len(body) + body)
+        assert (await session.reply()).json == {"jobID": 1}
+        assert (await session.ask("QueryJob", jobID=1)).json["data"] == json.loads(text)
 
 
 async def test_a_command_that_has_no_data_is_short(bedrock: Bedrock) -> None:
