@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -274,3 +274,59 @@ async def test_a_command_that_has_no_data_is_short(bedrock: Bedrock) -> None:
     async with bedrock.session() as session:
         reply = await session.ask("GetJob", name="x", connection="wait", data="x" * 100_000)
         assert (reply.status, "longer than" in reply.reason) == (402, True)
+
+
+async def test_the_data_of_relatives_is_bounded_and_has_room_before_it_is_read(
+    bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = '{"a":"' + "x" * 1_000_000 + '"}'
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="album")
+        await session.ask("GetJob", name="album")
+        for _ in range(10):
+            await session.ask("CreateJob", name="piece", parentJobID=1, data=data)
+        await session.ask("FinishJob", jobID=1, data=data)
+        seen = note_rooms(bedrock, monkeypatch)
+        pieces: list[Any] = []
+        while len(pieces) < 10:
+            pieces += (await session.ask("GetJobs", name="piece", numResults=10)).json["jobs"]
+        assert all(len(piece["parentData"]["a"]) == 1_000_000 for piece in pieces), "some at a time"
+        for piece in pieces:
+            await session.ask("FinishJob", jobID=piece["jobID"])
+        seen.clear()
+        children = (await session.ask("GetJob", name="album")).json["finishedChildJobs"]
+        whole = {"data": json.loads(data)}
+        left_out = {"dataOmitted": True}
+        assert children == [{**(whole if number < 10 else left_out), "jobID": number} for number in range(2, 12)]
+        assert seen[0] == ("acme", 8 * len(data)), "before the data is read"
+
+
+async def test_the_data_of_a_parent_is_told_to_so_many_of_its_children(
+    bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = '{"a":"' + "x" * 1_000_000 + '"}'
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="album")
+        await session.ask("GetJob", name="album")
+        for _ in range(10):
+            await session.ask("CreateJob", name="piece", parentJobID=1)
+        await session.ask("FinishJob", jobID=1, data=data)
+        seen = note_rooms(bedrock, monkeypatch)
+        pieces = (await session.ask("GetJobs", name="piece", numResults=10)).json["jobs"]
+        assert [piece.get("parentData") == json.loads(data) for piece in pieces] == [True] * 8 + [False] * 2
+        assert [piece.get("parentDataOmitted") for piece in pieces] == [None] * 8 + [True] * 2
+        assert seen[0] == ("acme", 8 * len(data))
+
+
+def note_rooms(bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Who takes how much room from now on."""
+    seen: list[tuple[str, int]] = []
+    room = bedrock.listener._shared.commands.room
+    real = room.of
+
+    def of(tenant: str, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        seen.append((tenant, size_bytes))
+        return real(tenant, size_bytes)
+
+    monkeypatch.setattr(room, "of", of)
+    return seen

@@ -171,8 +171,8 @@ MUTANTS: list[Mutant] = [
     ),
     signin(
         "the sign-in form can be sent from elsewhere",
-        "    if not expected or not hmac.compare_digest(expected.encode(), given.encode()):",
-        "    if False:",
+        "    if not expected or not hmac.compare_digest(",
+        "    if False and not hmac.compare_digest(",
     ),
     signin("keys can be guessed without end", "    call.tools.throttle.take(call.client, time.monotonic())\n", ""),
     signin(
@@ -195,6 +195,12 @@ MUTANTS: list[Mutant] = [
     origins(
         "forms come from any site",
         "        if fetched_from is not None and fetched_from not in _OWN:",
+        "        if False:",
+    ),
+    page("a form that needs no session is large", "        limit_bytes = _OPEN_FORM_BYTES\n", ""),
+    page(
+        "a form that needs no session may be packed",
+        '        if "Content-Encoding" in call.request.headers:',
         "        if False:",
     ),
     keyring(
