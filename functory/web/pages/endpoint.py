@@ -5,11 +5,12 @@ the scope and reaches the tenant in the path. A POST also needs the session's to
 Whoever may not see a tenant gets the same answer as for one that does not exist.
 """
 
+import asyncio
 import hmac
 import math
 import time
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -19,9 +20,10 @@ from functory.operations.principal import OPERATOR, Principal
 from functory.operations.tenants import find_tenant
 from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
-from functory.web.http.body_room import most_bytes
+from functory.web.http.body_room import MIB, most_bytes
 from functory.web.http.edge import Params
 from functory.web.http.endpoint import Web
+from functory.web.http.form import parse_form
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
 from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
@@ -31,6 +33,10 @@ from runner.packages.source import Tell
 from store.errors import StoreError
 
 _FORM_FIELDS: Final = 60
+_FORM_BYTES: Final = 8 * MIB
+"""Code and a payload, each of a MiB, and every byte of them written with three."""
+_OPEN_FORM_BYTES: Final = 16 * 1024
+"""Of a form that needs no session: a key and a path."""
 
 HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",
@@ -203,10 +209,19 @@ async def read_form(call: PageCall) -> dict[str, str]:
     if call.request.content_type != "application/x-www-form-urlencoded":
         raise BadRequest("this address takes a form")
     state = call.tools.web
-    async with state.bodies.of(call.tenant, most_bytes(call.request, state.settings.max_body_bytes)):
-        body = await read_body(call.request, state.settings)
+    limit_bytes = min(_FORM_BYTES, state.settings.max_body_bytes)
+    if call.session is None:
+        if "Content-Encoding" in call.request.headers:
+            raise BadRequest("this address takes no compressed form: send it without Content-Encoding")
+        limit_bytes = _OPEN_FORM_BYTES
+    async with state.bodies.of(call.tenant, most_bytes(call.request, limit_bytes)):
+        body = await read_body(call.request, state.settings, limit_bytes)
+        return _fields(body) if len(body) <= _OPEN_FORM_BYTES else await asyncio.to_thread(_fields, body)
+
+
+def _fields(body: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict")
+        pairs = parse_form(body, _FORM_FIELDS)
     except ValueError as error:
         raise BadRequest(f"the form cannot be read: {error}") from None
     form: dict[str, str] = {}
