@@ -27,14 +27,15 @@ _WINDOWS: Final = (
     "SELECT t.type, t.released, ifnull(c.pulled, 0) FROM types t LEFT JOIN consumers c ON c.type = t.type"
     " WHERE t.released IS NOT NULL AND t.type IN (SELECT value FROM carray(?))"
 )
-_LET_IN: Final = (
-    f"UPDATE jobs SET state = (due > ?4) WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL"
-    " RETURNING lane, state"
+_ENTER: Final = (
+    "UPDATE jobs SET state = (due > ?4), due = max(due, ?4), planned = iif(due < ?4, ifnull(planned, due), planned)"
 )
+"""It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
+_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL RETURNING lane, state"
 _HELD: Final = (
     f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND state = {State.HELD} AND parent IS NULL LIMIT ?"
 )
-_LET_GO: Final = "UPDATE jobs SET state = (due > ?) WHERE n IN (SELECT value FROM carray(?)) RETURNING lane, state"
+_LET_GO: Final = f"{_ENTER} WHERE n IN (SELECT value FROM carray(?1)) RETURNING lane, state"
 _ENDED: Final = f"SELECT seq, state, code, id FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
 
 
@@ -127,7 +128,7 @@ def let_in(tx: Tx, number: int, after: int, until: int, now_ms: int) -> int:
 def let_go(tx: Tx, number: int, limit: int, now_ms: int) -> int:
     """Held jobs with any number enter the queue."""
     rows = [n for (n,) in tx.conn.execute(_HELD, (number, limit))]
-    return _count_in(tx, number, fetch(tx.conn, _LET_GO, (now_ms, numbers(rows)))) if rows else 0
+    return _count_in(tx, number, fetch(tx.conn, _LET_GO, (numbers(rows), None, None, now_ms))) if rows else 0
 
 
 def _count_in(tx: Tx, number: int, rows: Iterable[tuple[Any, ...]]) -> int:
