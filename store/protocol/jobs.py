@@ -133,7 +133,8 @@ class JobVerbs(abc.ABC):
         The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
         unique name another live job holds is left out too. Atomic per job; repeating it replays nothing
-        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again.
+        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again. A job
+        whose number a consumer has not let in yet is held until then.
         """
 
     @abc.abstractmethod
@@ -155,7 +156,8 @@ class JobVerbs(abc.ABC):
         With token, a running job moves, and no other: the delivery that has this token is over, and no outcome of it is
         counted.
         Atomic. Raises NotFound, Conflict (it is paused, or it is running and that is not its token; or it has a unique
-        name or a number, which are those of its type), InvalidValue (a type of another tenant).
+        name or a number, which are those of its type; or the other type has a consumer, which would not see it, unless
+        that is pulled), InvalidValue (a type of another tenant).
         """
 
     @abc.abstractmethod

@@ -3,6 +3,7 @@
 `released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
@@ -33,6 +34,13 @@ async def numbered(db: Core, jobtype: str) -> Numbered:
     # Numbers whose jobs are just being added are not there yet.
     head = min(found.get("head", 0), *(part["first"] - 1 for part in found.get("open", ())), 1 << 62)
     return Numbered(head, found.get("processed", 0), found.get("released"))
+
+
+async def windows(db: Core, jobtypes: Collection[str], **which: Document) -> dict[str, int]:
+    """Of these types those that have a consumer, and the last number that was let in."""
+    consumed = {"_id": {"$in": list(jobtypes)}, "released": {"$gte": 0}} | which
+    rows = await db.collections.types.find(consumed, {"released": 1}).to_list(None) if jobtypes else []
+    return {row["_id"]: row["released"] for row in rows}
 
 
 async def let_in(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:

@@ -103,6 +103,21 @@ def _number_all(tx: Tx, number: int, released: int, newest: int, states: Sequenc
     tx.tally.blocked(number, held.total())
 
 
+def numbers_all(tx: Tx, jobtype: str) -> bool:
+    """Whether all new jobs of a type get a number: it has a consumer, which is not pulled."""
+    sql = (
+        "SELECT ifnull(c.pulled, 0) = 0 FROM types t LEFT JOIN consumers c ON c.type = t.type"
+        " WHERE t.jobtype = ? AND t.released IS NOT NULL"
+    )
+    return bool(tx.conn.execute(sql, (jobtype,)).get)
+
+
+def is_beyond(tx: Tx, n: int) -> bool:
+    """Whether the window over the type of a job has not come to its number. That of a child does not matter."""
+    sql = "SELECT j.seq > t.released AND j.parent IS NULL FROM jobs j JOIN types t USING (type) WHERE j.n = ?"
+    return bool(tx.conn.execute(sql, (n,)).get)
+
+
 def place_last(tx: Tx, number: int, seq: int, job_id: str) -> None:
     """A job that is in the queue gets this number, the next of its type, and is held if the window has not come to
     it."""
