@@ -116,7 +116,8 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
-        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs.
+        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs,
+        and with a parent that waits for its children all of them that do not run are cancelled, and theirs.
 
         With running, also one that runs (lapsed included): its delivery ends with this, so its owner can neither renew
         nor release it, and finds that out when it tries. It does not count as a run.

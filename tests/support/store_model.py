@@ -256,9 +256,10 @@ class StoreModel:
 
     def _cancel_held(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         if outcome.code != Code.OK:
-            for child_id in sorted(entry.children & self.entries.keys()):
-                if self.entries[child_id].held:
-                    self._end_unrun(self.entries[child_id], Outcome(Code.CANCELLED, 499, 0), now_ms)
+            for child in [self.entries[child_id] for child_id in sorted(entry.children & self.entries.keys())]:
+                is_at_rest = child.live and not child.running and not child.settled
+                if child.held or (outcome.code == Code.CANCELLED and is_at_rest):
+                    self._end_unrun(child, Outcome(Code.CANCELLED, 499, 0), now_ms)
 
     def expire_locks(self, *, now_ms: int, owner: str | None = None) -> int:
         running = [e for e in self.entries.values() if e.running]

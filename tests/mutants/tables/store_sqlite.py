@@ -322,7 +322,7 @@ MUTANTS: list[Mutant] = [
     endings("a child settles its parent twice", "if row.parent and not row.settled]", "if row.parent]"),
     endings(
         "children of a failed parent stay",
-        "        endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]",
+        "        endings = [cancelled(child) for parent, code in parents for child in _given_up(tx, parent, code)]",
         "        endings = []",
     ),
     writer(
