@@ -90,8 +90,9 @@ class JobVerbs(abc.ABC):
         Keys are not looked at: by priority and due time."""
 
     @abc.abstractmethod
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
-        """The jobs of a key that run, by id and up to limit, and the one that is to be tried again."""
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
+        """The jobs of a key that run, by id and up to limit, the one that is to be tried again, and the one that is
+        first in the order of those that are due."""
 
     @abc.abstractmethod
     async def update_job(

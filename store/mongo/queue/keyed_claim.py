@@ -45,13 +45,17 @@ class _Offer(NamedTuple):
 
 class MongoKeys(Core):
     @repeatable
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
         turn = await self.collections.turns.find_one({"_id": turn_id(jobtype, key)})
         if turn is None:
             return KeyState(())
         standing = await read_standing(self, [turn])
-        first = first_queued(standing.retried(turn))
-        return KeyState(tuple(standing.running(turn)[:limit]), "" if first is None else first["_id"])
+        retried = first_queued(standing.retried(turn))
+        due = self.collections.jobs.find(queued_of(turn) | {"at": {"$lte": now_ms}}, {"_id": 1}, hint=KEYED)
+        first = [job["_id"] for job in await due.sort(list(ORDER.items())).limit(1).to_list(1)]
+        return KeyState(
+            tuple(standing.running(turn)[:limit]), "" if retried is None else retried["_id"], first[0] if first else ""
+        )
 
 
 async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -> list[Document]:

@@ -147,7 +147,19 @@ async def test_a_job_that_runs_in_another_type_is_not_one_of_the_key_that_it_lef
     first = await claim_one(store, max_per_key=1)
     await store.move_job(TENANT, first.id, "acme-other", dt_ms=T0, now_ms=T0, token=first.token)
     await claim_one(store, max_per_key=1, jobtype="acme-other")
-    assert await store.get_key_state(TENANT, JOBTYPE, "ada", limit=5) == KeyState(())
+    assert await store.get_key_state(TENANT, JOBTYPE, "ada", limit=5, now_ms=T0) == KeyState((), "", job_id(1))
+
+
+async def test_the_first_of_a_key_is_the_first_that_is_due(store: Store) -> None:
+    jobs = [new_job(1, dt_ms=T0 + 5, priority=1000), new_job(2), new_job(3, dt_ms=T0 - 1), new_job(4, priority=1000)]
+    await store.add_jobs([job._replace(key="ada") for job in jobs], now_ms=T0)
+    order: list[str] = []
+    for now_ms in (T0, T0 + 4, T0 + 4, T0 + 4, T0 + 5):
+        state = await store.get_key_state(TENANT, JOBTYPE, "ada", limit=5, now_ms=now_ms)
+        order.append(state.first)
+        if state.first:
+            await store.cancel_job(TENANT, state.first, now_ms=now_ms)
+    assert order == [job_id(4), job_id(3), job_id(2), "", job_id(1)]
 
 
 async def test_a_job_that_was_given_back_or_lapsed_is_first_again(store: Store) -> None:
