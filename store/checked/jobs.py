@@ -109,11 +109,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_range("cap", cap, 1, MAX_POSITION)
         return await self._back.get_position(tenant, job_id, now_ms=now_ms, cap=cap)
 
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
         check_jobtype(tenant, jobtype)
         check_label("key", key)
         check_range("limit", limit, 1, MAX_PER_KEY)
-        return await self._back.get_key_state(tenant, jobtype, key, limit=limit)
+        check_time("now_ms", now_ms)
+        return await self._back.get_key_state(tenant, jobtype, key, limit=limit, now_ms=now_ms)
 
     async def update_job(
         self,

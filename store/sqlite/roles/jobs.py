@@ -58,8 +58,8 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         return await self._read(lambda conn: listing.get_position(conn, tenant, job_id, now_ms, cap))
 
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
-        return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit))
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
+        return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit, now_ms))
 
     async def update_job(
         self,

@@ -160,8 +160,8 @@ MUTANTS: list[Mutant] = [
     ),
     upkeep(
         "a purge abandons all that waits",
-        "                waiting_before_ms=now_ms - keep_waiting_ms,",
-        "                waiting_before_ms=now_ms,",
+        "        return now_ms - keep_ms",
+        "        return now_ms",
     ),
     upkeep(
         "nothing is ever purged",
