@@ -30,7 +30,7 @@ from runner.limits import ContextLimits
 from runner.outcome import Stopped
 from runner.protocol import BatchJob
 from runner.resolver import Resolver
-from runner.status_lines import COMMENT, NEW_JOB, Line, parse_answer, parse_line
+from runner.status_lines import Line, is_one_status_line, parse_answer
 from runner.targets import UNREACHABLE, check_address
 from vocabulary.names import tenant_of, type_of
 
@@ -140,20 +140,22 @@ class HttpEngine:
         except (aiohttp.ClientError, OSError, ValueError) as err:
             text = f"the URL could not be called: {_reason(err)}"
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
-        return self._judge(status, headers, body, count)
+        return await self._judge(status, headers, body, count)
 
-    def _judge(self, status: int, headers: dict[str, str], body: bytes, count: int) -> tuple[list[Line], int | None]:
+    async def _judge(
+        self, status: int, headers: dict[str, str], body: bytes, count: int
+    ) -> tuple[list[Line], int | None]:
         if status == _TOO_MANY:  # the one 4xx that asks to come again
             return [Line(100, body[: self._limits.log_bytes])] * count, _after_ms(headers)
         if not outcome.is_status(status):
             return [Line(outcome.BROKEN, f"answered with the status {status}".encode())] * count, None
-        if status == outcome.OK and (count > 1 or _is_one_status_line(body)):
-            return parse_answer(body, count, self._limits), None
+        if status == outcome.OK and (count > 1 or is_one_status_line(body)):
+            return await parse_answer(body, count, self._limits), None
         if count == 1:
             return [Line(status, body)], None
         if status >= 400:  # said once, recorded with every job
             return [Line(status, body[: self._limits.log_bytes])] * count, None
-        return parse_answer(body, count, self._limits), None
+        return await parse_answer(body, count, self._limits), None
 
     async def _follow(
         self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
@@ -232,14 +234,6 @@ def _reason(err: Exception) -> str:
         number = err.os_error.errno
         return f"no connection to {err.host}:{err.port}{f': {os.strerror(number)}' if number and number > 0 else ''}"
     return str(err) or type(err).__name__
-
-
-def _is_one_status_line(body: bytes) -> bool:
-    """Whether the answer for a batch of one is a status line, with nothing but new jobs and comments before it."""
-    lines = body.rstrip(b"\r\n").split(b"\n")
-    return parse_line(lines[-1].removesuffix(b"\r")) is not None and all(
-        line.startswith((*NEW_JOB, COMMENT)) for line in lines[:-1]
-    )
 
 
 def _after_ms(headers: dict[str, str]) -> int | None:

@@ -148,7 +148,7 @@ class RawLog:
 
     def _without_marks(self, text: bytes) -> Iterator[bytes]:
         for line in text.split(b"\n"):
-            if not line.startswith(_MARKS) or self._inside:
+            if not line.startswith(_MARKS) or self._inside or self._found.too_much:  # then the job fails in any case
                 self._inside = False
                 yield line
             elif (new := _new_job(line)) is None:

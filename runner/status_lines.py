@@ -1,4 +1,4 @@
-"""The answer of an http handler to a batch: one status line per job, in the order of the payloads. Pure.
+"""The answer of an http handler to a batch: one status line per job, in the order of the payloads.
 
     200                      a status
     200 {"total": 3}         a status and a result
@@ -8,10 +8,11 @@
     # anything               a comment: belongs to no job, like a blank line
 
 A line that is none of these ends the reading: nobody can say which job it was meant for, so the job whose turn it is
-and all after it are errors. Jobs without a line are errors.
+and all after it are errors. Jobs without a line are errors. An answer of very many lines is not read.
 Ensures: no job gets the status of its neighbour.
 """
 
+import asyncio
 import re
 from typing import Final, NamedTuple
 
@@ -25,6 +26,11 @@ _STATUS: Final = re.compile(rb"(\d{3})(?: (.*))?", re.DOTALL)
 NEW_JOB: Final = (b"J: ", b"#J: ")
 CARRY: Final = (b"C: ", b"#C: ")
 COMMENT: Final = b"#"
+MOST_LINES: Final = 100_000
+"""Of an answer."""
+_STEP_LINES: Final = 5000
+_BEFORE: Final = re.compile(rb"(?:(?:[JC]: |#)[^\n]*\n){0,%d}+" % MOST_LINES)
+"""Lines that may stand before a status line."""
 
 
 class Line(NamedTuple):
@@ -34,30 +40,78 @@ class Line(NamedTuple):
     carried: bytes | None = None
 
 
-def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[Line]:
-    """Exactly `count` lines, each within the limits of a job; lines past them are ignored."""
-    lines: list[Line] = []
-    new_jobs = NewJobs(limits)
-    carried: bytes | None = None
-    for raw in body.split(b"\n"):
+class Answer:
+    """The lines of an answer to `count` jobs, taken some at a time: to read many takes a while."""
+
+    def __init__(self, count: int, limits: ContextLimits) -> None:
+        self._count = count
+        self._limits = limits
+        self._lines: list[Line] = []
+        self._new_jobs = NewJobs(limits)
+        self._carried: bytes | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Every job has its line; those that follow are ignored."""
+        return len(self._lines) == self._count
+
+    def take(self, raw: bytes) -> None:
         text = raw.removesuffix(b"\r")
-        if len(lines) == count:
-            break
         if text.startswith(NEW_JOB):
-            try:
-                new_jobs.add(parse_new_job(text.split(b"J: ", 1)[1]))
-            except ProtocolError as error:
-                return _spoiled(lines, count, f"not a new job: {_shown(text)}: {error}")
+            self._take_new_job(text)
         elif text.startswith(CARRY):
-            carried = text.split(b"C: ", 1)[1]
+            self._carried = text.split(b"C: ", 1)[1]
         elif text and not text.startswith(COMMENT):
             line = parse_line(text)
             if line is None:
-                return _spoiled(lines, count, f"not a status line: {_shown(text)}; write a status and a result")
-            lines.append(_finish(line._replace(carried=carried), new_jobs, limits))
-            new_jobs, carried = NewJobs(limits), None
-    missing = Line(outcome.BROKEN, b"the answer has no status line for this job")
-    return lines + [missing] * (count - len(lines))
+                self._spoil(f"not a status line: {_shown(text)}; write a status and a result")
+                return
+            self._lines.append(_finish(line._replace(carried=self._carried), self._new_jobs, self._limits))
+            self._new_jobs, self._carried = NewJobs(self._limits), None
+
+    def lines(self) -> list[Line]:
+        """Exactly one for each job, each within the limits of a job."""
+        missing = Line(outcome.BROKEN, b"the answer has no status line for this job")
+        return self._lines + [missing] * (self._count - len(self._lines))
+
+    def _take_new_job(self, text: bytes) -> None:
+        if self._new_jobs.too_much:  # and its job fails, whatever else it wants
+            return
+        try:
+            self._new_jobs.add(parse_new_job(text.split(b"J: ", 1)[1]))
+        except ProtocolError as error:
+            self._spoil(f"not a new job: {_shown(text)}: {error}")
+
+    def _spoil(self, what: str) -> None:
+        """Lines before the one that cannot be read stand; the job whose turn it is and those after it are errors."""
+        after = Line(outcome.BROKEN, f"an earlier line of the answer cannot be read: {what}".encode())
+        self._lines.append(Line(outcome.BROKEN, what.encode()))
+        self._lines += [after] * (self._count - len(self._lines))
+
+
+async def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[Line]:
+    """Exactly `count` lines. Others get their turn while many are read."""
+    if body.count(b"\n") > MOST_LINES:
+        return [Line(outcome.TOO_BIG, f"the answer has more than {MOST_LINES:,} lines".encode())] * count
+    answer = Answer(count, limits)
+    for number, raw in enumerate(body.split(b"\n"), 1):
+        if answer.is_over:
+            break
+        answer.take(raw)
+        if number % _STEP_LINES == 0:
+            await asyncio.sleep(0)
+    return answer.lines()
+
+
+def is_one_status_line(body: bytes) -> bool:
+    """Whether the answer for a batch of one is a status line, with nothing but new jobs and comments before it. Also if
+    these are too many to be read."""
+    text = body.rstrip(b"\r\n")
+    last = text.rfind(b"\n") + 1
+    if parse_line(text[last:].removesuffix(b"\r")) is None:
+        return False
+    before = _BEFORE.match(text, 0, last)
+    return before is not None and (before.end() == last or text.count(b"\n", 0, before.end()) == MOST_LINES)
 
 
 def parse_line(text: bytes) -> Line | None:
@@ -66,12 +120,6 @@ def parse_line(text: bytes) -> Line | None:
     if found is None or not outcome.is_status(int(found[1])):
         return None
     return Line(int(found[1]), found[2] or b"")
-
-
-def _spoiled(lines: list[Line], count: int, what: str) -> list[Line]:
-    """The lines before the one that cannot be read stand; the job whose turn it is and those after it are errors."""
-    after = Line(outcome.BROKEN, f"an earlier line of the answer cannot be read: {what}".encode())
-    return [*lines, Line(outcome.BROKEN, what.encode())] + [after] * (count - len(lines) - 1)
 
 
 def _shown(text: bytes) -> str:

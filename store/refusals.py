@@ -38,12 +38,16 @@ def check_cancel(job_id: str, *, is_running: bool, has_ended: bool) -> None:
         raise Conflict(f"job {job_id} has ended: there is nothing to cancel")
 
 
-def check_move(job_id: str, token: int | None, delivery: int | None, *, is_at_rest: bool, is_bound: bool) -> None:
+def check_move(
+    job_id: str, token: int | None, delivery: int | None, *, is_at_rest: bool, is_bound: bool, is_consumed: bool
+) -> None:
     """Whether a job can become one of another type. token: of the delivery that asks for it; delivery: the token of its
-    current one, if it is running. Raises Conflict."""
+    current one, if it is running; is_consumed: that type has a consumer, and its jobs have numbers. Raises Conflict."""
     if token is not None and token != delivery:
         raise Conflict(f"job {job_id}: token {token} is not that of its current delivery")
     if token is None and not is_at_rest:
         raise Conflict(f"job {job_id} is running or paused: it cannot get another type now")
     if is_bound:
         raise Conflict(f"job {job_id} has a unique name or a number, which are of its type: it cannot get another one")
+    if is_consumed:
+        raise Conflict(f"job {job_id} has no number, which that type needs for its consumer: add a new job there")

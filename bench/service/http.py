@@ -4,8 +4,9 @@ python -m bench.service.http [--json] [--seconds S] [--connections N ...] [--dir
 
 Each server has its own process, and so has the client, which uses plain sockets to cost little. `synced` is the bare
 one with a write and a sync for each POST, the limit of one caller. `web` is our HTTP side with the journal. `daemon` is
-a real `functory serve` that also moves lines into its store; nothing is executed. Both respond after a sync. All take
-turns, and the median round counts.
+a real `functory serve` that also moves lines into its store; nothing is executed. `runs` is the same one, and its jobs
+have a handler: they are executed and recorded meanwhile, which one caller leaves time for. All of these respond after
+a sync. All take turns, and the median round counts.
 """
 
 import argparse
@@ -23,10 +24,10 @@ from typing import Any, Final, NamedTuple
 from bench.service.http_servers import TENANT, Server, started
 from bench.tools.connection import Connection, connect_many, message
 from bench.tools.cpu import parse_stat
-from bench.tools.daemon import serve
+from bench.tools.daemon import NO_OP, serve
 from bench.tools.report import Report, parse_arguments, quantile
 
-PATH: Final = f"/{TENANT}/job/thumb/add"
+TYPE: Final = "thumb"
 LINE: Final = b"x" * 100 + b"\n"
 MANY: Final = 1000
 MANY_CONNECTIONS: Final = 4
@@ -66,10 +67,12 @@ async def measure(
         servers = {kind: await stack.enter_async_context(started(kind, home)) for kind in ("bare", "synced", "web")}
         service = await stack.enter_async_context(serve(home / "daemon"))
         servers["daemon"] = Server(service.port, await service.make_tenant(TENANT, {}), service.pid)
+        key = await service.make_tenant("runs", {TYPE: NO_OP["python"]})
+        runs = {"runs": Server(service.port, key, service.pid, "runs")}
         one = []
         for count in connections:
-            loads = await in_turns(servers, LINE, seconds, count)
-            one += [one_line_row(name, count, loads) for name in servers]
+            loads = await in_turns(servers | runs if count == 1 else servers, LINE, seconds, count)
+            one += [one_line_row(name, count, loads) for name in loads]
         plain = written_per_s(home / "plain", seconds / 2)
         loads = await in_turns({"web": servers["web"], "daemon": servers["daemon"]}, LINE * MANY, 1.0, MANY_CONNECTIONS)
         return one, [many_lines_row(name, loads, plain) for name in loads]
@@ -115,7 +118,7 @@ async def in_turns(servers: dict[str, Server], body: bytes, seconds: float, conn
     loads: dict[str, list[Load]] = {name: [] for name in servers}
     for _ in range(ROUNDS):
         for name, server in servers.items():
-            request = message("POST", PATH, server.key, body)
+            request = message("POST", f"/{server.tenant}/job/{TYPE}/add", server.key, body)
             loads[name].append(await load_server(server, request, seconds / ROUNDS, connections))
     return loads
 

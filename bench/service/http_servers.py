@@ -35,6 +35,7 @@ class Server(NamedTuple):
     port: int
     key: str
     pid: int
+    tenant: str = TENANT
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ _TOKEN: Final = re.compile(r'name="token" value="([^"]*)"')
 _HOME: Final = f"/ui/t/{TENANT}"
 PAGES: Final = {
     "scoreboard": _HOME,
-    "scoreboard, live part": f"{_HOME}/live",
+    "scoreboard, live part": f"{_HOME}/~live",
     "scoreboard, next page": f"{_HOME}?from=50",
     "scoreboard, filtered": f"{_HOME}?q=type01",
     "scoreboard, failing types": f"{_HOME}?show=failing",
@@ -52,7 +52,7 @@ PAGES: Final = {
     "scoreboard by rate": f"{_HOME}?sort=rate",
     "scoreboard by ok": f"{_HOME}?sort=ok",
     "scoreboard by failed": f"{_HOME}?sort=failed",
-    "scoreboard by failed, live part": f"{_HOME}/live?sort=failed",
+    "scoreboard by failed, live part": f"{_HOME}/~live?sort=failed",
     "jobtype": f"{_HOME}/type/type0007",
     "jobs": f"{_HOME}/jobs",
     "jobs that failed": f"{_HOME}/jobs?code=failed",
@@ -132,7 +132,7 @@ class Reader:
     def look(self, path: str) -> tuple[Spent, int]:
         """At a page, or at the first event of a live part: what it cost and how long it was."""
         self._daemon.spent()
-        size = self._first_event(path) if "/live" in path else len(self.read(path))
+        size = self._first_event(path) if "/~live" in path else len(self.read(path))
         self._way = -self._way  # there and back: the last hour stays the one that was filled
         return self._daemon.spent(self._way * _PAST_EVERY_CACHE_S), size
 

@@ -58,13 +58,11 @@ class Call(NamedTuple):
     peer: Peer
     numbers: Numbers
     types: KnownTypes
-    changes: int
-    """Of keys, when it was found out who asks."""
 
     async def confirm(self) -> None:
         """Whether who asks may still have the answer, for which it has waited. Raises Unauthorized."""
         if self.who.key_id != KEYLESS:
-            await self.web.keys.confirm(self.who, self.changes)
+            await self.web.keys.confirm(self.who)
 
     @property
     def service(self) -> Service:

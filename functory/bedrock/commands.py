@@ -51,6 +51,7 @@ COMMANDS: Final = {
         Command("Query", "read", looking.query),
     )
 }
+WITH_DATA: Final = frozenset(name for name, command in COMMANDS.items() if command.takes_data)
 
 
 class Commands:
@@ -108,8 +109,7 @@ class Commands:
         size_bytes = sum(map(len, request.parameters.values()))
         if size_bytes > _FEW_BYTES and not command.takes_data:
             raise Refusal(402, f"The parameters of {command.name} are longer than {_FEW_BYTES} bytes")
-        parameters, changes = Parameters(request.parameters), self._web.keys.changes
-        call = Call(self._web, who, parameters, peer, self._numbers, self._types, changes)
+        call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers, self._types)
         if size_bytes <= self.room.free_bytes:
             return await command.run(call)
         async with self.room.of(who.tenant, size_bytes):

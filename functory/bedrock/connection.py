@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from functory.bedrock.call import Peer
-from functory.bedrock.commands import Commands
+from functory.bedrock.commands import WITH_DATA, Commands
 from functory.bedrock.input_room import FREE_BYTES, InputRoom
 from functory.bedrock.messages import Answer, Request, render
 from functory.bedrock.parser import Malformed, Parser
@@ -57,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._settings = shared.settings
-        self._parser = Parser(shared.settings)
+        self._parser = Parser(shared.settings, WITH_DATA)
         self._held_bytes = 0
         self._tenant: str | None = None
         """Whose request is arriving; None: that is not known."""
@@ -272,11 +272,14 @@ class Connection(asyncio.BufferedProtocol):
     def _wait_for_request(self) -> None:
         if self._is_ended:
             return
-        if not self._parser.is_within:
+        is_idle = not self._parser.is_within
+        if self._timer is not None and self._timer_is_idle is is_idle:
+            return  # blank lines are no request, and win no time
+        if is_idle:
             self._set_timer(self._settings.idle_s, self._transport.close)
-        elif self._timer is None or self._timer_is_idle:
+        else:
             self._set_timer(self._settings.request_s, self._on_slow)
-        self._timer_is_idle = not self._parser.is_within
+        self._timer_is_idle = is_idle
 
     def _on_slow(self) -> None:
         self._end(Answer(408, f"The request did not arrive within {self._settings.request_s:g} s"))

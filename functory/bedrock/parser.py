@@ -9,18 +9,21 @@ the result is requests and then at most one Malformed, after which nothing is re
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from functory.bedrock.messages import Request
 from functory.bedrock.settings import BedrockSettings
+from functory.web.http.form import parse_form
 from functory.web.http.json_faults import why_not_json
 
 MAX_PARAMETERS: Final = 100
 _COMMAND_BYTES: Final = 8192
+_BLANK_BYTES: Final = 512
+"""Of blank lines before a command."""
 _COMMAND: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _HTTP: Final = re.compile(r"([A-Z]{1,16}) (/[!-~]{0,8000}) HTTP/1\.([01])")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -52,8 +55,10 @@ class Malformed(Exception):
 
 
 class Parser:
-    def __init__(self, settings: BedrockSettings) -> None:
+    def __init__(self, settings: BedrockSettings, with_data: Collection[str]) -> None:
+        """with_data: the commands that may have a large body, in lower case."""
         self._settings = settings
+        self._with_data = with_data
         self._buffer = bytearray()
         self._begin()
 
@@ -83,7 +88,7 @@ class Parser:
     def authorization(self) -> str | None:
         """Of the request that is arriving, as far as its lines have come. Raises Malformed."""
         query = "" if self._http is None else self._http[2].partition("?")[2]
-        return _form(query).get("authorization", self._given.get("authorization"))
+        return _form(query.encode()).get("authorization", self._given.get("authorization"))
 
     def feed(self, data: bytes | memoryview) -> None:
         self._buffer += data
@@ -111,6 +116,7 @@ class Parser:
         self._at = 0
         """Where the next line, or the body, begins."""
         self._looked = 0
+        self._blank_bytes = 0
         self._first = ""
         self._http: re.Match[str] | None = None
         self._line_end = b"\n"
@@ -119,19 +125,25 @@ class Parser:
 
     def _read_head(self) -> bool:
         """Read lines. True if the blank one was among them."""
+        if not self._looked:
+            self._skip_blank()
         for line in self._lines():
             if not self._first:
-                if line:
-                    self._read_first(line)
-                else:
-                    del self._buffer[: self._at]
-                    self._at = self._looked = 0
+                self._read_first(line)
             elif line:
                 self._read_parameter(line)
             else:
                 self._body_bytes = self._length()
                 return True
         return False
+
+    def _skip_blank(self) -> None:
+        """Blank lines before a command, which somebody types or sends after a body."""
+        blank_bytes = len(self._buffer) - len(self._buffer.lstrip(b"\r\n"))
+        self._blank_bytes += blank_bytes
+        if self._blank_bytes > _BLANK_BYTES:
+            raise Malformed(f"more than {_BLANK_BYTES} bytes of blank lines before a command")
+        del self._buffer[:blank_bytes]
 
     def _lines(self) -> Iterator[str]:
         while True:
@@ -178,32 +190,33 @@ class Parser:
         text = self._given.get("content-length", "0")
         if _LENGTH.fullmatch(text) is None:
             raise Malformed("content-length: must be a whole number")
-        if int(text) > self._settings.max_body_bytes:
-            raise Malformed(f"the body is longer than {self._settings.max_body_bytes} bytes", 413)
+        settings, takes_data = self._settings, self._command().lower() in self._with_data
+        limit_bytes = settings.max_body_bytes if takes_data else settings.max_small_body_bytes
+        if int(text) > limit_bytes:
+            raise Malformed(f"the body is longer than {limit_bytes} bytes", 413)
         return int(text)
+
+    def _command(self) -> str:
+        return self._first if self._http is None else unquote(self._http[2].partition("?")[0][1:])
 
     def _request(self, body: bytes) -> Request:
         given = dict(self._given)
         if self._http is None:
-            given |= _body_parameters(body)
+            given |= self._body_parameters(body)
             return Request(self._first, given, line_end=self._line_end, keeps_alive=given.get("connection") != "close")
         method, target, minor = self._http.groups()
-        path, _, query = target.partition("?")
-        given |= _form(query)
-        given |= _body_parameters(body)
+        given |= _form(target.partition("?")[2].encode())
+        given |= self._body_parameters(body)
         keeps_alive = minor == "1" and self._given.get("connection", "").lower() != "close"
-        return Request(unquote(path[1:]), given, True, method, self._line_end, keeps_alive)
+        return Request(self._command(), given, True, method, self._line_end, keeps_alive)
 
-
-def _body_parameters(body: bytes) -> dict[str, str]:
-    if not body.strip():
-        return {}
-    if body.lstrip()[:1] == b"{":
-        return json_parameters(body)
-    try:
-        return _form(body.decode())
-    except UnicodeDecodeError:
-        raise Malformed("the body is not UTF-8 text") from None
+    def _body_parameters(self, body: bytes) -> dict[str, str]:
+        start = body.lstrip()[:1]
+        if start == b"{":
+            return json_parameters(body)
+        if start and len(body) > self._settings.max_form_bytes:
+            raise Malformed(f"the form is longer than {self._settings.max_form_bytes} bytes: send JSON", 413)
+        return _form(body) if start else {}
 
 
 def json_parameters(text: bytes) -> dict[str, str]:
@@ -222,12 +235,12 @@ def _as_text(value: bytes) -> str:
     return "" if value == b"null" else value.decode()
 
 
-def _form(text: str) -> dict[str, str]:
+def _form(data: bytes) -> dict[str, str]:
     """Raises Malformed."""
-    if not text:
-        return {}
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS, errors="strict")
-    except (ValueError, UnicodeDecodeError):
-        raise Malformed(f"the form is not text, or has more than {MAX_PARAMETERS} parameters") from None
+        pairs = parse_form(data, MAX_PARAMETERS)
+    except UnicodeDecodeError:
+        raise Malformed("the form is not UTF-8 text") from None
+    except ValueError as error:
+        raise Malformed(f"the form cannot be read: {error}") from None
     return {name.lower(): value for name, value in pairs}

@@ -18,6 +18,10 @@ class BedrockSettings:
     max_head_bytes: int = 2 * MIB
     """Command and parameters: the data of a job is one of them."""
     max_body_bytes: int = 16 * MIB
+    max_form_bytes: int = 4 * MIB
+    """A body that is a form and not JSON: data of a MiB, and every byte of it written with three."""
+    max_small_body_bytes: int = MIB // 8
+    """Of a command that has no data: its few parameters, however they are written."""
     max_input_bytes: int = 64 * MIB
     """Of requests that are not read to their end, on all connections; one tenant has half of it. Requests whose key has
     not come yet have a quarter of it apart, and one address half of that."""

@@ -11,20 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from functory.bedrock.call import Call
-from functory.bedrock.records import CANCELLED, FINISHED, data_json, object_json, state_of
+from functory.bedrock.records import data_json, object_json
 from functory.bedrock.refusals import Refusal, missing, wrong
-from functory.errors import Missing
-from functory.execution.families import before_round
+from functory.bedrock.relatives import Relatives
 from functory.operations import workers
-from functory.operations.jobs import get_payload, list_children
-from functory.operations.numbered import get_numbered
 from functory.workers.values import Delivery, Order, Taken, Worker
-from store.base import Job
 from vocabulary.names import type_of
 
 _MOST_RESULTS: Final = 1000
-_FAMILY: Final = 1000
-"""Children that a parent is told of."""
 
 
 async def get_job(call: Call) -> bytes:
@@ -111,40 +105,17 @@ async def _show(call: Call, taken: Sequence[Taken]) -> list[bytes]:
     jobs = [job for job, _ in taken]
     family = [*(job.id for job in jobs), *(job.parent for job in jobs if job.parent)]
     numbers = await call.numbers.of(call.tenant, list(dict.fromkeys(family)))
-    shown = []
-    for job in jobs:
-        fields: dict[str, Any] = {
-            "data": data_json(job.data),
-            "jobID": numbers.get(job.id, 0),
-            "name": type_of(job.jobtype),
-        }
-        if job.parent in numbers:
-            fields["parentJobID"] = numbers[job.parent]
-            fields["parentData"] = await _data(call, job.parent)
-        if job.children:
-            fields |= await _children(call, job)
-        shown.append(object_json(fields))
-    return shown
-
-
-async def _children(call: Call, parent: Job) -> dict[str, Any]:
-    """The children that have ended, by how they did; of a parent that repeats, those of its round."""
-    first = before_round(parent)
-    page = await list_children(call.service, call.tenant, parent.id, cursor=first, limit=_FAMILY)
-    numbers = await call.numbers.of(call.tenant, [record.job.id for record in page.records])
-    found: dict[str, list[Any]] = {}
-    for record in page.records:
-        state = state_of(record)
-        if record.done_ms and record.job.id in numbers:
-            kind = {FINISHED: "finishedChildJobs", CANCELLED: "cancelledChildJobs"}.get(state, "failedChildJobs")
-            child = {"data": await _data(call, record.job.id), "jobID": numbers[record.job.id]}
-            found.setdefault(kind, []).append(child)
-    return found
-
-
-async def _data(call: Call, job_id: str) -> msgspec.Raw:
-    try:
-        record = await get_numbered(call.service, call.tenant, job_id)
-        return data_json(await get_payload(call.service, call.tenant, record))
-    except Missing:  # deleted just now
-        return data_json(b"{}")
+    relatives = Relatives(call)
+    found = [await relatives.find(job, numbers.get(job.parent)) for job in jobs]
+    async with call.web.bodies.of(call.tenant, relatives.size_bytes):
+        return [
+            object_json(
+                {
+                    "data": data_json(job.data),
+                    "jobID": numbers.get(job.id, 0),
+                    "name": type_of(job.jobtype),
+                    **await relatives.show(its),
+                }
+            )
+            for job, its in zip(jobs, found, strict=True)
+        ]

@@ -139,7 +139,7 @@ class LedConsumer:
             self._note.skips += 1
             self._note.skipped = [*self._note.skipped, skipped][-_FEW:]
             self._done(end.seq)
-        elif end.seq not in self._blocked or end.seq in self._retried:
+        elif self._is_new_end(end.seq, end.code):
             self._block(end.seq, end.job_id, end.code)
 
     # Jobs
@@ -277,6 +277,12 @@ class LedConsumer:
             self._retried.discard(index)
             self._note_blocked()
         self.consumer.notify_job_is_done(index)
+
+    def _is_new_end(self, index: int, code: Code) -> bool:
+        """Whether it is not the end that the index is blocked for: each look tells of that again. Somebody else may
+        have queued the job, too."""
+        known = self._blocked.get(index)
+        return known is None or index in self._retried or known.code != code.value
 
     def _block(self, index: int, job_id: str, code: Code) -> None:
         """Its job will be queued again, later and later. One that was cancelled is left to whoever cancelled it."""

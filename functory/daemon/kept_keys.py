@@ -56,8 +56,9 @@ class KeptKeys:
     async def recall(self) -> None:
         """Put what the last life kept among the verified keys, with the time at which the store said so."""
         for kept in await asyncio.to_thread(self._read):
-            principal = Principal(kept.key_id, kept.tenant, frozenset(kept.scopes), kept.limits, kept.suspended)
-            key = VerifiedKey(principal, kept.checked_ms, kept.expires_ms)
+            scopes = frozenset(kept.scopes)
+            who = Principal(kept.key_id, kept.tenant, scopes, kept.limits, kept.suspended, expires_ms=kept.expires_ms)
+            key = VerifiedKey(who, kept.checked_ms)
             if is_tenant(kept.tenant) and kept.digest not in self._keys.by_digest:
                 self._keys.keep(self._keys.by_digest, kept.digest, key)
 
@@ -86,11 +87,7 @@ class KeptKeys:
     def _is_new(self, item: tuple[bytes, VerifiedKey]) -> bool:
         digest, key = item
         known = self._written.get(digest)
-        return (
-            known is None
-            or (known.principal, known.expires_ms) != (key.principal, key.expires_ms)
-            or key.checked_ms - known.checked_ms >= _OLD_MS
-        )
+        return known is None or known.principal != key.principal or key.checked_ms - known.checked_ms >= _OLD_MS
 
     def _forget(self) -> None:
         self._written = {}
@@ -98,8 +95,17 @@ class KeptKeys:
 
     def _encode(self, keys: dict[bytes, VerifiedKey]) -> bytes:
         kept = [
-            _Kept(digest, who.key_id, who.tenant, sorted(who.scopes), who.limits, who.suspended, checked_ms, expires_ms)
-            for digest, (who, checked_ms, expires_ms) in keys.items()
+            _Kept(
+                digest,
+                who.key_id,
+                who.tenant,
+                sorted(who.scopes),
+                who.limits,
+                who.suspended,
+                checked_ms,
+                who.expires_ms,
+            )
+            for digest, (who, checked_ms) in keys.items()
         ]
         return msgspec.json.encode(_File(self._mark, kept))
 

@@ -25,6 +25,8 @@ log = logging.getLogger("functory.upkeep")
 
 _STEP = 1000
 _PURGE_EVERY_S = 10.0
+_ABANDON_EVERY_MS = 600_000
+"""At most, to look for jobs that waited too long: it may walk many new ones whose time lies back as far."""
 _SWEEP_EVERY_S = 1.0
 _MEASURE_EVERY_S = 5.0
 _COLLECT_EVERY_S = 600.0
@@ -50,6 +52,8 @@ class Upkeep:
         self._vitals = vitals
         self._seen = vitals.seen
         self._garbage = GrowthCollector(own_resident_bytes)
+        self._abandoned_ms = 0
+        """When jobs that waited too long were last looked for."""
         self._stale: dict[Lease, bool] = {}
         """Leases whose last renewal was refused, and whether they are counted as lost already."""
 
@@ -132,24 +136,31 @@ class Upkeep:
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()
-        await self._expire(now_ms, failed_before_ms(self._settings, now_ms))
+        await self._expire(now_ms, failed_before_ms(self._settings, now_ms), self._waiting_before_ms(now_ms))
         if keeps_for_ever(self._settings):
             for tenant in await nearly_full(self._store):
-                await self._expire(now_ms, None, tenant)
+                await self._expire(now_ms, None, 0, tenant)
         while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
             self._progress.beat("purge")
 
-    async def _expire(self, now_ms: int, failed_ms: int | None, tenant: str | None = None) -> None:
-        """failed_ms: what failed before that is old; None: as the others."""
+    def _waiting_before_ms(self, now_ms: int) -> int:
+        """What waits since before that is abandoned; 0 while it is too early to look again."""
+        keep_ms = round(self._settings.keep_waiting_s * 1000)
+        if now_ms - self._abandoned_ms < min(_ABANDON_EVERY_MS, keep_ms // 10):
+            return 0
+        self._abandoned_ms = now_ms
+        return now_ms - keep_ms
+
+    async def _expire(self, now_ms: int, failed_ms: int | None, waiting_ms: int, tenant: str | None = None) -> None:
+        """failed_ms: what failed before that is old; None: as the others. waiting_ms: what waits since before that."""
         keep_done_ms = round(self._settings.keep_done_s * 1000)
-        keep_waiting_ms = round(self._settings.keep_waiting_s * 1000)
         more = True
         while more:
             report = await self._store.expire_jobs(
                 now_ms=now_ms,
                 done_before_ms=now_ms - keep_done_ms,
                 failed_before_ms=failed_ms,
-                waiting_before_ms=now_ms - keep_waiting_ms,
+                waiting_before_ms=waiting_ms,
                 tenant=tenant,
                 limit=_STEP,
             )

@@ -284,9 +284,9 @@ class Connection:
             if not step.done():
                 step.set_result(None)
 
-    def _count(self, side: Side, count: int) -> None:
-        owner = self._owner
-        rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=side is self._client)
+    def _count(self, side: Side, count: int, pieces: int = 0) -> None:
+        owner, to_host = self._owner, side is self._client
+        rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=to_host, pieces=pieces)
         if rest_s:
             side.hold("pace")
             asyncio.get_running_loop().call_later(rest_s, side.let_go, "pace")
@@ -305,12 +305,15 @@ class Connection:
 
     def _pass_body(self, wanted: Wanted, data: bytes) -> None:
         body = wanted.body
+        before = 0 if body is None else body.pieces
         try:
-            own = body.take(data) if body is not None else 0
+            own = 0 if body is None else body.take(data)
         except BadBody as error:
             self._break_off(f"the body of the request cannot be read: {error}")
             return
         self._host.write(data[:own])
+        if body is not None and body.pieces > before:
+            self._count(self._client, 0, body.pieces - before)
         if own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
             self._client.hold("body")
 

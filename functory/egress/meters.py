@@ -10,6 +10,8 @@ from typing import Final
 _MB: Final = 1 << 20
 _GB: Final = 1 << 30
 _HOUR_S: Final = 3600.0
+_PIECE_BYTES: Final = 4096
+"""What a piece counts for in the pace: it takes as long as some thousand bytes that are only passed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,9 @@ class Meters:
         for meter in (self.of(tenant), self.all):
             meter.refused_total += 1
 
-    def moved(self, tenant: str, count: int, now: float, *, to_host: bool) -> float:
-        """Count bytes. Returns for how many seconds the connection should rest."""
+    def moved(self, tenant: str, count: int, now: float, *, to_host: bool, pieces: int = 0) -> float:
+        """Count bytes, and the pieces that had to be looked at one by one. Returns for how many seconds the connection
+        should rest."""
         rest_s = 0.0
         for meter in (self.of(tenant), self.all):
             if to_host:
@@ -159,5 +162,5 @@ class Meters:
             else:
                 meter.received_bytes += count
             meter.hour.add(count, now)
-            rest_s = max(rest_s, meter.pace.take(count, now))
+            rest_s = max(rest_s, meter.pace.take(count + pieces * _PIECE_BYTES, now))
         return rest_s

@@ -20,12 +20,18 @@ class RequestBody(Protocol):
     @property
     def is_over(self) -> bool: ...
 
+    @property
+    def pieces(self) -> int:
+        """How many parts of it have begun: each takes time, however small it is."""
+
     def take(self, data: bytes) -> int:
         """How many of these bytes belong to it; those after it are not its own. Raises BadBody."""
 
 
 class SizedBody:
     """`Content-Length`."""
+
+    pieces = 0
 
     def __init__(self, size_bytes: int) -> None:
         self._left = size_bytes
@@ -48,6 +54,7 @@ class ChunkedBody:
         self._line = bytearray()
         self._trailers: int | None = None  # bytes of them so far, once the last chunk was seen
         self.is_over = False
+        self.pieces = 0
 
     def take(self, data: bytes) -> int:
         at = 0
@@ -88,6 +95,7 @@ class ChunkedBody:
         if not 0 < len(size) <= _MAX_SIZE_DIGITS or not _HEX.issuperset(size):
             raise BadBody("the size of a chunk is not a number")
         number = int(size, 16)
+        self.pieces += 1
         if number:
             self._left = number + 2
         else:

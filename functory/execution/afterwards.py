@@ -54,12 +54,12 @@ def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tupl
     return (*new_jobs, NewJob(target, release.outcome.result or b"", links=links_of(job) + 1))
 
 
-def kept(afterwards: Afterwards, job: Job, release: Release) -> Release:
+def kept(afterwards: Afterwards, job: Job, release: Release, new_jobs: tuple[NewJob, ...]) -> Release:
     """The release, or that of a job of which nothing is kept. Jobs that others look for are kept: children, parents and
     those with a number. So are jobs that were cancelled."""
     if afterwards.keep == KEEP_ALL or not isinstance(release, Archive | Finish):
         return release
-    if job.parent or job.children or job.seq is not None:
+    if job.parent or job.children or job.seq is not None or _has_child(new_jobs):
         return release
     code = release.outcome.code
     if code is Code.OK or (code in _FAILED and afterwards.keep != KEEP_FAILED):

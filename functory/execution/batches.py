@@ -107,9 +107,9 @@ class Batches:
             jobs = [left.pop(one.id) for one in ended]
             now_ms = self._clock.now_ms()
             releases = releases_or_refusals(jobs, ended, delivery.version, delivery.retry, now_ms, random.random)
-            wanted: Iterable[tuple[NewJob, ...]] = map(_NEW_JOBS, ended)
+            wanted: list[tuple[NewJob, ...]] = list(map(_NEW_JOBS, ended))
             if afterwards is not NOTHING_MORE:
-                releases = [kept(afterwards, *one) for one in zip(jobs, releases, strict=True)]
+                releases = [kept(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
                 wanted = [passed_on(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
             left_something = any(any(map(field, ended)) for field in _LEFT)
             sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}

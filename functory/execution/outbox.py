@@ -24,10 +24,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 from functory.errors import InvalidInput, QuotaExceeded
-from functory.execution.outcomes import refusal
+from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.straight import StraightWay
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
-from functory.intake.admission import Admission
+from functory.intake.admission import FREE_RESULT_BYTES, Admission
 from functory.intake.intake import Intake
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
@@ -198,16 +198,15 @@ class Outbox:
         for job, release, wanted in batch:
             try:
                 wishes = wishes_of(job, asked_for(job, release, wanted), self._now())
-                await self._admit(job, limits, release, wishes)
+                admitted.append((job, await self._admit(job, limits, release, wishes), wishes))
             except _REFUSED as error:
                 admitted.append((job, refusal(job, release, error, self._now()), ()))
-            else:
-                admitted.append((job, release, wishes))
         return admitted
 
-    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> None:
-        """All new jobs of a job, or none; what it carries on counts by how much it grew. Raises InvalidWrite,
-        QuotaExceeded."""
+    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> Release:
+        """All new jobs of a job, or none; what it carries on counts by how much it grew. Returns the release: without a
+        log that does not fit, and of a run that is tried again with no more of its result than fits. Raises
+        InvalidWrite, QuotaExceeded."""
         tenant = tenant_of(job.jobtype)
         by_type: defaultdict[str, list[bytes]] = defaultdict(list)
         for wish in wishes:
@@ -218,10 +217,23 @@ class Outbox:
         result = None if isinstance(release, Unclaim | Discard) else release.outcome.result
         carried = release.data if isinstance(release, Finish | Retry | Rearm) else None
         grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
-        await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
+        try:
+            await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
+        except QuotaExceeded:
+            if not isinstance(release, Retry):
+                raise
+            release = shortened(release, FREE_RESULT_BYTES)  # a long trace is no reason to give the job up
+            await self._admission.take_result(tenant, limits, grown_bytes)
         if wishes:
             size_bytes = sum(len(wish.payload) for wish in wishes)
             await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
+        if isinstance(release, Unclaim | Discard) or not release.outcome.log:
+            return release
+        try:
+            await self._admission.take_result(tenant, limits, len(release.outcome.log))
+        except QuotaExceeded:
+            return without_log(release)
+        return release
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
         makers: list[Admitted] = []

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
+import msgspec
+
 from functory.errors import InvalidInput
 from functory.statuses import status_of
 from handlers.model import Handler
@@ -15,7 +17,7 @@ from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
-from store.base import Archive, Code, Finish, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
 from vocabulary.time_text import MAX_TIME_MS
@@ -38,9 +40,13 @@ _OVER: Final = frozenset({Code.OK, Code.FAILED})
 _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})
 """Codes of jobs that have no error to report."""
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
+_NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
+_JSON_BEGINS: Final = frozenset('"{')
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
-_VARYING: Final = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+_SINGLE_QUOTED: Final = r"(?:(?<!\w)|(?<=\bb))'(?:[^']|(?<=\w)'(?=\w))*'(?!\w)"
+"""Also b'…'. An apostrophe within a word is none of its quotes."""
+_VARYING: Final = re.compile(rf'0x[0-9a-fA-F]+|\d+|{_SINGLE_QUOTED}|"[^"]*"')
 
 
 def releases_of(
@@ -184,7 +190,8 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
-    """The ending of a job whose own could not be written: failed, with the status of the error and its text."""
+    """The ending of a job whose own could not be written: failed, with the status of the error and its text. One that
+    repeats goes on with its next round."""
     text = "".join(char if char.isprintable() else " " for char in str(error)[:_MESSAGE_CHARS])
     status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
@@ -196,18 +203,48 @@ def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) ->
         fingerprint=fingerprint(exitcode, text),
         message=text.encode("utf-8", "replace").decode(),
     )
-    if isinstance(release, Rearm) and 0 <= release.dt_ms <= MAX_TIME_MS:
-        return Rearm(job.id, job.token, release.dt_ms, outcome)
-    return Archive(job.id, job.token, outcome)
+    next_ms = release.dt_ms if isinstance(release, Rearm) else next_round_ms(job, now_ms, now_ms)
+    is_cancelled = isinstance(release, Archive) and release.outcome.code is Code.CANCELLED
+    if next_ms is None or is_cancelled or not 0 <= next_ms <= MAX_TIME_MS:
+        return Archive(job.id, job.token, outcome)
+    return Rearm(job.id, job.token, next_ms, outcome)
+
+
+def shortened(release: Retry, size_bytes: int) -> Retry:
+    """With so much of the end of what the run returned."""
+    result = release.outcome.result and release.outcome.result[-size_bytes:]
+    return release._replace(outcome=release.outcome._replace(result=result))
+
+
+def without_log(release: EndOfRun) -> EndOfRun:
+    """With a word in its place: what a job printed is no reason to fail it."""
+    return release._replace(outcome=release.outcome._replace(log=_NO_ROOM_FOR_LOG))
 
 
 def last_line(result: bytes) -> str:
     """The last line of an error text, which names the cause. Stack frames that follow it in
     some languages are skipped."""
-    lines = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip().splitlines()[-_ERROR_LINES:]
+    text = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip()
+    if text[:1] in _JSON_BEGINS:
+        text = _told_in_json(text).strip() or text
+    lines = text.splitlines()[-_ERROR_LINES:]
     while len(lines) > 1 and _FRAME.match(lines[-1][:_MESSAGE_CHARS]):
         lines.pop()
     return "".join(char if char.isprintable() else " " for char in lines[-1][:_MESSAGE_CHARS]) if lines else ""
+
+
+def _told_in_json(text: str) -> str:
+    """The reason in a result that is a JSON string, or an object with `error` or `message`, as `ctx.fail` makes them.
+    Empty for any other text."""
+    try:
+        told = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return ""
+    reasons = [told]
+    if isinstance(told, dict):
+        error = told.get("error")
+        reasons = [error, error.get("message") if isinstance(error, dict) else None, told.get("message")]
+    return next((reason for reason in reasons if reason and isinstance(reason, str)), "")
 
 
 def fingerprint(exitcode: int, message: str) -> str:

@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from functory.config import StraightMode
+from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
 from functory.execution.type_gates import TypeGates
@@ -82,6 +83,7 @@ class StraightWay:
         self._shown: dict[str, MayStart] = {}
         """Those that the store has as running, with the question whether their lease still holds."""
         self._returning: asyncio.TimerHandle | None = None
+        self._gathering = Gathering(shared.clock, self._start_gathered)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._left = asyncio.Event()
         self._ended_now: set[str] = set()
@@ -119,7 +121,8 @@ class StraightWay:
         waiting.extend(jobs)
         self._waiting_lines += len(jobs)
         self._waiting_bytes += sum(len(job.data) for job in jobs)
-        self._offer_or_return(jobtype)
+        if not self._gathering.waits_for_more(jobtype, len(waiting)):
+            self._offer_or_return(jobtype)
         if self._waiting and self._returning is None:
             self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
 
@@ -166,6 +169,7 @@ class StraightWay:
             self._oldest_s[jobtype] = self._clock.monotonic_s()
         else:
             del self._waiting[jobtype], self._oldest_s[jobtype]
+        self._gathering.started(jobtype, len(new))
         self._running.update({job.id: job for job in new})
         self._courtesy.seen(tenant_of(jobtype), len(new) + len(waiting))  # jobs that run, and no others: it is no lever
         now_ms = self._clock.now_ms()
@@ -210,6 +214,8 @@ class StraightWay:
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
                 self.recent.add(_record(job, release, now_ms))
+        if not self._gathering.is_idle:
+            self._gathering.ended({job.jobtype for job, _ in endings})
         self._leave()
 
     def released(self, endings: Sequence[tuple[Job, Release, Any]], stale: Container[str] = ()) -> None:
@@ -250,6 +256,10 @@ class StraightWay:
     def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
         return self.recent.find(tenant, job_id)
 
+    def hurry(self, jobtype: str) -> None:
+        """Somebody waits for the end of a job of the type."""
+        self._gathering.hurry(jobtype)
+
     def is_here(self, job_id: str) -> bool:
         """Whether a job waits or runs here, and the store does not have it."""
         return self._intake.is_held(job_id)
@@ -264,10 +274,13 @@ class StraightWay:
                 self._gates.want(jobtype)
                 self._offer(jobtype)
 
+    def _start_gathered(self, jobtype: str) -> None:
+        if jobtype in self._waiting:
+            self._offer_or_return(jobtype)
+
     def _on_gates(self, jobtypes: Iterable[str]) -> None:
         for jobtype in jobtypes:
-            if jobtype in self._waiting:
-                self._offer_or_return(jobtype)
+            self._start_gathered(jobtype)
 
     def _offer_or_return(self, jobtype: str) -> None:
         gate = self._gates.get(jobtype)
@@ -343,6 +356,7 @@ class StraightWay:
     async def close(self) -> None:
         if self._returning is not None:
             self._returning.cancel()
+        self._gathering.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -21,7 +21,7 @@ from functory.errors import InvalidInput
 from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
 from runner.protocol import NewJob as WantedJob
-from store.base import Archive, Code, Creation, Job, NewJob, Release
+from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Release
 from store.checks import check_new_job
 from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
@@ -59,7 +59,7 @@ def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
 def asked_for(job: Job, release: Release, wanted: Sequence[WantedJob]) -> Sequence[WantedJob]:
     """What counts of what a run asked for. Of a numbered job only the run that completes it does: each index of a
     consumer makes its jobs once, however often it is tried."""
-    has_completed = isinstance(release, Archive) and release.outcome.code is Code.OK
+    has_completed = isinstance(release, Archive | Discard | Finish) and release.outcome.code is Code.OK
     return wanted if job.seq is None or job.repeat or has_completed else ()
 
 

@@ -40,13 +40,13 @@ async def retry_job(
     payload: bytes | None = None,
     type_name: str | None = None,
 ) -> None:
-    """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms says when.
+    """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms names a later time.
 
     With payload, that is what it runs with; with type_name it moves to that type. Raises Missing, Conflict (it is
     neither, its unique name is taken, or it cannot move), LimitExceeded, QuotaExceeded.
     """
     now_ms = service.now_ms()
-    due_ms = now_ms if dt_ms is None else dt_ms
+    due_ms = now_ms if dt_ms is None else max(dt_ms, now_ms)
     if payload is not None:
         await admit_payload(service, who, job_id, payload)
     job = await get_job(service, who.tenant, job_id)

@@ -39,6 +39,7 @@ async def get_job(service: Service, tenant: str, job_id: str, *, max_bytes: int 
     """
     sysid = _sysid_of(job_id)
     if service.straight.is_here(job_id):
+        _hurry(service, tenant, job_id)
         found = service.straight.look(tenant, job_id, service.now_ms()) or _queued(service, tenant, job_id)
         if found is not None:
             return found
@@ -105,6 +106,7 @@ async def wait_for_job(
     def is_time_up() -> bool:
         return loop.time() >= deadline or not is_heard()
 
+    _hurry(service, tenant, job_id)
     while service.straight.is_here(job_id) and not is_time_up() and _is_ours(service, tenant, job_id):
         await service.waiters.wait(job_id, deadline - loop.time())
     ended = service.straight.just_ended(tenant, job_id)
@@ -209,6 +211,13 @@ async def _is_on_its_way_elsewhere(service: Service, job_id: str, sysid: str) ->
     if sysid == service.control.sysid or not young:
         return False
     return any(daemon.sysid == sysid for daemon in await service.store.list_daemons(now_ms=service.now_ms()))
+
+
+def _hurry(service: Service, tenant: str, job_id: str) -> None:
+    """Somebody asks for the job: if it waits on this daemon for others to start with, it starts now."""
+    batch = service.accepted.find(tenant, job_id)
+    if batch is not None:
+        service.straight.hurry(batch.jobtype)
 
 
 def _is_ours(service: Service, tenant: str, job_id: str) -> bool:

@@ -1,8 +1,9 @@
 """Authentication: from the text of a key to the Principal, with a small cache of verified keys.
 
 A verified key is trusted for `life_s` without asking the store. So a revoked key works at most that long on other
-daemons; on this one, the operation that revokes it clears the cache. While the store cannot be reached, a key that was
-good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`): intake goes on into the journal.
+daemons, also for who waits there; on this one, the operation that revokes it clears the cache. While the store cannot
+be reached, a key that was good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`): intake
+goes on into the journal.
 """
 
 import hashlib
@@ -42,7 +43,7 @@ class KeyRing:
         if known is None:
             return None
         now_ms = self._service.now_ms()
-        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:
+        if abs(now_ms - known.checked_ms) >= self._life_ms or known.principal.has_expired(now_ms):
             return None
         return known.principal
 
@@ -50,26 +51,22 @@ class KeyRing:
         """The principal of a key, verified now or a moment ago. Raises what `authenticate` raises."""
         return self.recall(text) or await self.authenticate(text)
 
-    @property
-    def changes(self) -> int:
-        """How often keys have changed: for `confirm`."""
-        return self._cache.changes
-
-    async def confirm(self, who: Principal, since: int) -> None:
-        """Whether a key is still good that was when `changes` was `since`: for whoever has waited meanwhile. It is as
-        long as the store cannot be reached. Raises Unauthorized."""
-        if self._cache.changes != since:
-            with suppress(StoreUnavailable):
-                await self.recheck(who.key_id)
+    async def confirm(self, who: Principal) -> None:
+        """Whether a key is still good that was verified a while ago: for whoever has waited since. Until it expires it
+        is, as long as the store cannot be reached. Raises Unauthorized."""
+        if who.has_expired(self._service.now_ms()):
+            raise Unauthorized(_NOT_GOOD)
+        with suppress(StoreUnavailable):
+            await self.recheck(who.key_id)
 
     async def authenticate(self, text: str) -> Principal:
         """Verify a key. Raises Unauthorized, with the same message whatever is wrong; NotReadyYet if it cannot be
         told without the store."""
         digest = _digest(text)
         now_ms = self._service.now_ms()
-        known = self._cache.by_digest.get(digest)
+        known, changes = self._cache.by_digest.get(digest), self._cache.changes
         try:
-            principal, expires_ms = await self._verify(text, now_ms)
+            principal = await self._verify(text, now_ms)
         except StoreUnavailable:
             if known is None or abs(now_ms - known.checked_ms) > self._grace_ms:
                 raise NotReadyYet(_UNCHECKED) from None
@@ -77,11 +74,13 @@ class KeyRing:
         except Unauthorized:
             self._cache.by_digest.pop(digest, None)
             raise
-        self._cache.keep(self._cache.by_digest, digest, VerifiedKey(principal, now_ms, expires_ms))
+        verified = VerifiedKey(principal, now_ms)
+        self._cache.keep(self._cache.by_digest, digest, verified, changes)
+        self._cache.keep(self._cache.by_id, principal.key_id, verified, changes)
         return principal
 
     async def recheck(self, key_id: str) -> Principal:
-        """The principal of a key that was verified when a session began: it may have been revoked since.
+        """The principal of a key that was verified when a session or a wait began: it may have been revoked since.
 
         Looks the key up by its public id alone, so never use it for what a request says about itself. Raises
         Unauthorized, StoreUnavailable.
@@ -91,14 +90,15 @@ class KeyRing:
         if known is not None and abs(now_ms - known.checked_ms) < self._life_ms:
             return _if_valid(known, now_ms)
         self._cache.by_id.pop(key_id, None)
+        changes = self._cache.changes
         key = await self._service.store.get_key(key_id)
         if key is None or (key.expires_ms is not None and key.expires_ms <= now_ms):
             raise Unauthorized(_NOT_GOOD)
         principal = await self._principal(key)
-        self._cache.keep(self._cache.by_id, key_id, VerifiedKey(principal, now_ms, key.expires_ms))
+        self._cache.keep(self._cache.by_id, key_id, VerifiedKey(principal, now_ms), changes)
         return principal
 
-    async def _verify(self, text: str, now_ms: int) -> tuple[Principal, int | None]:
+    async def _verify(self, text: str, now_ms: int) -> Principal:
         match = _KEY.fullmatch(text)
         if match is None:
             raise Unauthorized(_NOT_GOOD)
@@ -108,16 +108,16 @@ class KeyRing:
         is_right = hmac.compare_digest(hash_secret(match[2]), known_hash)
         if key is None or not is_right or (key.expires_ms is not None and key.expires_ms <= now_ms):
             raise Unauthorized(_NOT_GOOD)
-        return await self._principal(key), key.expires_ms
+        return await self._principal(key)
 
     async def _principal(self, key: ApiKey) -> Principal:
         scopes = frozenset(key.scopes)
         if key.tenant == OPERATOR:
-            return Principal(key.key_id, OPERATOR, scopes, TenantLimits())
+            return Principal(key.key_id, OPERATOR, scopes, TenantLimits(), expires_ms=key.expires_ms)
         found = await principal_of(self._service, key.tenant, key.key_id, scopes)
         if found is None:
             raise Unauthorized(_NOT_GOOD)
-        return found
+        return found._replace(expires_ms=key.expires_ms)
 
 
 async def principal_of(service: Service, name: str, key_id: str, scopes: frozenset[str]) -> Principal | None:
@@ -126,7 +126,7 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     if tenant is None or tenant.deleting:
         return None
     limits = limits_of(tenant, service.settings.default_limits)
-    return Principal(key_id, name, scopes, limits, tenant.suspended)
+    return Principal(key_id, name, scopes, limits, tenant.suspended, tenant.created_ms)
 
 
 def _digest(text: str) -> bytes:
@@ -134,6 +134,6 @@ def _digest(text: str) -> bytes:
 
 
 def _if_valid(known: VerifiedKey, now_ms: int) -> Principal:
-    if known.expires_ms is not None and known.expires_ms <= now_ms:
+    if known.principal.has_expired(now_ms):
         raise Unauthorized(_NOT_GOOD)
     return known.principal

@@ -24,9 +24,9 @@ async def find_numbered(service: Service, tenant: str, number: int) -> str | Non
     return await service.store.find_numbered(tenant, number)
 
 
-async def get_numbered(service: Service, tenant: str, job_id: str) -> JobRecord:
-    """A job that has a number, so the store has it. Raises Missing."""
-    found = await get_job(service, tenant, job_id)
+async def get_numbered(service: Service, tenant: str, job_id: str, *, max_bytes: int = 0) -> JobRecord:
+    """A job that has a number, so the store has it; as `get_job`. Raises Missing."""
+    found = await get_job(service, tenant, job_id, max_bytes=max_bytes)
     if isinstance(found, Queued):
         raise NotReadyYet(f"job {job_id} is on its way into the store: ask again in a moment")
     return found

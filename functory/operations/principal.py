@@ -16,6 +16,13 @@ class Principal(NamedTuple):
     scopes: frozenset[str]
     limits: TenantLimits
     suspended: bool = False
+    tenant_since_ms: int = 0
+    """When the tenant was created, which tells it from an earlier one of its name; 0 if that was not read."""
+    expires_ms: int | None = None
+    """When the key ends by itself."""
+
+    def has_expired(self, now_ms: int) -> bool:
+        return self.expires_ms is not None and self.expires_ms <= now_ms
 
     def require(self, scope: Scope) -> None:
         """Raises Forbidden unless the key has the scope. A suspended tenant can only read."""

@@ -60,6 +60,9 @@ class Straight(Protocol):
     def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
         """A job of the tenant that ended here a moment ago, for those who wait for its end."""
 
+    def hurry(self, jobtype: str) -> None:
+        """Somebody waits for the end of a job of the type."""
+
 
 class NoStraight:
     """Every job takes the long way."""
@@ -72,6 +75,9 @@ class NoStraight:
 
     def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:  # noqa: ARG002
         return None
+
+    def hurry(self, jobtype: str) -> None:
+        """Nothing waits here."""
 
 
 class WorkerQueue(Protocol):

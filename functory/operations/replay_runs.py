@@ -1,23 +1,22 @@
 """Replays that can be watched. Each is kept as a note in the store, so that any daemon can show its progress."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from functory.errors import Missing
-from functory.operations.jobs import list_jobs
 from functory.operations.replay import ReplayReport, replay
 from functory.operations.service import Service
 from store.base import Code, JobFilter, JobRecord, JobState
 from store.values.scoreboard import DAY_MS, HOUR_MS
 from vocabulary.names import jobtype_of
+from vocabulary.states import FAILED_CODES
 
 AGES: Final = {"1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "any": 0}
 _RUN_KEPT_MS: Final = 7 * DAY_MS
-_LOOKED_AT: Final = 500
-"""Failures since the run began that are looked through for jobs of the run."""
+_EXAMPLES: Final = 10
 
 
 class ReplayChoice(msgspec.Struct, frozen=True):
@@ -50,9 +49,9 @@ class ReplayProgress(NamedTuple):
     counts: Mapping[JobState, int]
     purged: int
     """Jobs of the run that are no longer in the store."""
-    failed_again: list[JobRecord]
-    has_more: bool
-    """More failures than were looked through."""
+    failed_again: int
+    examples: Sequence[JobRecord]
+    """Some of those that failed again, without payloads and results."""
 
 
 async def preview_run(service: Service, actor: str, tenant: str, choice: ReplayChoice) -> ReplayReport:
@@ -79,12 +78,12 @@ async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
     counts = dict.fromkeys(JobState, 0)
     for state in states.values():
         counts[state] += 1
-    where = run.choice.where(tenant, service.now_ms())
-    again = where._replace(codes=frozenset({Code.FAILED, Code.ABANDONED}), since_ms=run.began_ms)
-    bad = await list_jobs(service, tenant, again, cursor=None, limit=_LOOKED_AT)
-    mine = frozenset(run.ids)
-    failed_again = [record for record in bad.records if record.job.id in mine]
-    return ReplayProgress(run, counts, len(run.ids) - len(states), failed_again, bad.cursor is not None)
+    ended = [job_id for job_id, state in states.items() if state is JobState.ARCHIVED]
+    codes = await service.store.get_codes(tenant, ended)
+    bad = [job_id for job_id, code in codes.items() if code in FAILED_CODES]
+    read = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in bad[:_EXAMPLES]]
+    examples = [record for record in read if record is not None]
+    return ReplayProgress(run, counts, len(run.ids) - len(states), len(bad), examples)
 
 
 async def _find(service: Service, tenant: str, name: str) -> ReplayRun:

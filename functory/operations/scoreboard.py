@@ -7,7 +7,7 @@ from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
 from functory.operations.unasked import unasked_of
 from store.base import Bucket, FailureGroup, Histogram, TypeCounters, Usage
-from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS
+from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS, Span
 
 WIDTHS: Final = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
 
@@ -32,6 +32,8 @@ class Row(NamedTuple):
 
 class Board(NamedTuple):
     now_ms: int
+    window_s: float
+    """How long the window is: what was asked for, from the start of the minute in which that begins."""
     usage: Usage
     rows: list[Row]
 
@@ -43,17 +45,21 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
     handlers = set(await store.list_handled_types(tenant))
     for jobtype in handlers - counters.keys():
         counters[jobtype] = no_counters(jobtype)
-    width_ms = MINUTE_MS if window_s <= 6 * 3600 else HOUR_MS
-    buckets = await store.get_buckets(
-        tenant, width_ms=width_ms, since_ms=max(now_ms - window_s * 1000, 0), until_ms=now_ms + 1
-    )
+    since_ms = max((now_ms - window_s * 1000) // MINUTE_MS * MINUTE_MS, 0)
+    buckets = [
+        bucket
+        for span in _spans(since_ms, now_ms + 1)
+        for bucket in await store.get_buckets(
+            tenant, width_ms=span.width_ms, since_ms=span.since_ms, until_ms=span.until_ms
+        )
+    ]
     windows = _windows(buckets)
     unasked_s = await unasked_of(service, tenant)
     rows = [
         Row(counters[jobtype], windows.get(jobtype) or _empty(), jobtype in handlers, unasked_s.get(jobtype))
         for jobtype in sorted(counters)
     ]
-    return Board(now_ms, await store.get_usage(tenant), rows)
+    return Board(now_ms, (now_ms - since_ms) / 1000, await store.get_usage(tenant), rows)
 
 
 async def time_line(service: Service, tenant: str, *, width: str, count: int, jobtype: str | None) -> list[Bucket]:
@@ -75,6 +81,15 @@ async def failures(
 
 def _empty() -> Window:
     return Window(0, 0, 0, Histogram(), Histogram())
+
+
+def _spans(since_ms: int, until_ms: int) -> list[Span]:
+    """From the start of a minute in few buckets: minutes up to the next hour, then hours."""
+    hour_ms = -(-since_ms // HOUR_MS) * HOUR_MS
+    if hour_ms >= until_ms:
+        return [Span(1, MINUTE_MS, since_ms, until_ms)]
+    hours = Span(1, HOUR_MS, hour_ms, until_ms)
+    return [hours] if since_ms == hour_ms else [Span(1, MINUTE_MS, since_ms, hour_ms), hours]
 
 
 def _windows(buckets: list[Bucket]) -> dict[str, Window]:

@@ -12,7 +12,6 @@ _K = TypeVar("_K")
 class VerifiedKey(NamedTuple):
     principal: Principal
     checked_ms: int
-    expires_ms: int | None
 
 
 class VerifiedKeys:
@@ -20,13 +19,18 @@ class VerifiedKeys:
         self.by_digest: dict[bytes, VerifiedKey] = {}
         """By a hash of the whole key: neither the memory nor the time of a look-up gives a secret away."""
         self.by_id: dict[str, VerifiedKey] = {}
-        """By public id: the keys of sessions."""
+        """By public id: for sessions, and for whoever has waited."""
         self.changes = 0
         """How often they were forgotten, because keys or tenants had changed."""
         self._listener: Callable[[], None] = lambda: None
 
-    def keep(self, where: dict[_K, VerifiedKey], name: _K, key: VerifiedKey) -> None:
-        """Keep a key in one of the two. The oldest is dropped when there are too many."""
+    def keep(self, where: dict[_K, VerifiedKey], name: _K, key: VerifiedKey, changes: int | None = None) -> None:
+        """Keep a key in one of the two. The oldest is dropped when there are too many.
+
+        changes: as they were before the store was asked. If they have changed since, the answer may be of before.
+        """
+        if changes not in {None, self.changes}:
+            return
         where.pop(name, None)
         if len(where) >= _MAX_KEYS:
             del where[next(iter(where))]

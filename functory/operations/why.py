@@ -21,7 +21,7 @@ from handlers.languages import WORKER
 from runner.egress import needs_own_network
 from runner.launch import Level
 from runner.packages.source import State
-from store.base import Daemon, JobRecord, JobState, RateState, TypeCounters
+from store.base import Daemon, Job, JobRecord, JobState, RateState, TypeCounters
 from store.base import Handler as StoredHandler
 from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
@@ -168,14 +168,28 @@ async def _about_key(service: Service, tenant: str, record: JobRecord) -> _Findi
         cap = None if handler is None else decode_handler(handler.data).max_per_key
     except HandlerError:  # of a newer version of this program
         return None
-    if cap is None:
+    now_ms = service.now_ms()
+    state = await service.store.get_key_state(tenant, job.jobtype, job.key, limit=cap or 1, now_ms=now_ms)
+    retried = state.retried if cap == 1 else ""
+    before = [*state.running, retried] if retried not in {"", job.id} else [*state.running]
+    text = f"it waits for another job of its key {job.key}: "
+    if cap is not None and len(before) >= cap:
+        return "waits_for_key", text + before[0], {"key": job.key, "job": before[0], "max_per_key": cap}
+    first = None if job.id in {retried, state.first} else await _without_token(service, tenant, state.first)
+    if first is None:
         return None
-    state = await service.store.get_key_state(tenant, job.jobtype, job.key, limit=cap)
-    before = [*state.running, state.retried] if cap == 1 and state.retried not in {"", job.id} else [*state.running]
-    if len(before) < cap:
+    told = f"{text}{first.id}, whose rate domain {first.domain} has no token"
+    return "waits_for_key", told, {"key": job.key, "job": first.id, "max_per_key": cap, "domain": first.domain}
+
+
+async def _without_token(service: Service, tenant: str, job_id: str) -> Job | None:
+    """The job, if that is what keeps it from starting."""
+    now_ms = service.now_ms()
+    found = await service.store.get_job(tenant, job_id, now_ms=now_ms) if job_id else None
+    if found is None or not found.job.domain:
         return None
-    text = f"it waits for another job of its key {job.key}: {before[0]}"
-    return "waits_for_key", text, {"key": job.key, "job": before[0], "max_per_key": cap}
+    rate = await service.store.find_rate(tenant, found.job.domain, now_ms=now_ms)
+    return found.job if rate is not None and rate.tokens < 1 else None
 
 
 async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

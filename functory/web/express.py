@@ -81,7 +81,7 @@ class Express:
 class PlainAdd:
     """One request on the fast path."""
 
-    __slots__ = ("_began_s", "_body", "_changes", "_headers", "_principal", "_type_name", "_wait_s", "_web")
+    __slots__ = ("_began_s", "_body", "_headers", "_principal", "_type_name", "_wait_s", "_web")
 
     def __init__(
         self,
@@ -95,7 +95,6 @@ class PlainAdd:
         self._began_s = time.perf_counter()
         self._web = web
         self._principal = principal
-        self._changes = web.keys.changes
         self._type_name = type_name
         self._body = body
         self._headers = headers
@@ -114,7 +113,7 @@ class PlainAdd:
             ids = await add_lines(web, self._principal, self._type_name, self._body)
             body = await describe_added(web.service, self.tenant, ids, self._wait_s, is_heard=is_heard)
             if self._wait_s:
-                await web.keys.confirm(self._principal, self._changes)
+                await web.keys.confirm(self._principal)
         except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
             status, answer = self._refusal(error, request_id, remote)
         else:

@@ -8,7 +8,7 @@ from functory.wire.base import Answer, Request, TimeMs, TypeName
 
 
 class ScoreboardQuery(Request):
-    """Rates and quantiles are over the last `window_s` seconds."""
+    """Rates and quantiles are over the last `window_s` seconds, from the start of the minute in which these begin."""
 
     window_s: Annotated[int, Meta(ge=60, le=86_400)] = 3600
 

@@ -156,7 +156,7 @@ class Reports:
             ends = [one for _, one in these]
             releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
             for (held, one), job, release in zip(these, jobs, releases, strict=True):
-                end = kept(held.afterwards, job, release)
+                end = kept(held.afterwards, job, release, one.new_jobs)
                 out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
                 if left_bytes := size_bytes(one):
                     sizes[job.id, job.token] = left_bytes

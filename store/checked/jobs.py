@@ -18,7 +18,7 @@ from store.protocol.jobs import JobVerbs
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.names import is_job_id
-from vocabulary.states import JobState
+from vocabulary.states import Code, JobState
 
 MAX_POSITION = 100_000
 _MAX_BYTES = (1 << 31) - 1
@@ -62,6 +62,11 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         return await self._back.get_states(tenant, _possible(job_ids), now_ms=now_ms)
 
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        check_tenant(tenant)
+        check_batch("get_codes", len(job_ids))
+        return await self._back.get_codes(tenant, _possible(job_ids))
+
     async def list_jobs(
         self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
     ) -> JobPage:
@@ -104,11 +109,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_range("cap", cap, 1, MAX_POSITION)
         return await self._back.get_position(tenant, job_id, now_ms=now_ms, cap=cap)
 
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
         check_jobtype(tenant, jobtype)
         check_label("key", key)
         check_range("limit", limit, 1, MAX_PER_KEY)
-        return await self._back.get_key_state(tenant, jobtype, key, limit=limit)
+        check_time("now_ms", now_ms)
+        return await self._back.get_key_state(tenant, jobtype, key, limit=limit, now_ms=now_ms)
 
     async def update_job(
         self,

@@ -64,7 +64,8 @@ class ConsumerShelf(abc.ABC):
         Progress goes as far as asked, but not past a number whose job is not over, not past the numbers that were let
         into the queue, and without skip_failed not past one that did not end well; it never falls. `released` goes up
         as asked, at most to the head, and never falls; it stays if progress does not go as far as asked, because then
-        the leader is wrong about a job. Held jobs above `after` up to there enter the queue. The note replaces the last
+        the leader is wrong about a job. Held jobs above `after` up to there enter the queue, due now if they
+        were due before: a job waits, and has its retry window, from then on. The note replaces the last
         one. A number whose job was deleted or purged counts as over. Idempotent.
         Atomic where there are transactions; elsewhere each step alone, in this order, and a repeated call completes it.
         Raises Conflict (the token is not that of the current leader), InvalidValue (released - after or progress over

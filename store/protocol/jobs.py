@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState, NewJob
 from store.values.records import RateDomain, RateState
-from vocabulary.states import JobState
+from vocabulary.states import Code, JobState
 
 
 class JobVerbs(abc.ABC):
@@ -58,6 +58,10 @@ class JobVerbs(abc.ABC):
         """The states of those jobs that exist, at most MAX_BATCH, without reading payloads."""
 
     @abc.abstractmethod
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        """How those jobs ended that are archived, at most MAX_BATCH, without reading results."""
+
+    @abc.abstractmethod
     async def list_jobs(
         self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
     ) -> JobPage:
@@ -90,8 +94,9 @@ class JobVerbs(abc.ABC):
         Keys are not looked at: by priority and due time."""
 
     @abc.abstractmethod
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
-        """The jobs of a key that run, by id and up to limit, and the one that is to be tried again."""
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
+        """The jobs of a key that run, by id and up to limit, the one that is to be tried again, and the one that is
+        first in the order of those that are due."""
 
     @abc.abstractmethod
     async def update_job(
@@ -116,7 +121,8 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
-        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs.
+        """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs,
+        and with a parent that waits for its children all of them that do not run are cancelled, and theirs.
 
         With running, also one that runs (lapsed included): its delivery ends with this, so its owner can neither renew
         nor release it, and finds that out when it tries. It does not count as a run.
@@ -133,7 +139,8 @@ class JobVerbs(abc.ABC):
         The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
         unique name another live job holds is left out too. Atomic per job; repeating it replays nothing
-        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again.
+        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again. A job
+        whose number a consumer has not let in yet is held until then.
         """
 
     @abc.abstractmethod
@@ -155,7 +162,8 @@ class JobVerbs(abc.ABC):
         With token, a running job moves, and no other: the delivery that has this token is over, and no outcome of it is
         counted.
         Atomic. Raises NotFound, Conflict (it is paused, or it is running and that is not its token; or it has a unique
-        name or a number, which are those of its type), InvalidValue (a type of another tenant).
+        name or a number, which are those of its type; or the other type has a consumer, which would not see it, unless
+        that is pulled), InvalidValue (a type of another tenant).
         """
 
     @abc.abstractmethod

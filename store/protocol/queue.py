@@ -169,9 +169,11 @@ class JobQueue(abc.ABC):
     ) -> ExpireReport:
         """Upkeep: purge archived jobs that ended before done_before_ms (result and payload with them), and before
         failed_before_ms those with a code of FAILED_CODES (None: as the others); abandon waiting jobs that have been
-        due since before waiting_before_ms (no handler ever came).
+        due since before waiting_before_ms (no handler ever came), and in the queue for as long: a job whose time lay
+        back when it was added, or ended a round, waits since then, and one that was given back since its claim.
 
-        At most limit jobs in one step, so that nothing waits for it; call again while more is True.
+        At most limit jobs in one step, so that nothing waits for it; call again while more is True. Cost: also on the
+        jobs that were due before waiting_before_ms and have not waited for so long.
         Idempotent. Abandoning archives with Code.ABANDONED, exitcode 504 and counts; relatives are served as
         in release_jobs. A purged parent leaves its children as they are.
         """

@@ -319,10 +319,12 @@ class ExpireReport(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """What may hold up jobs of a key: those that run, and the first that is between two attempts ("": none)."""
+    """What may hold up jobs of a key: those that run, the first that is between two attempts, and the first of those
+    that are due ("": none)."""
 
     running: tuple[str, ...]
     retried: str = ""
+    first: str = ""
 
 
 class IndexState(NamedTuple):

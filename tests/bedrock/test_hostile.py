@@ -1,13 +1,16 @@
 """Slow, endless, binary and malformed input: an error, and bounded memory."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from functory.bedrock.connection import Connection
 from functory.bedrock.input_room import FREE_BYTES, InputRoom
 from functory.bedrock.settings import BedrockSettings
 from functory.web.http.body_room import BodyRoom
@@ -39,6 +42,14 @@ async def told(bedrock: Bedrock, data: bytes) -> bytes:
         (b"GetJob\ntransfer-encoding: chunked\n\n", b"501 "),
         (b"GetJob\ncontent-length: 2\n\n{]", b"401 Invalid JSON"),
         (b"GetJob\n" + b"".join(b"a%d: b\n" % number for number in range(101)), b"400 more than 100 parameters"),
+        (b"\n" * 65_536, b"400 more than 512 bytes of blank lines"),
+        (b"\r\n" * 300 + b"GetJob\nname: x\n\n", b"400 more than 512 bytes of blank lines"),
+        (b"GetJob\ncontent-length: 200000\n\n", b"413 the body is longer than 131072 bytes"),
+        (b"POST /getjob?name=x HTTP/1.1\r\ncontent-length: 200000\r\n\r\n", b"HTTP/1.1 413 the body is longer than"),
+        (b"Nonsense\ncontent-length: 200000\n\n", b"413 the body is longer than 131072 bytes"),
+        (b"CreateJob\ncontent-length: 5000000\n\nx=" + b"a" * 4_999_998, b"413 the form is longer than 4194304 bytes"),
+        (b"CreateJob\ncontent-length: 2002\n\nx=" + b"%" * 2000, b"400 the form cannot be read: it has more than 1000"),
+        (b"CreateJob\ncontent-length: 3\n\nx=\xff", b"400 the form is not UTF-8 text"),
         (b"A" * 9000, b"413 the first line is longer than 8192 bytes"),
         (b"GetJob\nname: " + b"x" * (3 << 20), b"413 the command and its parameters are longer than"),
     ],
@@ -60,6 +71,23 @@ async def test_one_that_sends_slowly_is_cut_off(tmp_path: Path) -> None:
 async def test_one_that_says_nothing_is_closed(tmp_path: Path) -> None:
     async with open_bedrock(tmp_path, settings=BedrockSettings(tenant="acme", idle_s=0.05)) as bedrock:
         assert await told(bedrock, b"") == b""
+
+
+async def test_blank_lines_are_no_request_and_win_no_time(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        for _ in range(20):  # after each request it begins anew
+            session.send_bytes(b"\r\n" * 50)
+            assert (await session.ask("GetJob", name="x")).status == 404
+        (connection,) = bedrock.listener._shared.open
+        timer = connection._timer
+        assert timer is not None
+        session.send_bytes(b"\n" * 50)
+        await until(lambda: _has_blank(connection))
+        assert connection._timer is timer
+
+
+async def _has_blank(connection: Connection) -> bool:
+    return connection._parser._blank_bytes == 50
 
 
 async def test_one_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
@@ -233,7 +261,72 @@ async def test_a_body_with_a_million_fields_is_not_built(bedrock: Bedrock) -> No
         assert (await session.reply()).json == {"jobID": 1}
 
 
+async def test_data_may_be_a_form(bedrock: Bedrock) -> None:
+    text = '{"a":"' + "é" * 400_000 + '"}'
+    body = urlencode({"name": "x", "data": text}).encode()
+    async with bedrock.session() as session:
+        session.send_bytes(b"CreateJob\nContent-Length: %d\n\n" % len(body) + body)
+        assert (await session.reply()).json == {"jobID": 1}
+        assert (await session.ask("QueryJob", jobID=1)).json["data"] == json.loads(text)
+
+
 async def test_a_command_that_has_no_data_is_short(bedrock: Bedrock) -> None:
     async with bedrock.session() as session:
         reply = await session.ask("GetJob", name="x", connection="wait", data="x" * 100_000)
         assert (reply.status, "longer than" in reply.reason) == (402, True)
+
+
+async def test_the_data_of_relatives_is_bounded_and_has_room_before_it_is_read(
+    bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = '{"a":"' + "x" * 1_000_000 + '"}'
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="album")
+        await session.ask("GetJob", name="album")
+        for _ in range(10):
+            await session.ask("CreateJob", name="piece", parentJobID=1, data=data)
+        await session.ask("FinishJob", jobID=1, data=data)
+        seen = note_rooms(bedrock, monkeypatch)
+        pieces: list[Any] = []
+        while len(pieces) < 10:
+            pieces += (await session.ask("GetJobs", name="piece", numResults=10)).json["jobs"]
+        assert all(len(piece["parentData"]["a"]) == 1_000_000 for piece in pieces), "some at a time"
+        for piece in pieces:
+            await session.ask("FinishJob", jobID=piece["jobID"])
+        seen.clear()
+        children = (await session.ask("GetJob", name="album")).json["finishedChildJobs"]
+        whole = {"data": json.loads(data)}
+        left_out = {"dataOmitted": True}
+        assert children == [{**(whole if number < 10 else left_out), "jobID": number} for number in range(2, 12)]
+        assert seen[0] == ("acme", 8 * len(data)), "before the data is read"
+
+
+async def test_the_data_of_a_parent_is_told_to_so_many_of_its_children(
+    bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = '{"a":"' + "x" * 1_000_000 + '"}'
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="album")
+        await session.ask("GetJob", name="album")
+        for _ in range(10):
+            await session.ask("CreateJob", name="piece", parentJobID=1)
+        await session.ask("FinishJob", jobID=1, data=data)
+        seen = note_rooms(bedrock, monkeypatch)
+        pieces = (await session.ask("GetJobs", name="piece", numResults=10)).json["jobs"]
+        assert [piece.get("parentData") == json.loads(data) for piece in pieces] == [True] * 8 + [False] * 2
+        assert [piece.get("parentDataOmitted") for piece in pieces] == [None] * 8 + [True] * 2
+        assert seen[0] == ("acme", 8 * len(data))
+
+
+def note_rooms(bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Who takes how much room from now on."""
+    seen: list[tuple[str, int]] = []
+    room = bedrock.listener._shared.commands.room
+    real = room.of
+
+    def of(tenant: str, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        seen.append((tenant, size_bytes))
+        return real(tenant, size_bytes)
+
+    monkeypatch.setattr(room, "of", of)
+    return seen

@@ -10,6 +10,7 @@ import pytest
 
 from functory.operations.keys import create_key, revoke_key
 from tests.support.bedrock import Bedrock, Session, open_bedrock
+from tests.support.clocks import FakeClock
 from tests.support.service import until
 from tests.support.workers import waiting
 
@@ -181,13 +182,22 @@ async def test_a_time_to_wait_is_kept(bedrock: Bedrock) -> None:
         assert (await session.ask("GetJobs", name="x", numResults=2, connection="wait", timeout=0)).status == 303
 
 
-async def test_one_that_waits_gets_no_job_after_its_key_was_revoked(bedrock: Bedrock) -> None:
-    service = bedrock.shop.service
-    key, text = await create_key(service, "test", "acme", scopes=("work",))
-    async with bedrock.session() as session, bedrock.session() as other:
-        session.send("GetJob", name="x", Connection="wait", Authorization=f"Bearer {text}")
-        await until(waiting(bedrock.shop, 1))
-        await revoke_key(service, "test", "acme", key.key_id)
-        await bedrock.shop.post("{}", type_name="x")
-        assert (await session.reply()).status == 401
-        assert (await other.ask("GetJob", name="x", Connection="wait")).status == 200, "it was given back"
+@pytest.mark.parametrize("way", ["revoked", "revoked elsewhere", "expired"])
+async def test_one_that_waits_gets_no_job_after_its_key_has_ended(tmp_path: Path, clock: FakeClock, way: str) -> None:
+    async with open_bedrock(tmp_path, clock, poll="1h") as bedrock:
+        service = bedrock.shop.service
+        await bedrock.shop.serve("x")
+        key, text = await create_key(service, "test", "acme", scopes=("work",), expires_s=60)
+        async with bedrock.session() as session, bedrock.session() as other:
+            session.send("GetJob", name="x", Connection="wait", Authorization=f"Bearer {text}")
+            await until(waiting(bedrock.shop, 1))
+            if way == "revoked":
+                await revoke_key(service, "test", "acme", key.key_id)
+            elif way == "revoked elsewhere":
+                await service.store.delete_key("acme", key.key_id)
+                clock.advance(5)
+            else:
+                clock.advance(60)
+            await bedrock.shop.post("{}", type_name="x")
+            assert (await session.reply()).status == 401
+            assert (await other.ask("GetJob", name="x", Connection="wait")).status == 200, "it was given back"

@@ -130,7 +130,7 @@ async def test_where_events_do_not_come_through_the_page_asks_now_and_then(
     browser: Browser, server: DaemonProcess, tenant: Tenant
 ) -> None:
     async with reader(browser, server.url, tenant.key) as page:
-        await page.route(re.compile(r"/live(\?.*)?$"), _refuse)
+        await page.route(re.compile(r"/~live(\?.*)?$"), _refuse)
         await page.clock.install()
         await page.goto(tenant.home)
         await expect(page.locator("#pulse")).to_have_text("refreshed every 10 s")

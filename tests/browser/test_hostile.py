@@ -64,5 +64,19 @@ async def test_scripts_ansi_bidi_and_long_lines_are_inert(
         assert await page.evaluate("window.pwned") is None
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029"])
+async def test_a_try_comes_back_with_marks_that_a_script_may_take_for_the_end_of_a_line(
+    browser: Browser, server: DaemonProcess, tenant: Tenant, mark: str
+) -> None:
+    await tenant.client.put_handler("size", "python", "return len(payload)")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/size/edit")
+        await expect(page.locator(".cm-content")).to_be_visible()
+        await page.get_by_label("Payload").fill(f"a{mark}b")
+        await page.get_by_role("button", name="Try it").click()
+        await expect(page.get_by_label("Result of the try")).to_have_text("3")
+        await expect(page.locator("#problem")).to_have_count(0)
+
+
 def dumps(value: dict[str, str]) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -54,7 +54,7 @@ async def test_a_daemon_behind_it(tmp_path: Path, program: str) -> None:
 
             # A page that is kept up to date: what happens shows in the stream while that is open.
             await _sign_in(acme, key)
-            async with asyncio.timeout(60), acme.get("/ui/t/acme/live") as live:
+            async with asyncio.timeout(60), acme.get("/ui/t/acme/~live") as live:
                 assert live.headers["Content-Type"].startswith("text/event-stream")
                 first = await live.content.readuntil(b"\n\n")
                 async with acme.post("/acme/job/later/add?delay_s=3600", data=b"two\n") as answer:
@@ -109,7 +109,7 @@ async def test_streams_are_passed_on_as_they_come_and_connections_are_kept(tmp_p
 
     async def stream(request: web.Request) -> web.StreamResponse:
         headers = {"Content-Type": "text/event-stream"}
-        if request.path != "/ui/t/acme/live":
+        if request.path != "/ui/t/acme/~live":
             headers["X-Accel-Buffering"] = "no"
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
@@ -125,7 +125,7 @@ async def test_streams_are_passed_on_as_they_come_and_connections_are_kept(tmp_p
         return web.json_response(dict(request.headers))
 
     app = web.Application()
-    app.router.add_get("/ui/t/acme/live", stream)
+    app.router.add_get("/ui/t/acme/~live", stream)
     app.router.add_get("/acme/stream", stream)
     app.router.add_get("/plain", plain)
     runner = web.AppRunner(app)
@@ -135,7 +135,7 @@ async def test_streams_are_passed_on_as_they_come_and_connections_are_kept(tmp_p
     port = runner.addresses[0][1]
     try:
         async with nginx(program, tmp_path, f"127.0.0.1:{port}") as proxy, through(proxy) as session:
-            for path in ("/ui/t/acme/live", "/acme/stream"):
+            for path in ("/ui/t/acme/~live", "/acme/stream"):
                 async with asyncio.timeout(60), session.get(path) as answer:
                     for number in range(3):
                         assert await answer.content.readuntil(b"\n\n") == f"data: {number}\n\n".encode()

@@ -6,13 +6,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functory.bedrock.commands import WITH_DATA
 from functory.bedrock.messages import Answer, Request, one_line, render
 from functory.bedrock.parser import IN_JSON, Malformed, Parser
 from functory.bedrock.refusals import Refusal
 from functory.bedrock.select import parse_select
 from functory.bedrock.settings import BedrockSettings
 
-SMALL = BedrockSettings(max_head_bytes=300, max_body_bytes=200)
+SMALL = BedrockSettings(max_head_bytes=300, max_body_bytes=200, max_small_body_bytes=100)
 LINES = st.sampled_from(
     [
         b"GetJob",
@@ -34,7 +35,7 @@ PARAMETERS = st.dictionaries(NAMES.filter(lambda name: name.lower() not in RESER
 
 def read(data: bytes, cuts: list[int], settings: BedrockSettings = SMALL) -> tuple[list[Request], str]:
     """All requests of some bytes that come in pieces, and what is said of the rest."""
-    parser = Parser(settings)
+    parser = Parser(settings, WITH_DATA)
     requests: list[Request] = []
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in pairwise(places):

@@ -14,6 +14,8 @@ from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions
 from functory.operations import consumers
 from functory.operations.consumers import Standing, WindowPart, window_of
+from functory.operations.job_changes import retry_job
+from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
@@ -144,6 +146,47 @@ async def test_a_cancelled_job_blocks_until_it_is_deleted(daemon: Daemon, servic
     assert standing.note.blocked[0].next_ms == 0, "nobody runs what somebody cancelled"
     await daemon.store.delete_jobs("acme", [job_id])
     await standing_at(service, 1)
+
+
+async def blocked_by(service: Service, code: str) -> Standing:
+    """The consumer, once an index blocks it that ended so."""
+
+    async def look() -> Standing | None:
+        standing = await consumers.get_consumer(service, "acme", "verify")
+        return standing if [it.code for it in standing.note.blocked] == [code] else None
+
+    return await until(look)
+
+
+async def test_a_cancelled_job_that_is_retried_and_fails_is_tried_again(
+    daemon: Daemon, service: Service, tmp_path: Path
+) -> None:
+    flag = tmp_path / "mended"
+    await put(service)
+    (job_id,) = await add(daemon, [b"x"])
+    await daemon.intake.flush()
+    await cancel_job(service, "acme", job_id)
+    await blocked_by(service, "cancelled")
+    await register(daemon, "acme-block", f"import os\nreturn 200 if os.path.exists({str(flag)!r}) else (400, 'bad')")
+    await retry_job(service, WHO, job_id)
+    await blocked_by(service, "failed")
+    await asyncio.to_thread(flag.touch)
+    await standing_at(service, 1)
+
+
+async def test_a_blocked_job_that_is_retried_and_cancelled_is_left_alone(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path, retry_base="1h", retry_max="1h") as daemon:
+        service = service_of(daemon)
+        await register(daemon, "acme-block", "return 400, 'bad'")
+        await put(service)
+        (job_id,) = await add(daemon, [b"x"])
+        standing = await blocked_by(service, "failed")
+        assert standing.note.blocked[0].next_ms > daemon.clock.now_ms(), "later"
+        daemon.pause()
+        await retry_job(service, WHO, job_id)
+        await cancel_job(service, "acme", job_id)
+        standing = await blocked_by(service, "cancelled")
+        assert standing.note.blocked[0].next_ms == 0, "nobody runs what somebody cancelled"
 
 
 async def test_progress_is_told_by_a_job_with_the_last_index(daemon: Daemon, service: Service) -> None:

@@ -81,6 +81,21 @@ async def test_children_of_a_run_that_fails_are_cancelled_and_seen_apart(tmp_pat
         assert (child.state, child.outcome.code) == (JobState.ARCHIVED, Code.CANCELLED)
 
 
+async def test_children_of_a_run_that_asks_for_a_retry_wait_and_are_seen_by_the_next_attempt(tmp_path: Path) -> None:
+    body = """
+if not ctx.children:
+    ctx.enqueue("piece", "x", child=True)
+    ctx.retry(after_s=0)
+if not ctx.children[0]["code"]:
+    return "waiting for the piece"
+return [child["code"] for child in ctx.children]
+"""
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-album", body)
+        await register(daemon, "acme-piece", PIECE)
+        assert await result_of(daemon, await submit(daemon, "acme-album", "x")) == ["ok"]
+
+
 async def test_new_jobs_with_options_go_through_the_journal(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-album", "ctx.enqueue('piece', 'x', delay_s=3600, priority=1000, domain='slow')")

@@ -61,3 +61,16 @@ async def test_children_are_kept_for_their_parent(tmp_path: Path) -> None:
         assert isinstance(found, JobRecord)
         assert found.outcome is not None
         assert found.outcome.result == b'["\\"x\\""]'
+
+
+@pytest.mark.parametrize("keep", ["none", "failed"])
+async def test_what_a_parent_carries_on_is_its_payload_after_its_children(tmp_path: Path, keep: str) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        body = "if ctx.children: return [payload]\nctx.enqueue('piece', 'x', child=True); ctx.carry('seen ' + payload)"
+        await register(daemon, "acme-album", body, keep=keep)
+        await register(daemon, "acme-piece", "return 'x'")
+        (job_id,) = await daemon.intake.write("acme-album", [b"one"], PLAIN)
+        found = await wait_for_job(service_of(daemon), "acme", job_id, 20.0, max_bytes=1000)
+        assert isinstance(found, JobRecord)
+        assert found.outcome is not None
+        assert found.outcome.result == b'["seen one"]'

@@ -51,6 +51,33 @@ async def test_each_index_makes_its_jobs_once_however_often_it_is_tried(tmp_path
             assert await payloads_of(daemon, jobtype, 90) == Counter(expected)
 
 
+async def test_an_index_that_carries_data_on_makes_its_jobs_too(tmp_path: Path) -> None:
+    """Plain ones, the one that gets its result, and its children."""
+    async with running_daemon(tmp_path) as daemon:
+        service = service_of(daemon)
+        await register(daemon, "acme-first", "ctx.carry('seen')\n" + EMIT, then="second")
+        body = """
+if ctx.children:
+    return [payload, ctx.children[0]["code"]]
+ctx.enqueue("piece", payload, child=True)
+ctx.carry("carried on")
+"""
+        await register(daemon, "acme-second", body)
+        await register(daemon, "acme-piece", "return payload")
+        await put(service, "first", "first")
+        await put(service, "second", "second")
+        await add(daemon, [b"1"], "first")
+        standing = await standing_at(service, 2, "second")
+        assert standing.report.head == 2, "the job that it asked for, and the one of its result"
+        for seq in (1, 2):
+            record = await daemon.store.get_job_at("acme", "acme-second", seq, now_ms=daemon.clock.now_ms())
+            assert record is not None
+            whole = await daemon.store.get_job("acme", record.job.id, now_ms=daemon.clock.now_ms())
+            assert whole is not None
+            assert whole.outcome is not None
+            assert whole.outcome.result == b'["carried on","ok"]'
+
+
 async def test_a_stage_stops_while_the_next_is_too_far_behind(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         service = service_of(daemon)

@@ -187,6 +187,20 @@ async def test_a_purge_takes_what_is_old_enough_and_nothing_else(
         assert await states_after(3.5) == [None, JobState.ARCHIVED, None], "what failed is kept for longer"
 
 
+async def test_a_job_whose_time_lies_far_back_is_given_up_only_after_it_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, keep_waiting="2h") as daemon:
+        begun_ms = daemon.clock.now_ms()
+        job = NewJob("past", "acme-nobody", b"", begun_ms - 30 * 86_400_000, begun_ms)
+        await daemon.store.create_job(job, now_ms=begun_ms)
+        for hours, state in ((0.5, JobState.WAITING), (1.9, JobState.WAITING), (2.5, JobState.ARCHIVED)):
+            with monkeypatch.context() as patch:
+                patch.setattr(daemon.clock, "now_ms", lambda hours=hours: begun_ms + round(hours * 3_600_000))
+                await daemon.upkeep.purge()
+            assert await state_of(daemon, job.id) is state, hours
+
+
 async def test_failed_jobs_are_kept_for_ever_until_most_of_the_quota_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functory.daemon.daemon import Daemon
-from store.base import Code, JobRecord, NewJob
+from store.base import Code, JobRecord, JobState, NewJob
 from tests.support.service import ended, register, running_daemon, until
 
 COUNTER = """
@@ -154,3 +154,21 @@ async def test_the_retry_window_of_a_delayed_job_begins_when_it_is_due(tmp_path:
         assert (rows["acme-bad"].error, rows["acme-bad"].abandoned) == (2, 1), "all three attempts were made"
         if repeat:
             assert record.job.due_ms > daemon.clock.now_ms() + 3_000_000, "its next round comes"
+
+
+async def test_a_run_that_asks_for_a_retry_and_is_refused_does_not_end_the_repetition(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-feed", "ctx.enqueue('x', 'x', sibling=True)\nctx.retry(after_s=0)")
+        feed = new(daemon, "feed", "acme-feed", b"", repeat="FINISHED, +1 HOUR")
+        await daemon.store.add_jobs([feed], now_ms=daemon.clock.now_ms())
+        daemon.wake()
+
+        async def has_run() -> JobRecord | None:
+            found = await job(daemon, "feed")
+            return found if found.outcome else None
+
+        record = await until(has_run)
+        assert record.outcome is not None
+        assert (record.outcome.code, record.outcome.exitcode) == (Code.FAILED, 400)
+        assert (record.state, record.job.attempts) == (JobState.DEFERRED, 0), "its next round comes"
+        assert record.job.due_ms > daemon.clock.now_ms() + 3_000_000

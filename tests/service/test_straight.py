@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import functory.execution.gathering
 import functory.execution.straight
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
@@ -340,3 +341,46 @@ async def is_clear(daemon: Daemon, jobtype: str) -> bool:
 
 async def is_read(daemon: Daemon, job_id: str) -> bool:
     return job_id in daemon.intake._reader._open_of
+
+
+async def test_jobs_that_come_faster_than_they_end_start_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        (functory.execution.straight, "_SHOW_AFTER_S"),
+        (functory.execution.straight, "_RETURN_AFTER_S"),
+        (functory.execution.gathering, "MOMENT_S"),
+    ):
+        monkeypatch.setattr(module, name, 3600.0)
+    async with running_daemon(tmp_path, poll="10 s") as daemon:
+        await ready(daemon)
+        may_record, batches = asyncio.Event(), list[int]()
+        add_ended_jobs = daemon.store.add_ended_jobs
+
+        async def record(owner: str, jobs: Any, *args: Any, **more: Any) -> Any:
+            batches.append(len(jobs))
+            await may_record.wait()
+            return await add_ended_jobs(owner, jobs, *args, **more)
+
+        monkeypatch.setattr(daemon.store, "add_ended_jobs", record)
+        service = service_of(daemon)
+        ids = []
+        for number in range(6):
+            ids += await daemon.intake.write("acme-x", [b"%d" % number])
+            service.accepted.note(ids[-1:], "acme-x", JobOptions())
+            if not number:
+                await until(lambda: is_told(batches))
+        assert daemon.straight.count("acme-x") == 5, "the first has not been recorded"
+        await get_job(service, "acme", ids[3])
+        assert daemon.straight.count("acme-x") == 0, "somebody asks for one of them: they start"
+        may_record.set()
+        for job_id in ids:
+            assert isinstance(await wait_for_job(service, "acme", job_id, 10), JobRecord)
+        assert sum(batches) == 6, "in as many runs as the scheduler thinks best"
+        ids = await daemon.intake.write("acme-x", [b"alone"])
+        assert daemon.straight.count("acme-x") == 0, "nothing of its type is under way"
+        await ended(daemon, ids[0])
+
+
+async def is_told(batches: list[int]) -> bool:
+    return bool(batches)

@@ -89,6 +89,18 @@ async def test_quotas_of_what_comes_in_and_of_what_is_left(tmp_path: Path) -> No
             await submit_lines(service, who, "x", [b"1"])
 
 
+async def test_a_log_that_does_not_fit_the_quota_is_left_out(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await create_tenant(service_of(daemon), "test", "acme", 1, TenantLimits(max_bytes=10_000))
+        await ready(daemon, "print('x' * int(payload)); return 'fine'")
+        outcomes = [await end_of(daemon, await post(daemon, b"%d" % size)) for size in (5000, 6000, 10)]
+        assert {(outcome.exitcode, outcome.result) for outcome in outcomes} == {(200, b'"fine"')}
+        first, second, third = (outcome.log for outcome in outcomes)
+        assert (first, third) == (b"x" * 5000 + b"\n", b"x" * 10 + b"\n")
+        assert second == b"[left out: the tenant has used its max_bytes]\n"
+        assert (await daemon.store.get_usage("acme")).size_bytes < 10_000
+
+
 async def test_jobs_that_a_straight_job_asks_for_count(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await create_tenant(service_of(daemon), "test", "acme", 1, TenantLimits(max_jobs=10))

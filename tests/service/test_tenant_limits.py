@@ -11,13 +11,14 @@ import pytest
 import functory.intake.admission
 from functory.daemon.daemon import Daemon
 from functory.errors import QuotaExceeded
+from functory.intake.admission import FREE_RESULT_BYTES
 from functory.intake.job_options import JobOptions
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.wire.admin import TenantLimits
-from store.base import Code
+from store.base import Code, JobRecord, JobState
 from tests.support.service import ended, register, running_daemon, service_of, until
 
 
@@ -59,6 +60,23 @@ async def test_a_result_counts(tmp_path: Path) -> None:
         assert (await run_one(daemon, "return 'r' * 5_000")).code == Code.OK
         assert (await run_one(daemon, "return 'r' * 6_000")).code == Code.FAILED
         assert (await run_one(daemon, "return 'short'")).result == b'"short"'
+
+
+async def test_a_long_trace_at_the_quota_is_no_reason_not_to_try_again(tmp_path: Path) -> None:
+    async with limited(tmp_path, max_bytes=5_000) as (daemon, _):
+        options = {"retry_base_ms": 3_600_000, "retry_max_ms": 3_600_000}
+        await register(daemon, "acme-y", "raise ValueError('x' * 20_000 + ' the end')", options=options)
+        (job_id,) = await daemon.intake.write("acme-y", [b"x"])
+
+        async def has_run() -> JobRecord | None:
+            record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
+            return record if record is not None and record.outcome else None
+
+        record = await until(has_run)
+        assert record.outcome is not None
+        assert (record.state, record.outcome.code) == (JobState.DEFERRED, Code.ERROR)
+        kept = record.outcome.result or b""
+        assert (len(kept), kept.strip().endswith(b"the end")) == (FREE_RESULT_BYTES, True)
 
 
 async def test_types_with_jobs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

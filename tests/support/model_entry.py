@@ -14,6 +14,7 @@ class Entry:
     outcome: Outcome | None = None
     history: tuple[Attempt, ...] = ()
     done_ms: int = 0
+    claimed_ms: int = 0
     settled: bool = False
     children: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
@@ -31,6 +32,10 @@ class Entry:
     @property
     def live(self) -> bool:
         return self.job.lock != DONE_LOCK
+
+    @property
+    def waits_since_ms(self) -> int:
+        return max(self.job.due_ms, self.job.create_ms, self.done_ms, self.claimed_ms)
 
     @property
     def queued(self) -> bool:

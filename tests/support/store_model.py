@@ -133,6 +133,7 @@ class StoreModel:
             job = entry.job
             lease = now_ms + (job.retry_after_ms or lease_ms)
             entry.set(lock=owner, dt_ms=lease, token=job.token + 1, attempts=job.attempts + 1)
+            entry.claimed_ms = now_ms
             taken.append(entry.job)
         return taken
 
@@ -140,6 +141,7 @@ class StoreModel:
         new, report = {job.id for job in jobs} - self.entries.keys(), self.add_jobs(jobs, now_ms=now_ms)
         for job_id in new:
             self.entries[job_id].set(lock=owner, dt_ms=now_ms + lease_ms, token=1, attempts=1)
+            self.entries[job_id].claimed_ms = now_ms
         return report
 
     def add_ended_jobs(
@@ -254,9 +256,10 @@ class StoreModel:
 
     def _cancel_held(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         if outcome.code != Code.OK:
-            for child_id in sorted(entry.children & self.entries.keys()):
-                if self.entries[child_id].held:
-                    self._end_unrun(self.entries[child_id], Outcome(Code.CANCELLED, 499, 0), now_ms)
+            for child in [self.entries[child_id] for child_id in sorted(entry.children & self.entries.keys())]:
+                is_at_rest = child.live and not child.running and not child.settled
+                if child.held or (outcome.code == Code.CANCELLED and is_at_rest):
+                    self._end_unrun(child, Outcome(Code.CANCELLED, 499, 0), now_ms)
 
     def expire_locks(self, *, now_ms: int, owner: str | None = None) -> int:
         running = [e for e in self.entries.values() if e.running]
@@ -272,7 +275,7 @@ class StoreModel:
         bad = {Code.FAILED, Code.ABANDONED}
         ended = [e for e in self.entries.values() if not e.live and e.outcome is not None]
         old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
-        waiting = [e for e in self.entries.values() if e.queued and e.job.due_ms < waiting_before_ms]
+        waiting = [e for e in self.entries.values() if e.queued and e.waits_since_ms < waiting_before_ms]
         self._remove(old)
         for entry in waiting:
             self._end_unrun(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)

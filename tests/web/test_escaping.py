@@ -137,7 +137,7 @@ async def test_no_page_and_no_live_part_shows_markup_of_a_tenants(tmp_path: Path
                         assert not RAW.search(shown.text), f"{path}: {RAW.search(shown.text)}"
                         seen |= set(SEEN.findall(shown.text))
                     if page.live and "{run}" not in page.path and not (who == "acme" and "operator" in page.path):
-                        text = await first_part(visit, f"{paths_of(page.path, job_id)[0]}/live")
+                        text = await first_part(visit, f"{paths_of(page.path, job_id)[0]}/~live")
                         assert not RAW.search(text), page.path
                 for form in ({"do": "try", "lang": "sh", "body": canary("tried"), "payload": canary("tried")},):
                     shown = await visit.post("/ui/t/acme/type/thumb/edit", form)

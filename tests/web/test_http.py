@@ -308,6 +308,8 @@ async def test_requests_under_way_are_finished_when_the_service_stops(site: Site
         ("GET", "/acme/results?limit=x", None, "limit", "limit must be a whole number, not text"),
         ("GET", "/acme/results?limit=0", None, "limit", "limit must be at least 1"),
         ("GET", "/acme/results?lmit=5", None, "lmit", "did you mean limit?"),
+        ("POST", "/acme/cancel", {"x" * 100: 1}, "x" * 64, "is not a field of this request; known: "),
+        ("POST", "/acme/cancel", {"states": ["x" * 100_000]}, "states[0]", "must be one of "),
         ("GET", "/acme/results?state=gone", None, "state", "must be one of archived, deferred"),
         ("GET", "/acme/results?code=good", None, "code", "separated by commas"),
         (

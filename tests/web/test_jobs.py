@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from functory.operations.service import OperationSettings
-from store.base import Code, Outcome, RateDomain, Retry
+from store.base import Archive, Code, Outcome, RateDomain, Retry
 from store.errors import StoreUnavailable
 from tests.support.jobs import new_job
 from tests.support.web import SYSID, T0, Site, open_site
@@ -195,6 +195,25 @@ async def test_why_says_which_job_of_its_key_a_job_waits_for(site: Site) -> None
         if not again:
             outcome = Outcome(Code.RETRY, 100, T0)
             await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 5000, outcome)], now_ms=T0)
+
+
+@pytest.mark.parametrize("options", [{"max_per_key": 1}, {"max_per_key": 3}, {}])
+async def test_why_names_the_job_of_its_key_that_has_no_token(site: Site, options: dict[str, int]) -> None:
+    handler = {"lang": "python", "body": "return 1", "options": options}
+    assert (await site.call("PUT", "/acme/handler/thumb", json=handler)).status < 300
+    await site.store.reserve_sysid(info='{"languages": ["python"]}', lease_ms=60_000, now_ms=T0)
+    (taken,) = await site.add("w", path=ADD + "?key=ada&domain=api")
+    (first,) = await site.add("x", path=ADD + "?key=ada&domain=api")
+    (second,) = await site.add("y", path=ADD + "?key=ada")
+    await site.store.set_rate_domain(RateDomain("acme", "api", 0.01, 1), now_ms=T0)
+    assert await reason(site, second) == "in_line"
+    (job,) = await site.store.claim_jobs("acme-thumb", 9, owner=SYSID, lease_ms=9000, now_ms=T0)
+    assert job.id == taken
+    await site.store.release_jobs(SYSID, [Archive(job.id, job.token, Outcome(Code.OK, 200, T0))], now_ms=T0)
+    assert await reason(site, first) == "rate_domain"
+    answer = (await site.get(f"/acme/job/{second}/why")).json
+    assert (answer["reason"], answer["detail"]["job"]) == ("waits_for_key", first)
+    assert answer["text"] == f"it waits for another job of its key ada: {first}, whose rate domain api has no token"
 
 
 async def test_why_counts_only_jobs_that_could_run(site: Site) -> None:

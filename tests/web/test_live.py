@@ -48,7 +48,7 @@ async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSessi
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, who(request), stage.make, welcome)
+            return await hub.stream(request, who(request), "http://here", stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 
@@ -92,7 +92,21 @@ async def test_a_page_is_made_once_however_many_look_and_sent_only_when_it_chang
         assert [await heard(it) for it in readers] == ["two <b>\n"] * 5
         assert stage.made == 4
         late = await session.get(stage.url)
-        assert await heard(late) == "two <b>\n", "who comes later sees at once what the others see"
+        for _ in range(2):
+            stage.texts.put_nowait("two <b>\n")
+        assert await heard(late) == "two <b>\n", "who comes later sees it, although it has not changed"
+
+
+async def test_who_comes_later_is_not_sent_what_was_read_before() -> None:
+    """The page that it has is newer: a page that reloads itself when the two differ would do so again and again."""
+    async with staged(LiveHub(0.0)) as (stage, session):
+        first = await session.get(stage.url)
+        stage.texts.put_nowait("deferred")
+        assert await heard(first) == "deferred"
+        late = await session.get(stage.url)
+        for text in ("deferred, and still on its way", "running"):
+            stage.texts.put_nowait(text)
+        assert await heard(late) == "running"
 
 
 async def test_what_cannot_be_made_now_is_tried_again() -> None:

@@ -1,13 +1,18 @@
 """The pages against those who should not see or change them: sessions, forms, hosts, other tenants, headers."""
 
 import asyncio
+import gzip
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
+from functory.web.app import WEB
+from functory.web.http.form import parse_form
 from functory.web.http.settings import WebSettings
+from functory.web.pages import endpoint
 from functory.web.pages.mount import PAGES
-from tests.support.pages import visitor
+from tests.support.pages import Shown, visitor
 from tests.support.web import T0, Site, open_site
 
 HOUR_S = 3600
@@ -52,7 +57,7 @@ async def test_every_page_but_the_door_needs_a_session(site: Site) -> None:
             else:
                 assert (await stranger.post(path)).status == 401, path
             if page.live:
-                assert (await stranger.get(f"{path}/live")).status == 401, path
+                assert (await stranger.get(f"{path}/~live")).status == 401, path
 
 
 async def test_no_tenant_reaches_another_ones_pages_nor_the_operators(site: Site) -> None:
@@ -69,7 +74,7 @@ async def test_no_tenant_reaches_another_ones_pages_nor_the_operators(site: Site
                 assert answer.status == 404, path
                 assert "private" not in answer.text, path
                 if page.live:
-                    assert (await other.get(f"{path}/live")).status == 404, path
+                    assert (await other.get(f"{path}/~live")).status == 404, path
         assert (await other.get(f"/ui/t/other/job/{job_id}")).status == 404, "its own path, another's job"
         assert (await other.get(f"/ui/t/other/job/{job_id}/raw/payload")).status == 404
         assert (await other.get(f"/ui/t/other/type/thumb/edit?job={job_id}")).status == 404
@@ -126,6 +131,60 @@ async def test_the_sign_in_form_cannot_be_sent_from_elsewhere(site: Site) -> Non
         await lured.get("/ui/signin")
         answer = await lured.post("/ui/signin", {"token": "guess", "key": site.keys["other"]})
         assert (answer.status, lured.cookie()) == (403, "")
+
+
+@pytest.mark.parametrize("path", ["/ui/signin", "/ui/theme"])
+async def test_a_form_that_needs_no_session_is_small_and_plain(site: Site, path: str) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    packed = gzip.compress(b"theme=" + b"%" * (4 << 20))
+    async with visitor(site) as stranger:
+        for data, headers, status in (
+            (packed, {**form, "Content-Encoding": "gzip"}, 400),
+            (b"theme=light&next=" + b"x" * 20_000, form, 413),
+            (b"theme=" + b"%" * 2000, form, 400),
+        ):
+            async with stranger.session.post(site.url + path, data=data, headers=headers) as answer:
+                assert answer.status == status, await answer.text()
+        assert (await stranger.post("/ui/theme", {"theme": "light", "next": "/ui/" + "ü" * 1000})).status == 303
+
+
+async def test_a_form_of_a_session_has_a_few_mib_and_keeps_its_room_until_it_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = site.listener._app[WEB].bodies
+    taken: list[int] = []
+
+    def read(data: bytes, max_fields: int) -> list[tuple[str, str]]:
+        taken.append(bodies._taken["acme"])
+        return parse_form(data, max_fields)
+
+    monkeypatch.setattr(endpoint, "parse_form", read)
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Content-Encoding": "gzip"}
+    async with visitor(site, "acme") as acme:
+
+        async def save(**fields: str) -> Shown:
+            form = {"token": acme.token, "lang": "python", "type": "x", "do": "save", **fields}
+            packed = gzip.compress(urlencode(form).encode())
+            url = f"{site.url}/ui/t/acme/new"
+            async with acme.session.post(url, data=packed, headers=headers, allow_redirects=False) as answer:
+                return Shown(answer.status, answer.headers, await answer.text())
+
+        taken.clear()
+        assert (await save(body=f"# {'ü' * 400_000}\n")).status == 303
+        assert len(taken) == 1
+        assert taken[0] > 2_400_000
+        assert (await save(body="x" * (9 << 20))).status == 413
+        more = await save(body="pass", more="[" + "[]," * 400_000 + "1]")
+        assert (more.status, "JSON values" in more.text) == (422, True)
+
+
+async def test_a_cookie_that_is_no_text_signs_nobody_in(site: Site) -> None:
+    place = site.url.removeprefix("http://")
+    head = f"POST /ui/signin HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Length: 7\r\n"
+    kind = b"Content-Type: application/x-www-form-urlencoded\r\n"
+    page = await site.raw(head.encode() + kind + b"Cookie: functory-signin=\xff\r\n\r\ntoken=a", read=-1)
+    assert page.startswith(b"HTTP/1.1 403 ")
+    assert b"the form had expired" in page
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[::1", "a b"])

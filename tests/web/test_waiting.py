@@ -1,6 +1,7 @@
 """What may come between two looks: a job that ends, the same request again, a key that ends."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,12 +14,36 @@ from functory.errors import ClientError
 from functory.execution.waiters import Waiters
 from functory.operations.jobs import wait_for_job
 from functory.operations.keys import create_key, revoke_key
-from store.base import Archive, Code, Job, JobRecord, JobState, Outcome
+from store.base import ApiKey, Archive, Code, Job, JobRecord, JobState, Outcome
+from store.errors import StoreUnavailable
 from tests.support.pages import visitor
 from tests.support.service import until
 from tests.support.web import SYSID, Site
 
 PATIENCE_S = 20.0
+
+
+async def second_key(site: Site) -> None:
+    key, site.keys["second"] = await create_key(site.service, "test", "acme", expires_s=60)
+    site.keys["second id"] = key.key_id
+
+
+async def revoke(site: Site) -> None:
+    await revoke_key(site.service, "test", "acme", site.keys["second id"])
+
+
+async def revoke_elsewhere(site: Site) -> None:
+    """On a daemon that cannot tell this one: it is known when the key has not been asked for in a while."""
+    await site.store.delete_key("acme", site.keys["second id"])
+    site.clock.advance(5)
+
+
+async def expire(site: Site) -> None:
+    site.clock.advance(60)
+
+
+EndKey = Callable[[Site], Awaitable[None]]
+every_end = pytest.mark.parametrize("end_key", [revoke, revoke_elsewhere, expire])
 
 
 async def test_an_end_right_after_the_look_is_heard(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,37 +95,43 @@ async def test_a_session_ends_with_its_key(site: Site) -> None:
 
 
 @pytest.mark.parametrize("query", ["?wait_s=30", "?wait_s=30&ids=yes"])  # on the short way and on the ordinary one
-async def test_who_adds_and_waits_gets_no_result_after_its_key_was_revoked(site: Site, query: str) -> None:
+@every_end
+async def test_who_adds_and_waits_gets_no_result_after_its_key_has_ended(
+    site: Site, query: str, end_key: EndKey
+) -> None:
     await second_key(site)
     await site.add("the key is verified", key="second")
     await site.run()
     posting = asyncio.ensure_future(site.post(f"/acme/job/thumb/add{query}", data=b"x", key="second"))
+    await site.waiters.waiting.wait()
+    await end_key(site)
     (job_id,) = await until(partial(site.run, result=b"a secret"))
-    await revoke(site)
     site.waiters.tell(job_id)
     answer = await posting
     assert (answer.status, b"a secret" in answer.body) == (401, False)
 
 
-async def test_who_waits_for_a_job_gets_no_result_after_its_key_was_revoked(site: Site) -> None:
+@every_end
+async def test_who_waits_for_a_job_gets_no_result_after_its_key_has_ended(site: Site, end_key: EndKey) -> None:
     await second_key(site)
     (job_id,) = await site.add("x")
     waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=30", key="second"))
     await site.waiters.waiting.wait()
-    await revoke(site)
+    await end_key(site)
     await site.run(result=b"a secret")
     site.waiters.tell(job_id)
     answer = await waiting
     assert (answer.status, b"a secret" in answer.body) == (401, False)
 
 
-async def test_a_worker_that_waits_gets_no_jobs_after_its_key_was_revoked(site: Site) -> None:
+@every_end
+async def test_a_worker_that_waits_gets_no_jobs_after_its_key_has_ended(site: Site, end_key: EndKey) -> None:
     await second_key(site)
     await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
     body = {"types": ["thumb"], "wait_s": 30}
     taking = asyncio.ensure_future(site.post("/acme/work/take", json=body, key="second"))
     await until(partial(has_takers, site))
-    await revoke(site)
+    await end_key(site)
     await site.add("a secret")
     await site.intake.flush()
     site.workers.wake()
@@ -109,6 +140,60 @@ async def test_a_worker_that_waits_gets_no_jobs_after_its_key_was_revoked(site: 
     again = await site.post("/acme/work/take", json=body)
     assert [job["payload"] for job in again.json["jobs"]] == ["a secret"], "it was given back"
     assert again.json["jobs"][0]["attempts"] == 1
+
+
+@pytest.mark.parametrize(("waited_s", "status"), [(59, 200), (60, 401)])
+async def test_with_the_store_away_a_key_is_good_for_who_waits_until_it_expires(
+    site: Site, monkeypatch: pytest.MonkeyPatch, waited_s: int, status: int
+) -> None:
+    await second_key(site)
+    (job_id,) = await site.add("x")
+    waiting = asyncio.ensure_future(site.get(f"/acme/job/{job_id}?wait_s=30", key="second"))
+    await site.waiters.waiting.wait()
+    await site.run()
+    monkeypatch.setattr(site.store, "get_key", away)
+    site.service.verified_keys.forget()
+    site.clock.advance(waited_s)
+    site.waiters.tell(job_id)
+    assert (await waiting).status == status
+
+
+async def away(*_: object) -> None:
+    raise StoreUnavailable("no answer")
+
+
+async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await second_key(site)
+    (job_id,) = await site.add("x")
+    await site.run()
+    asked: list[str] = []
+    real = site.store.get_key
+
+    async def ask(key_id: str) -> ApiKey | None:
+        asked.append(key_id)
+        return await real(key_id)
+
+    monkeypatch.setattr(site.store, "get_key", ask)
+    for _ in range(3):
+        assert (await site.get(f"/acme/job/{job_id}?wait_s=30", key="second")).status == 200
+    assert asked == [site.keys["second id"]]
+
+
+async def test_a_key_that_is_revoked_while_it_is_verified_is_not_kept(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await second_key(site)
+    real = site.store.get_key
+
+    async def read_and_then_it_is_revoked(key_id: str) -> ApiKey | None:
+        found = await real(key_id)
+        monkeypatch.setattr(site.store, "get_key", real)
+        await revoke(site)
+        return found
+
+    monkeypatch.setattr(site.store, "get_key", read_and_then_it_is_revoked)
+    assert (await site.get("/acme/results", key="second")).status == 200, "it was asked for before"
+    assert (await site.get("/acme/results", key="second")).status == 401
 
 
 async def test_a_log_is_not_followed_after_the_key_was_revoked(site: Site) -> None:
@@ -125,15 +210,6 @@ async def test_a_log_is_not_followed_after_the_key_was_revoked(site: Site) -> No
         async with asyncio.timeout(PATIENCE_S):
             with suppress(ClientError):
                 assert [part async for part in parts] == []
-
-
-async def second_key(site: Site) -> None:
-    key, site.keys["second"] = await create_key(site.service, "test", "acme")
-    site.keys["second id"] = key.key_id
-
-
-async def revoke(site: Site) -> None:
-    await revoke_key(site.service, "test", "acme", site.keys["second id"])
 
 
 async def has_takers(site: Site) -> bool:

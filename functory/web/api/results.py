@@ -72,7 +72,7 @@ async def get_result(call: Call) -> web.StreamResponse:
 @routes.add("GET", "/{tenant}/scoreboard", scope="read", summary="What waits, runs and ended, per type")
 async def get_scoreboard(call: Call, query: ScoreboardQuery) -> Scoreboard:
     board = await scoreboard.scoreboard(call.service, call.tenant, query.window_s)
-    rows = [_row(row, query.window_s) for row in board.rows]
+    rows = [_row(row, board.window_s) for row in board.rows]
     return Scoreboard(call.tenant, board.now_ms, query.window_s, UsageRow(*board.usage), rows)
 
 
@@ -123,7 +123,7 @@ def _jobtype(call: Call, type_name: str | None) -> str | None:
     return None if type_name is None else jobtype_of(call.tenant, check_type_name(type_name))
 
 
-def _row(row: scoreboard.Row, window_s: int) -> TypeRow:
+def _row(row: scoreboard.Row, window_s: float) -> TypeRow:
     now, window = row.counters, row.window
     return TypeRow(
         type=type_of(now.jobtype),

@@ -8,6 +8,7 @@ request_rates.py  how many requests a key may make
 validation_words.py  what is wrong with a query or a body, in the words of the interface
 json_faults.py    why a text is not JSON
 body.py           reads a body; turns.py large bodies take turns; body_room.py how many are in memory
+form.py           the fields of a form
 answers.py        values and errors as JSON; outflow.py large answers in pieces, not many at once
 event_streams.py  streams of events to programs; progress.py the steps of a request that takes long
 stream_seats.py   how many streams are open at once: of a key, of a tenant, in total

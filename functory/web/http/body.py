@@ -14,9 +14,12 @@ _STEP_BYTES: Final = 256 * 1024
 """Bytes decompressed at a time, so that the event loop gets its turn even within a bomb."""
 
 
-async def read_body(request: web.Request, settings: WebSettings) -> bytes:
-    """The decoded body. Raises RequestTooLarge, RequestTooSlow, BadRequest (unknown encoding, broken data)."""
-    limit = settings.max_body_bytes
+async def read_body(request: web.Request, settings: WebSettings, limit_bytes: int | None = None) -> bytes:
+    """The decoded body, of at most limit_bytes if that is given.
+
+    Raises RequestTooLarge, RequestTooSlow, BadRequest (unknown encoding, broken data).
+    """
+    limit = settings.max_body_bytes if limit_bytes is None else limit_bytes
     content = request.content
     given = request.headers.get("Content-Encoding")
     if given is None and content.is_eof() and content.exception() is None:

@@ -75,7 +75,7 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("_body", "_changes", "params", "principal", "request", "tell", "web")
+    __slots__ = ("_body", "params", "principal", "request", "tell", "web")
 
     def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
@@ -85,11 +85,10 @@ class Call:
         self.tell: Tell = nobody
         """Hears the steps of what takes long."""
         self._body: bytes | None = None
-        self._changes = web_.keys.changes
 
     async def confirm(self) -> None:
         """Whether who asks may still have the answer, for which it has waited. Raises Unauthorized."""
-        await self.web.keys.confirm(self.principal, self._changes)
+        await self.web.keys.confirm(self.principal)
 
     @property
     def service(self) -> Service:

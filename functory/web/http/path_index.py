@@ -1,13 +1,14 @@
 """Which route a path belongs to, by its parts: aiohttp's router tries one route after the other.
 
 It knows plain paths only. What it does not find goes to aiohttp's router, which decides: a path with percent signs,
-an unknown one, a page. Both find the same route for a path; tests/web/test_path_index.py compares them.
+an unknown one, all below /ui (no tenant has that name). Both find the same route for a path, as
+tests/web/test_path_index.py says.
 """
 
 import re
 from typing import Final, Generic, TypeVar
 
-_PLAIN: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.:-]+)+", re.ASCII)
+_PLAIN: Final = re.compile(r"(?!/ui/)(?:/(?!\.)[A-Za-z0-9_.:-]+)+", re.ASCII)
 _T = TypeVar("_T")
 
 

@@ -16,6 +16,10 @@ from functory.errors import InvalidInput
 from vocabulary.names import TENANT, TYPE
 
 _AT: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
+_MOST_CHARACTERS: Final = 2000
+"""Of a message that is read. It may quote what was sent, of any size; the place is at its end."""
+_MOST_GUESSED: Final = 64
+"""Longer names are nobody's slip of the pen, and to compare them takes long."""
 _KINDS: Final = {
     "int": "a whole number",
     "float": "a number",
@@ -38,11 +42,17 @@ _FORMS: Final = {
 
 def refusal(error: msgspec.ValidationError, kind: Any, where: str) -> InvalidInput:
     """The error to raise. kind is the type that was expected of the whole, where is `query` or `body`."""
-    found = _AT.fullmatch(str(error))
-    text, path = (found[1], found[2] or "") if found else (str(error), "")
+    said = _shortened(str(error))
+    found = _AT.fullmatch(said)
+    text, path = (found[1], found[2] or "") if found else (said, "")
     field, words = _say(text, path, kind, where)
     message = f"{field} {words}" if field else f"the {where} {words}"
     return InvalidInput(message, detail={"in": where, **({"field": field} if field else {})})
+
+
+def _shortened(text: str) -> str:
+    half = _MOST_CHARACTERS // 2
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]}…{text[-half:]}"
 
 
 def _say(text: str, path: str, kind: Any, where: str) -> tuple[str, str]:
@@ -101,7 +111,7 @@ def _inside(kind: inspect.Type, name: str) -> Iterator[inspect.Type]:
 
 def _unknown(found: "re.Match[str]", place: _Place) -> tuple[str, str]:
     what = "a query option" if place.where == "query" else "a field"
-    close = difflib.get_close_matches(found[1], place.fields(), n=1)
+    close = difflib.get_close_matches(found[1], place.fields(), n=1) if len(found[1]) <= _MOST_GUESSED else []
     hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(place.fields()) or 'none'}"
     return found[1][:64], f"is not {what} of this request{hint}"
 

@@ -6,6 +6,7 @@
     call.py             one request for a page, and what all pages share
     allowed_origins.py  which hosts and origins may reach a page
     signin.py           the form to sign in with a key; throttle.py how often
+    unknown.py          addresses that no page has
     notices.py          what a page says after a form was sent
     live.py             the same page again whenever it changes, as server-sent events, shared by all who look at it
     assets.py           templates, styles and scripts, loaded once

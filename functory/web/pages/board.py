@@ -1,7 +1,7 @@
 """The scoreboard: what runs, how fast, what failed and why. One row for each type, sorted and cut on the server.
 
-It reads counters and the buckets of the rows shown, however many jobs there are. Sorting by a count of the last hour
-reads that count for all types, at most every five seconds.
+It reads counters and the buckets of the rows shown, however many jobs there are. Sorting by a count of the last hour,
+and showing the types that failed in it, reads that count for all types, at most every five seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
 from store.base import Code, EndedSum, FailureGroup, Histogram, TypeCounters
-from store.values.scoreboard import HOUR_MS, MINUTE_MS
+from store.values.scoreboard import MINUTE_MS
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -20,6 +20,9 @@ pages = Pages()
 PAGE_ROWS: Final = 50
 _OF_NOW: Final = ("waiting", "running", "deferred")
 _OF_HOUR: Final = ("ok", "retry", "failed", "error", "abandoned")
+_BAD: Final = frozenset({Code.FAILED, Code.ERROR, Code.ABANDONED})
+_RUNS: Final = frozenset(Code) - {Code.CANCELLED}
+"""How a run ends. A job that is cancelled has rarely run."""
 SORTS: Final = ("type", *_OF_NOW, *_OF_HOUR, "rate")
 SHOWS: Final = {
     "all": "All types",
@@ -45,21 +48,23 @@ class Row(NamedTuple):
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
 async def show_board(call: PageCall) -> Page:
-    seen = await call.tools.recent.snapshot(call.tenant)
+    seen = await call.tools.recent.snapshot(call.who)
     needle, shown = call.query("q")[:100], call.query("show", "all")
     sort, is_down = _order(call.query("sort"))
-    failing = {it.jobtype for it in seen.failures if it.last_ms >= seen.at_ms - HOUR_MS}
     chosen = list(seen.counters.values())
     if needle:
         chosen = [it for it in chosen if needle.lower() in type_of(it.jobtype).lower()]
     if shown in _FITS:
-        chosen = [it for it in chosen if _FITS[shown](it, seen, failing)]
+        chosen = [it for it in chosen if _FITS[shown](it, seen)]
+    elif shown == "failing":
+        failing = await call.tools.recent.counts(call.who, charts.MINUTES, _BAD)
+        chosen = [it for it in chosen if failing.get(it.jobtype)]
     if sort != "type":
         chosen.sort(key=await _key(call, sort), reverse=is_down)
     elif is_down:
         chosen.reverse()
-    start = call.number("from", 0, 0, 1_000_000)
-    rows = await _rows(call, [it.jobtype for it in chosen[start : start + PAGE_ROWS]], seen, failing)
+    start = call.start(len(chosen), PAGE_ROWS)
+    rows = await _rows(call, [it.jobtype for it in chosen[start : start + PAGE_ROWS]], seen)
     values = {
         "seen": seen,
         "rows": rows,
@@ -80,7 +85,6 @@ async def show_board(call: PageCall) -> Page:
         "rate": ended_of(_last(seen.minutes, seen.at_ms)) / RATE_MINUTES,
         "groups": [_group(it) for it in seen.failures[:5]],
         "more_groups": len(seen.failures) > 5,
-        "failing_types": len(failing),
         "site": call.place.origin,
     }
     return Page("board.html", values)
@@ -105,12 +109,11 @@ def _order(text: str) -> tuple[str, bool]:
     return name, (name != "type") != text.startswith("-")
 
 
-_FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot, set[str]], bool]]] = {
-    "failing": lambda it, _, failing: it.jobtype in failing,
-    "busy": lambda it, _, __: it.waiting + it.running > 0,
-    "paused": lambda it, _, __: it.paused,
-    "no_handler": lambda it, seen, _: it.jobtype not in seen.handled,
-    "no_worker": lambda it, seen, _: it.jobtype in seen.unasked_s,
+_FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot], bool]]] = {
+    "busy": lambda it, _: it.waiting + it.running > 0,
+    "paused": lambda it, _: it.paused,
+    "no_handler": lambda it, seen: it.jobtype not in seen.handled,
+    "no_worker": lambda it, seen: it.jobtype in seen.unasked_s,
 }
 
 
@@ -118,20 +121,21 @@ async def _key(call: PageCall, sort: str) -> Callable[[TypeCounters], float]:
     if sort in _OF_NOW:
         return lambda it: float(getattr(it, sort))
     if sort == "rate":
-        counts = await call.tools.recent.counts(call.tenant, RATE_MINUTES, frozenset(Code))
+        counts = await call.tools.recent.counts(call.who, RATE_MINUTES, _RUNS)
     else:
-        counts = await call.tools.recent.counts(call.tenant, charts.MINUTES, frozenset({Code(sort)}))
+        counts = await call.tools.recent.counts(call.who, charts.MINUTES, frozenset({Code(sort)}))
     return lambda it: float(counts.get(it.jobtype, 0))
 
 
-async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: set[str]) -> list[Row]:
+async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot) -> list[Row]:
     if not jobtypes:
         return []
-    hours = await call.tools.recent.hours(call.tenant, jobtypes)
-    latencies = await call.tools.recent.latencies(call.tenant, jobtypes)
+    hours = await call.tools.recent.hours(call.who, jobtypes)
+    latencies = await call.tools.recent.latencies(call.who, jobtypes)
     rows = []
     for jobtype in jobtypes:
         run: Histogram = latencies[jobtype].run
+        total = hours[jobtype].total
         rows.append(
             Row(
                 type_of(jobtype),
@@ -141,7 +145,7 @@ async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot, failing: se
                 run.quantile(0.5),
                 run.quantile(0.95),
                 jobtype in seen.handled,
-                jobtype in failing,
+                total.failed + total.error + total.abandoned > 0,
                 seen.unasked_s.get(jobtype),
             )
         )

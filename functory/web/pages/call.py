@@ -26,6 +26,11 @@ PLAIN_COOKIE: Final = "functory-session"
 THEME_COOKIE: Final = "functory-theme"
 
 
+def whole_number(text: str) -> int | None:
+    """Digits as a number, None for anything else. `²` is a digit to Python, and no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTools:
     """What the pages share."""
@@ -53,7 +58,7 @@ class PageCall:
         self.request = request
         self.params = params
         self.path = request.path
-        """The page's path, also when its live part is asked for."""
+        """The path of the page: also when its live part is asked for, or when a form was sent that leads back to it."""
         self.place = place
         self.session: Session | None = None
         self.who: Principal = NOBODY
@@ -96,8 +101,13 @@ class PageCall:
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
         """A whole number from the query; the default if it is not one."""
-        text = self.query(name)
-        return min(max(int(text), low), high) if text.isascii() and text.isdigit() and len(text) < 16 else default
+        number = whole_number(self.query(name))
+        return default if number is None else min(max(number, low), high)
+
+    def start(self, count: int, page_rows: int) -> int:
+        """The first row of a list of `count` that this page shows (`from`): its last page if there is none so late."""
+        start = self.number("from", 0, 0, 1_000_000)
+        return start if start < count else max(count - 1, 0) // page_rows * page_rows
 
     def may(self, scope: str) -> bool:
         return scope in self.who.scopes and (scope == "read" or not self.who.suspended)

@@ -27,24 +27,26 @@ _NOTHING: Final = EndedSum()
 
 
 def spark(ended: Mapping[int, EndedSum], now_ms: int) -> Markup:
-    """The last hour in bars of two minutes: successes below, failures above.
+    """The last hour in bars of two minutes: successes below, then retries and failures, and what was cancelled on top.
 
     A page has fifty of these, so it uses whole numbers, one pass over the minutes and one over the bars.
     """
     first_ms = first_minute_ms(now_ms)
-    good, late, bad = [0] * _SPARK_BARS, [0] * _SPARK_BARS, [0] * _SPARK_BARS
+    good, late, bad, off = [0] * _SPARK_BARS, [0] * _SPARK_BARS, [0] * _SPARK_BARS, [0] * _SPARK_BARS
     for start, (ok, failed, retry, error, abandoned, cancelled, _) in ended.items():
         bar = (start - first_ms) // (2 * MINUTE_MS)
         if 0 <= bar < _SPARK_BARS:
-            good[bar] += ok + cancelled
+            good[bar] += ok
             late[bar] += retry
             bad[bar] += failed + error + abandoned
-    top = max(map(sum, zip(good, late, bad, strict=True)))
+            off[bar] += cancelled
+    top = max(map(sum, zip(good, late, bad, off, strict=True)))
     if not top:
         return _svg("spark", _SPARK_BARS * 4, _SPARK_HEIGHT, "no runs in the last hour", "")
     label = f"last hour: {sum(good):,} succeeded, {sum(late):,} retried, {sum(bad):,} failed"
+    label += f", {sum(off):,} cancelled" if any(off) else ""
     base, drawn = [_SPARK_HEIGHT] * _SPARK_BARS, ""
-    for name, counts in (("ok", good), ("retry", late), ("failed", bad)):
+    for name, counts in (("ok", good), ("retry", late), ("failed", bad), ("cancelled", off)):
         path = ""
         for n, count in enumerate(counts):
             if count:

@@ -3,13 +3,13 @@
     @pages.get("/ui/t/{tenant}/job/{id}", scope="read", live="live/job.html")
     async def show_job(call: PageCall) -> Page: ...
 
-With `live` the page has a second address, `…/live`, at which that part of it is sent again whenever it changes. Such a
-part depends on the address alone: it holds no forms, and is shared by all who look.
+With `live` the page has a second address, `…/~live`, at which that part of it is sent again whenever it changes. Such a
+part holds no forms and nothing of a session: it is shared by all who look with the same rights, under the same host.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -17,6 +17,10 @@ from functory.wire.scopes import Scope
 
 Access = Scope | Literal["signed_in"] | None
 """The scope that the signed-in key needs; `signed_in` for any session; None for nobody in particular."""
+
+
+LIVE: Final = "/~live"
+"""What the address of a live part ends with. No name has a tilde, so it is nothing else's address."""
 
 
 class Page(NamedTuple):

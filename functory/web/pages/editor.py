@@ -13,7 +13,7 @@ from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.execution.handler_document import decode_handler
 from functory.operations import folders, handlers, jobs
 from functory.operations.jobs import Queued
-from functory.web.http.endpoint import check_type_name
+from functory.web.http.endpoint import check_json_size, check_type_name
 from functory.web.http.presence import while_present
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
@@ -249,7 +249,9 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
 
 
 def _fields(draft: Draft) -> dict[str, Any]:
-    """The form as the handler's JSON. Raises InvalidInput. Values are checked later, with the handler."""
+    """The form as the handler's JSON. Values are checked later, with the handler. Raises InvalidInput,
+    RequestTooLarge."""
+    check_json_size(draft.more.encode())
     try:
         more = json.loads(draft.more or "{}")
     except (ValueError, RecursionError) as error:

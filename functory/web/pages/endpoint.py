@@ -5,11 +5,12 @@ the scope and reaches the tenant in the path. A POST also needs the session's to
 Whoever may not see a tenant gets the same answer as for one that does not exist.
 """
 
+import asyncio
 import hmac
 import math
 import time
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -19,18 +20,23 @@ from functory.operations.principal import OPERATOR, Principal
 from functory.operations.tenants import find_tenant
 from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
-from functory.web.http.body_room import most_bytes
+from functory.web.http.body_room import MIB, most_bytes
 from functory.web.http.edge import Params
 from functory.web.http.endpoint import Web
+from functory.web.http.form import parse_form
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
-from functory.web.pages.declaration import Go, Page, PageRoute
+from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
 from runner.packages.source import Tell
 from store.errors import StoreError
 
 _FORM_FIELDS: Final = 60
+_FORM_BYTES: Final = 8 * MIB
+"""Code and a payload, each of a MiB, and every byte of them written with three."""
+_OPEN_FORM_BYTES: Final = 16 * 1024
+"""Of a form that needs no session: a key and a path."""
 
 HEADERS: Final = {
     "Content-Type": "text/html; charset=utf-8",
@@ -47,28 +53,31 @@ HEADERS: Final = {
 class PageEndpoint:
     """What aiohttp calls for one page."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
+        """parts_beyond: how many parts at the end of the path are a form's alone. Without them it is a page's path."""
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
-        visit = _Visit(self._tools, self._route)
+        visit = _Visit(self._tools, self._route, self._parts_beyond)
         edge = self._tools.web.edge
         return await edge.pass_through(request, request.match_info, visit.answer, self._route.path, visit.trouble)
 
     async def live(self, request: web.Request) -> web.StreamResponse:
         """The address of the page's live part."""
         visit = _Visit(self._tools, self._route)
-        path = f"{self._route.path}/live"
+        path = self._route.path + LIVE
         return await self._tools.web.edge.pass_through(request, request.match_info, visit.stream, path)
 
 
 class _Visit:
     """One request, from the host's name to the answer."""
 
-    def __init__(self, tools: PageTools, route: PageRoute) -> None:
+    def __init__(self, tools: PageTools, route: PageRoute, parts_beyond: int = 0) -> None:
         self._tools = tools
         self._route = route
+        self._parts_beyond = parts_beyond
         self._call: PageCall | None = None
 
     async def answer(self, request: web.Request, params: Params) -> web.StreamResponse:
@@ -89,7 +98,7 @@ class _Visit:
     async def _finished(self, call: PageCall) -> web.StreamResponse:
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
-            self._tools.recent.forget(call.tenant)
+            self._tools.recent.forget(call.who)
         return await _finish(call, self._route, answer)
 
     async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
@@ -108,7 +117,7 @@ class _Visit:
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)
-        call.path = request.path.removesuffix("/live")
+        call.path = request.path.removesuffix(LIVE)
 
         async def make() -> str:
             page = await self._route.call(call)
@@ -122,7 +131,7 @@ class _Visit:
                 return False
             return True
 
-        return await self._tools.hub.stream(request, call.who, make, is_welcome)
+        return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
@@ -140,6 +149,7 @@ class _Visit:
     async def _enter(self, request: web.Request, params: Params) -> PageCall:
         place = self._tools.origins.place(request.headers.get("Host", ""))
         self._call = call = PageCall(self._tools, request, params, place)
+        call.path = request.path.rsplit("/", self._parts_beyond)[0] if self._parts_beyond else request.path
         await admit(call, self._route)
         if call.session is not None:
             _count(self._tools.web, call.session.principal)
@@ -191,17 +201,27 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     tenant = await find_tenant(call.service, name) if name.isascii() and len(name) <= 32 else None
     if tenant is None:
         raise unknown
-    return Principal(principal.key_id, tenant.name, frozenset({"read", "manage"}), limits_of(tenant))
+    scopes = frozenset({"read", "manage"})
+    return Principal(principal.key_id, tenant.name, scopes, limits_of(tenant), tenant_since_ms=tenant.created_ms)
 
 
 async def read_form(call: PageCall) -> dict[str, str]:
     if call.request.content_type != "application/x-www-form-urlencoded":
         raise BadRequest("this address takes a form")
     state = call.tools.web
-    async with state.bodies.of(call.tenant, most_bytes(call.request, state.settings.max_body_bytes)):
-        body = await read_body(call.request, state.settings)
+    limit_bytes = min(_FORM_BYTES, state.settings.max_body_bytes)
+    if call.session is None:
+        if "Content-Encoding" in call.request.headers:
+            raise BadRequest("this address takes no compressed form: send it without Content-Encoding")
+        limit_bytes = _OPEN_FORM_BYTES
+    async with state.bodies.of(call.tenant, most_bytes(call.request, limit_bytes)):
+        body = await read_body(call.request, state.settings, limit_bytes)
+        return _fields(body) if len(body) <= _OPEN_FORM_BYTES else await asyncio.to_thread(_fields, body)
+
+
+def _fields(body: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict")
+        pairs = parse_form(body, _FORM_FIELDS)
     except ValueError as error:
         raise BadRequest(f"the form cannot be read: {error}") from None
     form: dict[str, str] = {}
@@ -221,7 +241,7 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
     live_url = ""
     if route.live:
         path, mark, query = call.link().partition("?")
-        live_url = f"{path}/live{mark}{query}"
+        live_url = f"{path}{LIVE}{mark}{query}"
     return await render_page(call, answer, live_url)
 
 

@@ -1,7 +1,7 @@
 """Tenants' bytes as text that does nothing.
 
-Ensures: the result is a bounded number of bounded lines without control characters, terminal codes or characters that
-change the direction of text; each of these is left out or spelled. Templates escape HTML.
+Ensures: the result is a bounded number of bounded lines without control characters, terminal codes, or characters that
+change the direction of text or cannot be seen; each of these is left out or spelled. Templates escape HTML.
 """
 
 import re
@@ -21,6 +21,14 @@ _TERMINAL: Final = re.compile(
 """Escape sequences of terminals: CSI, OSC, strings, and the short ones."""
 
 _TURNING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNSEEN_ALWAYS: Final = (
+    r"\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufff8"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_SHAPING: Final = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\ufe00-\ufe0f"
+"""What Unicode shows as nothing (Default_Ignorable_Code_Point). Some of it shapes emoji and letters of other scripts:
+beside these it stays, and so does what makes a keycap of a digit."""
+_UNSEEN: Final = re.compile(rf"[{_UNSEEN_ALWAYS}]|(?<![^\x00-\x7f{_UNSEEN_ALWAYS}])(?!\ufe0f\u20e3)[{_SHAPING}]")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb]")
 
 
@@ -77,9 +85,10 @@ def line_kept(text: str) -> str:
 
 
 def spell(text: str) -> str:
-    """Control characters as pictures, and characters that change the direction of text as their names."""
+    """Control characters as pictures, and characters that change the direction of text or show nothing as their
+    names."""
     text = text.replace("\r\n", "\n")
-    return _TURNING.sub(_name, _CONTROL.sub(_picture, text))
+    return _CONTROL.sub(_picture, _UNSEEN.sub(_name, text))
 
 
 def has_turning(text: str) -> bool:

@@ -16,7 +16,8 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import line_of
 from functory.wire.progress_text import progress_text
-from store.base import Attempt, JobRecord, JobState
+from functory.workers.values import OWNER
+from store.base import Attempt, JobPage, JobRecord, JobState
 from vocabulary.names import type_of
 from vocabulary.time_text import iso_time
 
@@ -24,6 +25,7 @@ pages = Pages()
 
 _CHILDREN: Final = 50
 _PLAIN: Final = "text/plain; charset=utf-8"
+_UNDER_WAY: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
 _BAD: Final = frozenset({"failed", "error", "abandoned"})
 
 
@@ -60,7 +62,8 @@ async def show_job(call: PageCall) -> Page:
     printed = job_log.log_of(call.service, call.tenant, found)
     progress = job_log.get_progress(call.service, call.tenant, job_id)
     code = outcome.code.value if outcome else ""
-    values = _values(call, job.id, type_of(job.jobtype), found.state.value, code, _steps(found), now_ms)
+    values = _values(call, job.id, type_of(job.jobtype), found.state.value, code, _steps(found, now_ms), now_ms)
+    children = await _children(call, found)
     values |= {
         "job": job,
         "outcome": outcome,
@@ -70,9 +73,12 @@ async def show_job(call: PageCall) -> Page:
         "payload": inert_text.show(job.data, found.data_bytes),
         "result": inert_text.show(outcome.result, found.result_bytes) if outcome and outcome.result else None,
         "log": inert_text.show(printed) if printed else None,
+        "is_silent": _has_run(found) and found.state not in _UNDER_WAY,
         "progress": None if progress is None else inert_text.line(progress_text(progress)),
         "attempts": _attempts(found),
-        "children": await _children(call, found),
+        "children": [line_of(record) for record in children.records],
+        "next_children": children.cursor,
+        "is_first": not call.query("children"),
         "why": await _why(call, found),
         "can_cancel": found.state is not JobState.ARCHIVED,
         "can_retry": found.state is JobState.ARCHIVED,
@@ -93,9 +99,9 @@ async def get_raw(call: PageCall) -> web.StreamResponse:
     if isinstance(found, JobRecord):
         if part == "payload":
             data = await jobs.get_payload(call.service, call.tenant, found)
-        elif part == "log" and found.outcome:
-            data = found.outcome.log
-    if not data:
+        elif part == "log":
+            data = job_log.log_of(call.service, call.tenant, found) or None
+    if data is None:
         raise Missing("the job has no such part, or not yet")
     raw = answer(data, _PLAIN)
     raw.headers["Content-Disposition"] = _named(call, part)
@@ -136,6 +142,7 @@ def _values(
         "payload": None,
         "result": None,
         "log": None,
+        "is_silent": False,
         "progress": None,
         "children": [],
         "why": None,
@@ -153,11 +160,11 @@ def _attempts(found: JobRecord) -> list[Attempt]:
     return [attempt._replace(message=inert_text.line(attempt.message)) for attempt in reversed(found.history)]
 
 
-async def _children(call: PageCall, found: JobRecord) -> list[Any]:
+async def _children(call: PageCall, found: JobRecord) -> JobPage:
     if not found.children:
-        return []
-    page = await jobs.list_children(call.service, call.tenant, found.job.id, cursor=None, limit=_CHILDREN)
-    return [line_of(record) for record in page.records]
+        return JobPage((), None)
+    cursor = call.query("children") or None
+    return await jobs.list_children(call.service, call.tenant, found.job.id, cursor=cursor, limit=_CHILDREN)
 
 
 async def _why(call: PageCall, found: JobRecord) -> Why | None:
@@ -165,38 +172,64 @@ async def _why(call: PageCall, found: JobRecord) -> Why | None:
     if found.state is JobState.ARCHIVED:
         return None
     reason = await why(call.service, call.tenant, found.job.id)
-    until_ms = reason.detail.get("until_ms")
-    if until_ms is None:
+    until_ms = reason.detail.get("until_ms") or reason.detail.get("lease_until_ms")
+    if until_ms is None or iso_time(until_ms) not in reason.text:
         return Why(inert_text.line(reason.text, 600), None, "")
     before, _, after = reason.text.rpartition(iso_time(until_ms))
-    return Why(inert_text.line(before, 600), until_ms, inert_text.line(after))
+    blank = " " if after.startswith(" ") else ""
+    return Why(inert_text.line(before, 600), until_ms, blank + inert_text.line(after))
 
 
-def _steps(found: JobRecord) -> list[Step]:
+def _steps(found: JobRecord, now_ms: int) -> list[Step]:
     """The steps of its life that are known. Earlier attempts have a table of their own."""
     job, outcome = found.job, found.outcome
     steps = [Step("done", "Accepted", job.create_ms, "saved in the journal"), Step("done", "Stored")]
     will_run_again = found.state is JobState.DEFERRED and outcome is not None  # then it is due in the future
     if job.due_ms > job.create_ms and not will_run_again:
-        kind = "next" if found.state is JobState.DEFERRED and outcome is None else "done"
-        steps.append(Step(kind, "Due", job.due_ms))
+        steps.append(_due(found, now_ms))
     if found.claimed_ms and not (found.state is JobState.DEFERRED and outcome is None):
         times = f"attempt {job.attempts}" if job.attempts else "before it was queued again"
-        steps.append(Step("done", "Claimed by a daemon", found.claimed_ms, times))
-    if outcome is not None and found.state not in {JobState.RUNNING, JobState.LAPSED}:
-        steps.append(Step("done", "Started", outcome.started_ms, f"handler version {outcome.handler_version or '-'}"))
+        steps.append(Step("done", "Claimed", found.claimed_ms, times))
+    if outcome is not None and found.state not in _UNDER_WAY:
+        if _has_run(found):
+            version = f"handler version {outcome.handler_version or '-'}"
+            steps.append(Step("done", "Started", outcome.started_ms, version))
         steps.append(Step(outcome.code.value, f"Ended: {outcome.code.value}", found.done_ms))
+    return [*steps, _present(found)]
+
+
+def _has_run(found: JobRecord) -> bool:
+    """Whether the last outcome is that of a run: a job can be cancelled without one."""
+    return found.outcome is not None and found.outcome.started_ms > 0
+
+
+def _present(found: JobRecord) -> Step:
+    """Where it is now."""
+    job = found.job
+    is_with_worker = job.lock == OWNER
     match found.state:
         case JobState.RUNNING:
-            steps.append(Step("now", f"Running on daemon {job.lock}", None, "its lease is renewed while it runs"))
+            title = "Held by a worker" if is_with_worker else f"Running on daemon {job.lock}"
+            return Step("now", title, None, "its lease is renewed while it runs")
         case JobState.LAPSED:
-            steps.append(Step("now", f"Lost by daemon {job.lock}", job.dt_ms, "another daemon will take it over"))
+            title = "Lost by its worker" if is_with_worker else f"Lost by daemon {job.lock}"
+            return Step(
+                "now", title, job.dt_ms, f"another {'worker' if is_with_worker else 'daemon'} will take it over"
+            )
         case JobState.WAITING:
-            steps.append(Step("now", "Waiting for a runner"))
+            return Step("now", "Waiting for a runner")
         case JobState.DEFERRED:
-            steps.append(Step("next", "Next attempt" if outcome else "Eligible", job.dt_ms))
+            return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
         case JobState.PAUSED:
-            steps.append(Step("now", "Waiting for related jobs to finish"))
+            return Step("now", "Waiting for related jobs to finish")
         case JobState.ARCHIVED:
-            steps.append(Step("done", "Archived", found.done_ms, "kept with its result until it is purged"))
-    return steps
+            return Step("done", "Archived", found.done_ms, "kept with its result until it is purged")
+
+
+def _due(found: JobRecord, now_ms: int) -> Step:
+    """Its time has come, or will come, or is one that it did not live to see."""
+    due_ms = found.job.due_ms
+    if found.state is JobState.DEFERRED:
+        return Step("next", "Due", due_ms)
+    is_past = due_ms <= (found.done_ms if found.state is JobState.ARCHIVED else now_ms)
+    return Step("done", "Due" if is_past else "Deferred until", due_ms)

@@ -6,7 +6,7 @@ from functory.operations import handlers, jobs, scoreboard, type_controls
 from functory.operations.figures import no_counters
 from functory.web.pages import charts
 from functory.web.pages.board import Group
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import line_of
 from functory.web.pages.recent import Latency
@@ -30,9 +30,9 @@ class Cut(NamedTuple):
 @pages.get("/ui/t/{tenant}/type/{type}", scope="read", live="live/jobtype.html")
 async def show_jobtype(call: PageCall) -> Page:
     recent, jobtype, now_ms = call.tools.recent, call.jobtype, call.now_ms
-    seen = await recent.snapshot(call.tenant)
-    hour = (await recent.hours(call.tenant, [jobtype]))[jobtype]
-    latency = (await recent.latencies(call.tenant, [jobtype]))[jobtype]
+    seen = await recent.snapshot(call.who)
+    hour = (await recent.hours(call.who, [jobtype]))[jobtype]
+    latency = (await recent.latencies(call.who, [jobtype]))[jobtype]
     groups = await scoreboard.failures(call.service, call.tenant, named=call.type_name, since_ms=0, limit=_GROUPS)
     versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
@@ -71,9 +71,9 @@ async def resume(call: PageCall) -> Go:
 
 @pages.post("/ui/t/{tenant}/type/{type}/rollback", scope="handlers")
 async def roll_back(call: PageCall) -> Go:
-    version = call.form.get("version", "")
+    version = whole_number(call.form.get("version", "")) or 0
     before = await handlers.find_handler(call.service, call.tenant, call.type_name)
-    stored = await handlers.roll_back(call.service, call.who, call.type_name, int(version) if version.isdigit() else 0)
+    stored = await handlers.roll_back(call.service, call.who, call.type_name, version)
     is_same = before is not None and before.version == stored.version
     return Go(f"{call.home}/type/{call.type_name}", "unchanged" if is_same else "rolled_back")
 

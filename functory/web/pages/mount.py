@@ -27,10 +27,12 @@ from functory.web.pages import (
 from functory.web.pages.allowed_origins import AllowedOrigins
 from functory.web.pages.assets import load_assets
 from functory.web.pages.call import PageTools
+from functory.web.pages.declaration import LIVE
 from functory.web.pages.endpoint import PageEndpoint
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
 from functory.web.pages.throttle import SignInThrottle
+from functory.web.pages.unknown import UnknownPages
 
 PAGES: Final = [
     page
@@ -52,6 +54,7 @@ PAGES: Final = [
     )
     for page in module.pages.all
 ]
+_SHOWN: Final = frozenset(page.path for page in PAGES if page.method == "GET")
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -77,11 +80,21 @@ def mount_pages(app: web.Application, state: Web) -> None:
     app.on_startup.append(start)
     app.on_shutdown.append(stop)
     for page in PAGES:
-        endpoint = PageEndpoint(tools, page)
+        endpoint = PageEndpoint(tools, page, _parts_beyond_a_page(page.path))
         app.router.add_route(page.method, page.path, endpoint.__call__)
         if page.live:
-            app.router.add_route("GET", f"{page.path}/live", endpoint.live)
+            app.router.add_route("GET", page.path + LIVE, endpoint.live)
     app.router.add_route("GET", "/ui/static/{digest}/{name}", serve_static)
+    app.router.add_route("*", "/ui/{path:.*}", UnknownPages(tools).__call__)
+
+
+def _parts_beyond_a_page(path: str) -> int:
+    """How many parts a path has more than the page that it is below: where a reader of its answer can go on."""
+    parts = 0
+    while path not in _SHOWN:
+        path = path.rpartition("/")[0]
+        parts += 1
+    return parts
 
 
 async def serve_static(request: web.Request) -> web.StreamResponse:

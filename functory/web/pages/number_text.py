@@ -86,7 +86,7 @@ def utc(time_ms: int) -> str:
 
 def clock(time_ms: int) -> str:
     """Shown on the page until a script replaces it with the reader's own time zone."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%d %b %H:%M:%S UTC")
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%d %b %Y %H:%M:%S UTC")
 
 
 def minute(time_ms: int) -> str:

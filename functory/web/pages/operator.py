@@ -69,7 +69,7 @@ async def list_tenants(call: PageCall) -> Page:
     needle = call.query("q")[:32]
     tenants = await all_tenants(service)
     chosen = [it for it in tenants if needle in it.name]
-    start = call.number("from", 0, 0, 1_000_000)
+    start = call.start(len(chosen), PAGE_ROWS)
     counters = await figures.counters_of(service, None)
     waiting, running = Counter[str](), Counter[str]()
     for it in counters:
@@ -122,7 +122,7 @@ async def list_queues(call: PageCall) -> Page:
         if needle.lower() in it.jobtype.lower()
     ]
     rows.sort(key=lambda row: (-row.now.waiting, -row.now.running, -row.now.deferred, row.now.jobtype))
-    start = call.number("from", 0, 0, 1_000_000)
+    start = call.start(len(rows), PAGE_ROWS)
     values = {
         "rows": rows[start : start + PAGE_ROWS],
         "matching": len(rows),

@@ -1,7 +1,8 @@
 """What the pages of a tenant show about now and the last hour, read once for all readers.
 
 A minute that is over, and that every daemon has had time to write, does not change: it is read once and kept. So
-looking again reads only the newest minutes. Nothing here reads a job.
+looking again reads only the newest minutes. Nothing here reads a job. What is kept belongs to one life of a tenant: a
+later tenant of its name sees none of it.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from functory.operations import figures, scoreboard
+from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.unasked import unasked_of
 from functory.web.pages import charts
@@ -113,51 +115,51 @@ class _Known:
 class Recent:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._tenants: OrderedDict[str, _Known] = OrderedDict()
+        self._tenants: OrderedDict[tuple[str, int], _Known] = OrderedDict()
 
-    async def snapshot(self, tenant: str) -> Snapshot:
-        """A tenant now; at most a second old."""
-        known = self._known(tenant)
+    async def snapshot(self, who: Principal) -> Snapshot:
+        """The tenant of `who` now; at most a second old."""
+        known = self._known(who)
         async with known.lock:
             now_ms = self._service.now_ms()
             if known.snapshot is None or abs(now_ms - known.snapshot.at_ms) >= _LIFE_MS:
-                known.snapshot = await self._look(tenant, known, now_ms)
+                known.snapshot = await self._look(who.tenant, known, now_ms)
             return known.snapshot
 
-    def forget(self, tenant: str) -> None:
+    def forget(self, who: Principal) -> None:
         """Something about the tenant was changed here: whoever did it sees it at once."""
-        known = self._tenants.get(tenant)
+        known = self._tenants.get(_life(who))
         if known is not None:
             known.snapshot, known.handled = None, (0, frozenset())
 
-    async def hours(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Hour]:
+    async def hours(self, who: Principal, jobtypes: Sequence[str]) -> dict[str, Hour]:
         """The last hour of these types."""
-        known = self._known(tenant)
+        known = self._known(who)
         async with known.lock:
             now_ms = self._service.now_ms()
             hours = {jobtype: known.by_type.get(jobtype) or Hour() for jobtype in jobtypes}
             for since_ms, group in _by_age(hours, now_ms).items():
-                found = await figures.ended_by_minute_and_type(self._service, tenant, group, since_ms, now_ms + 1)
+                found = await figures.ended_by_minute_and_type(self._service, who.tenant, group, since_ms, now_ms + 1)
                 for jobtype in group:
                     hours[jobtype].take(found.get(jobtype, {}), now_ms)
             self._remember(known, hours)
             return hours
 
-    async def counts(self, tenant: str, minutes: int, codes: frozenset[Code]) -> Mapping[str, int]:
+    async def counts(self, who: Principal, minutes: int, codes: frozenset[Code]) -> Mapping[str, int]:
         """How many jobs ended with these codes, by type, in the last `minutes` minutes; at most five seconds old."""
-        known = self._known(tenant)
+        known = self._known(who)
         async with known.lock:
             now_ms = self._service.now_ms()
             at_ms, counts = known.counts.get((minutes, codes), (0, {}))
             if abs(now_ms - at_ms) >= _COUNTS_LIFE_MS:
-                counts = await figures.count_ended(self._service, tenant, codes, last_minutes(now_ms, minutes))
+                counts = await figures.count_ended(self._service, who.tenant, codes, last_minutes(now_ms, minutes))
                 known.counts[minutes, codes] = (now_ms, counts)
             return counts
 
-    async def latencies(self, tenant: str, jobtypes: Sequence[str]) -> dict[str, Latency]:
+    async def latencies(self, who: Principal, jobtypes: Sequence[str]) -> dict[str, Latency]:
         """Latencies of this hour and the previous one; at most ten seconds old, because two hours hardly
         change in that time."""
-        known = self._known(tenant)
+        known = self._known(who)
         async with known.lock:
             now_ms = self._service.now_ms()
             fresh = {
@@ -165,7 +167,7 @@ class Recent:
                 for jobtype in jobtypes
                 if abs(now_ms - known.latencies.get(jobtype, _NEVER)[0]) >= _LATENCY_LIFE_MS
             }
-            buckets = await figures.last_two_hours(self._service, tenant, list(fresh), now_ms)
+            buckets = await figures.last_two_hours(self._service, who.tenant, list(fresh), now_ms)
             for bucket in buckets:
                 fresh[bucket.jobtype][1].run.merge(bucket.duration)
                 fresh[bucket.jobtype][1].wait.merge(bucket.wait)
@@ -193,9 +195,10 @@ class Recent:
         unasked_s = await unasked_of(service, tenant)
         return Snapshot(now_ms, counters, handled, usage, known.all_types.ended, failures, unasked_s)
 
-    def _known(self, tenant: str) -> _Known:
-        known = self._tenants.setdefault(tenant, _Known())
-        self._tenants.move_to_end(tenant)
+    def _known(self, who: Principal) -> _Known:
+        life = _life(who)
+        known = self._tenants.setdefault(life, _Known())
+        self._tenants.move_to_end(life)
         if len(self._tenants) > _MAX_TENANTS:
             self._tenants.popitem(last=False)
         return known
@@ -208,6 +211,11 @@ class Recent:
             known.by_type.popitem(last=False)
 
 
+def _life(who: Principal) -> tuple[str, int]:
+    """Names are used again: a tenant's name alone would show it what an earlier one did."""
+    return who.tenant, who.tenant_since_ms
+
+
 def _by_age(hours: Mapping[str, Hour], now_ms: int) -> dict[int, list[str]]:
     """Types by the minute from which they must be read. Those of one page usually share one."""
     groups: dict[int, list[str]] = {}
@@ -217,5 +225,5 @@ def _by_age(hours: Mapping[str, Hour], now_ms: int) -> dict[int, list[str]]:
 
 
 def ended_of(sums: Iterable[EndedSum]) -> int:
-    """Runs that ended, one way or another."""
-    return sum(sum(it[:6]) for it in sums)
+    """Runs that ended, one way or another. A job that is cancelled has rarely run, and does not count."""
+    return sum(sum(it[:6]) - it.cancelled for it in sums)

@@ -65,9 +65,9 @@ async def watch(call: PageCall) -> Page:
         "running": counts[JobState.RUNNING],
         "waiting": counts[JobState.WAITING],
         "deferred": counts[JobState.DEFERRED],
-        "bad": [line_of(record) for record in seen.failed_again[:_EXAMPLES]],
-        "bad_count": len(seen.failed_again),
-        "bad_more": seen.has_more,
+        "purged": seen.purged,
+        "bad": [line_of(record) for record in seen.examples],
+        "bad_count": seen.failed_again,
         "now_ms": call.now_ms,
     }
     return Page("replay_run.html", values)

@@ -32,6 +32,7 @@ async def front_door(_: PageCall) -> Go:
     return Go("/ui")
 
 
+@pages.get("/ui/", scope="signed_in")
 @pages.get("/ui", scope="signed_in")
 async def go_home(call: PageCall) -> Go:
     return Go(_home(call.who))
@@ -83,7 +84,7 @@ async def set_theme(call: PageCall) -> web.StreamResponse:
 async def _authenticate(call: PageCall) -> Principal:
     expected = call.request.cookies.get(FORM_COOKIE, "")
     given = call.form.get("token", "")
-    if not expected or not hmac.compare_digest(expected.encode(), given.encode()):
+    if not expected or not hmac.compare_digest(expected.encode("utf-8", "surrogatepass"), given.encode()):
         raise Forbidden("the form had expired: send it again")
     call.tools.throttle.take(call.client, time.monotonic())
     try:

@@ -10,7 +10,7 @@ from functory.operations import keys, tenants
 from functory.operations.figures import usage_of
 from functory.statuses import status_of
 from functory.web.http.validation_words import refusal
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import render_page
 from functory.web.pages.operator import list_tenants
@@ -31,8 +31,11 @@ LIMITS: Final = {
     "requests_per_s": "Requests per second, per key",
     "requests_burst": "Request burst, per key",
     "max_package_bytes": "Bytes of packages, on each daemon",
-    "hosts": "Hosts that handlers may list",
 }
+"""Numbers: an empty field is the default. Network and hosts have choices: no hosts is a limit too."""
+NETWORK: Final = {"default": "Default", "yes": "Allowed", "no": "Not allowed"}
+HOSTS: Final = {"default": "Default", "none": "None", "these": "Only these"}
+_NETWORK_LIMITS: Final = {"default": None, "yes": True, "no": False}
 
 
 @pages.post("/ui/operator/tenants", scope="operator")
@@ -57,13 +60,14 @@ async def show_tenant(call: PageCall) -> Page:
 @pages.post("/ui/operator/tenants/{name}", scope="operator")
 async def change_tenant(call: PageCall) -> Go:
     given: dict[str, Any] = {name: call.form[name] for name in LIMITS if call.form.get(name, "").strip()}
-    if call.form.get("network") == "yes":
-        given["network"] = True
-    limits = _convert(given, TenantLimits)
-    weight = call.form.get("weight", "")
-    if not weight.isdigit() or not 1 <= int(weight) <= 1000:
+    network = call.form.get("network", "default")
+    if network not in NETWORK:
+        raise InvalidInput("network is default, yes or no")
+    limits = _convert({**given, "network": _NETWORK_LIMITS[network], "hosts": _hosts(call.form)}, TenantLimits)
+    weight = whole_number(call.form.get("weight", ""))
+    if weight is None or not 1 <= weight <= 1000:
         raise InvalidInput("the weight is a whole number from 1 to 1,000")
-    return await _update(call, "changed", weight=int(weight), limits=limits)
+    return await _update(call, "changed", weight=weight, limits=limits)
 
 
 @pages.post("/ui/operator/tenants/{name}/pause", scope="operator")
@@ -97,13 +101,27 @@ async def revoke_key(call: PageCall) -> Go:
     return Go(f"/ui/operator/tenants/{name}", "key_revoked")
 
 
+def _hosts(form: dict[str, str]) -> str | None:
+    """The limit `hosts`: None for the default, empty for none. A list that the choice would drop is refused."""
+    choice, hosts = form.get("hosts_choice", "default"), form.get("hosts", "").strip()
+    if choice not in HOSTS:
+        raise InvalidInput("hosts_choice is default, none or these")
+    if (choice == "these") != bool(hosts):
+        raise InvalidInput(f"give hosts if you choose {HOSTS['these']!r}, and leave the field empty otherwise")
+    return None if choice == "default" else hosts
+
+
 async def _page(call: PageCall, new_key: str = "") -> Page:
     tenant = await tenants.get_tenant(call.service, call.params["name"])
     limits = limits_of(tenant)
     values = {
         "it": tenant,
         "limits": {name: (words, getattr(limits, name)) for name, words in LIMITS.items()},
-        "network": bool(limits.network),
+        "network": next(name for name, value in _NETWORK_LIMITS.items() if value is limits.network),
+        "networks": NETWORK,
+        "hosts": limits.hosts or "",
+        "hosts_choice": "default" if limits.hosts is None else "these" if limits.hosts.strip() else "none",
+        "hosts_choices": HOSTS,
         "keys": await keys.list_keys(call.service, tenant.name),
         "scopes": TENANT_SCOPES,
         "new_key": new_key,

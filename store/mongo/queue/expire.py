@@ -69,9 +69,16 @@ class MongoExpire(Core):
         archived = await _oldest(self, where, _DONE, done_before_ms, limit)
         archived += await _oldest(self, where, _FAILED, failed_ms, limit - len(archived))
         purged = await purge_jobs(self, archived, now_ms)
-        waiting = await _oldest(self, where, (schema.QUEUED,), waiting_before_ms, limit - len(archived))
+        left, since = limit - len(archived), _in_queue_since(waiting_before_ms)
+        waiting = await _oldest(self, where, (schema.QUEUED,), waiting_before_ms, left, **since)
         abandoned = await _abandon(self, waiting, now_ms)
         return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
+
+
+def _in_queue_since(before_ms: int) -> Document:
+    """The condition that a job was in the queue before then, and has not run since."""
+    not_since: Document = {"$not": {"$gte": before_ms}}
+    return {"create": {"$lt": before_ms}, "done": not_since, "claimed": not_since}
 
 
 def _defer_step(row: Document, lapsed: Document) -> Step:
@@ -114,7 +121,9 @@ async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_m
     )
 
 
-async def _oldest(db: Core, where: Document, states: Sequence[str], before_ms: int, limit: int) -> list[Document]:
+async def _oldest(
+    db: Core, where: Document, states: Sequence[str], before_ms: int, limit: int, **also: Document
+) -> list[Document]:
     """Of one state after the other, because only a single range of an index ends at the limit everywhere."""
     hint = None if where else schema.UPKEEP
     found: list[Document] = []
@@ -122,7 +131,7 @@ async def _oldest(db: Core, where: Document, states: Sequence[str], before_ms: i
         left = limit - len(found)
         if left <= 0:
             break
-        old = where | {"s": state, "at": {"$lt": before_ms}}
+        old = where | {"s": state, "at": {"$lt": before_ms}} | also
         found += await db.collections.jobs.find(old, NEEDED, hint=hint).limit(left).to_list(left)
     return found
 

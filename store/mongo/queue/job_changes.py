@@ -1,6 +1,6 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pymongo import UpdateOne
@@ -13,6 +13,7 @@ from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_o
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
 from store.mongo.queue.turns import make_turns
+from store.mongo.queue.window import windows
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
@@ -66,9 +67,10 @@ class MongoJobChanges(Core):
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
     ) -> tuple[str, ...]:
         archived = await _archived(self, tenant, job_ids)
+        released = await windows(self, {job["type"] for job in archived.values()})
         kept = {job_id: None if data is None else await self.blobs.put(job_id, data) for job_id in archived}
         steps = {
-            job_id: with_data(_replay_step(job, dt_ms, now_ms), job, data, kept[job_id])
+            job_id: with_data(_replay_step(job, dt_ms, now_ms, _is_beyond(job, released)), job, data, kept[job_id])
             for job_id, job in archived.items()
         }
         done = await apply(self, [steps[job_id] for job_id, job in archived.items() if "unique" not in job], now_ms)
@@ -137,7 +139,8 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
     is_archived = job["s"] in schema.ARCHIVED_STATES
     delivery = job["token"] if job["s"] == schema.RUNNING else None
     is_at_rest, is_bound = is_archived or job["s"] == schema.QUEUED, "unique" in job or "seq" in job
-    check_move(job_id, token, delivery, is_at_rest=is_at_rest, is_bound=is_bound)
+    is_consumed = jobtype in await windows(db, {jobtype}, pulled={"$ne": True})
+    check_move(job_id, token, delivery, is_at_rest=is_at_rest, is_bound=is_bound, is_consumed=is_consumed)
     if job.get("key"):
         await make_turns(db, [(jobtype, job["key"])])
     if domain_of(job):
@@ -177,7 +180,7 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
 
 async def _archived(db: Core, tenant: str, job_ids: Sequence[str]) -> dict[str, Document]:
     which = _of_tenant(tenant, job_ids) | {"s": {"$in": list(schema.ARCHIVED_STATES)}}
-    rows = await db.collections.jobs.find(which, NEEDED).to_list(None)
+    rows = await db.collections.jobs.find(which, {**NEEDED, "seq": 1}).to_list(None)
     found = {row["_id"]: row for row in rows}
     return {job_id: found[job_id] for job_id in job_ids if job_id in found}
 
@@ -202,9 +205,14 @@ def _check_update(job: Document, token: int | None, repeat: str | None, *, at_re
         raise Conflict(f"job {job_id} is running: it cannot be changed now")
 
 
-def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
-    deferred = dt_ms > now_ms
-    queued: Document = {"s": schema.QUEUED, "at": dt_ms, "due": dt_ms, "attempts": 0}
+def _is_beyond(job: Document, released: Mapping[str, int]) -> bool:
+    """Whether the window over its type has not come to its number. That of a child does not matter."""
+    return "seq" in job and not job.get("parent") and job["seq"] > released.get(job["type"], job["seq"])
+
+
+def _replay_step(job: Document, dt_ms: int, now_ms: int, is_held: bool = False) -> Step:
+    deferred = dt_ms > now_ms and not is_held
+    queued: Document = {"s": schema.HELD if is_held else schema.QUEUED, "at": dt_ms, "due": dt_ms, "attempts": 0}
     if deferred:
         queued["d"] = True
     update = {
@@ -217,10 +225,11 @@ def _replay_step(job: Document, dt_ms: int, now_ms: int) -> Step:
         job["_id"],
         live=1,
         deferred=int(deferred),
+        blocked=int(is_held),
         size_bytes=-job.get("out", {}).get("size", 0),
         key=key_of(job),
     )
-    return Step(as_read(job), update, entering(effect, job))
+    return Step(as_read(job), update, effect if is_held else entering(effect, job))
 
 
 def _ended_badly(job: Document | None) -> bool:

@@ -11,12 +11,12 @@ from pymongo import UpdateOne
 from store.mongo.queue.documents import domain_of
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
-from store.mongo.queue.turns import IDLE_MS, Standing, fence, read_standing
+from store.mongo.queue.turns import IDLE_MS, Standing, fence, find_retried, first_queued, queued_of, read_standing
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
 from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
 from store.mongo.server.turn_opening import turn_id
-from store.names import JOB_COST_US, PRIORITIES
+from store.names import JOB_COST_US
 from store.values.jobs import Claim, KeyState
 from vocabulary.names import tenant_of
 
@@ -30,7 +30,8 @@ have been changed, or a process died before it opened the turn."""
 
 
 class _Offer(NamedTuple):
-    """What one turn has to offer. places: how many more may run; None: no cap."""
+    """What one turn has to offer. places: how many more may run; None: no cap. retried: under a cap of one, the jobs
+    that nothing may overtake; has_all: there are no others."""
 
     turn: Document
     counting: list[Document]
@@ -38,17 +39,23 @@ class _Offer(NamedTuple):
     jobs: list[Document]
     wanted: int
     until_ms: int | None = None
+    retried: Sequence[Document] = ()
+    has_all: bool = False
 
 
 class MongoKeys(Core):
     @repeatable
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
         turn = await self.collections.turns.find_one({"_id": turn_id(jobtype, key)})
         if turn is None:
             return KeyState(())
         standing = await read_standing(self, [turn])
-        first = standing.between_attempts(turn)
-        return KeyState(tuple(standing.running(turn)[:limit]), "" if first is None else first["_id"])
+        retried = first_queued(standing.retried(turn))
+        due = self.collections.jobs.find(queued_of(turn) | {"at": {"$lte": now_ms}}, {"_id": 1}, hint=KEYED)
+        first = [job["_id"] for job in await due.sort(list(ORDER.items())).limit(1).to_list(1)]
+        return KeyState(
+            tuple(standing.running(turn)[:limit]), "" if retried is None else retried["_id"], first[0] if first else ""
+        )
 
 
 async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -> list[Document]:
@@ -103,33 +110,44 @@ async def _offer(db: Core, turn: Document, standing: Standing, claim: Claim, sha
     for entry in doubtful:
         if await fence(db, entry):
             counting.remove(entry)
-    cap = claim.max_per_key
-    places = None if cap is None else cap - len(counting)
-    wanted = share if places is None else min(share, places)
-    if wanted <= 0:
-        return _Offer(turn, counting, places, [], 0, claim.now_ms + _MOST_WAIT_MS)
-    first = standing.between_attempts(turn) if cap == 1 else None
-    if first is not None:
-        again = {"job": first["_id"], "token": first["token"], "at": claim.now_ms}
-        if first["at"] > claim.now_ms:
-            return _Offer(turn, [*counting, again], places, [], 0, first["at"])
-        jobs = await db.collections.jobs.find({"_id": first["_id"], "s": QUEUED}).to_list(1)
-        return _Offer(turn, counting, places, jobs, 1)
-    which = _queued(turn) | {"at": {"$lte": claim.now_ms}}
-    jobs = await db.collections.jobs.find(which, hint=KEYED).sort(list(ORDER.items())).limit(wanted).to_list(wanted)
+    places = None if claim.max_per_key is None else claim.max_per_key - len(counting)
+    offer = _Offer(turn, counting, places, [], share if places is None else min(share, places))
+    if claim.max_per_key == 1:
+        offer = offer._replace(retried=standing.retried(turn), has_all=turn.get("all", False))
+    if offer.wanted <= 0:
+        return offer._replace(wanted=0, until_ms=claim.now_ms + _MOST_WAIT_MS)
+    if claim.max_per_key == 1:
+        offer = await _with_others(db, offer)
+        if first := first_queued(offer.retried):
+            if first["at"] > claim.now_ms:
+                return offer._replace(wanted=0, until_ms=first["at"])
+            jobs = await db.collections.jobs.find({"_id": first["_id"], "s": QUEUED}).to_list(1)
+            return offer._replace(jobs=jobs)
+    return await _with_jobs(db, offer, claim)
+
+
+async def _with_others(db: Core, offer: _Offer) -> _Offer:
+    """The offer with jobs to be tried again that its turn does not know, after the cap was another."""
+    if offer.has_all or first_queued(offer.retried):
+        return offer
+    found = await find_retried(db, offer.turn)
+    return offer._replace(retried=[*offer.retried, *found], has_all=not found)
+
+
+async def _with_jobs(db: Core, offer: _Offer, claim: Claim) -> _Offer:
+    """The offer with the first jobs of its turn; where there are fewer than wanted, with the time of the next."""
+    queued, wanted = queued_of(offer.turn), offer.wanted
+    found = db.collections.jobs.find(queued | {"at": {"$lte": claim.now_ms}}, hint=KEYED)
+    jobs = await found.sort(list(ORDER.items())).limit(wanted).to_list(wanted)
     if len(jobs) == wanted:
-        return _Offer(turn, counting, places, jobs, wanted)
+        return offer._replace(jobs=jobs)
     later = (
-        await db.collections.jobs.find(_queued(turn) | {"at": {"$gt": claim.now_ms}}, {"at": 1}, hint=KEYED)
+        await db.collections.jobs.find(queued | {"at": {"$gt": claim.now_ms}}, {"at": 1}, hint=KEYED)
         .sort("at", 1)
         .limit(1)
         .to_list(1)
     )
-    return _Offer(turn, counting, places, jobs, wanted, later[0]["at"] if later else None)
-
-
-def _queued(turn: Document) -> Document:
-    return {"type": turn["type"], "key": turn["key"], "s": QUEUED, "prio": {"$in": list(PRIORITIES)}}
+    return offer._replace(jobs=jobs, until_ms=later[0]["at"] if later else None)
 
 
 def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document], int | None]:
@@ -151,7 +169,13 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
     turn = offer.turn
     same = {"_id": turn["_id"], "v": turn["v"]}
     entries = [{"job": job["_id"], "token": job["token"] + 1, "at": claim.now_ms} for job in jobs]
-    held = [*offer.counting, *entries]
+    chosen = {job["_id"] for job in jobs}
+    retried = [
+        {"job": job["_id"], "token": job["token"], "at": claim.now_ms}
+        for job in offer.retried
+        if job["_id"] not in chosen
+    ]
+    held = [*offer.counting, *entries, *retried]
     state: Document = {"open": True, "at": None}
     if until_ms is not None:
         state = {"open": until_ms <= claim.now_ms, "at": until_ms}
@@ -166,7 +190,7 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
             state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
         elif offer.until_ms is None:
             state["at"] = claim.now_ms + _MOST_WAIT_MS
-    update = {"$set": {**state, "held": held}, "$inc": {"v": 1, "tag": JOB_COST_US * len(jobs)}}
+    update = {"$set": {**state, "held": held, "all": offer.has_all}, "$inc": {"v": 1, "tag": JOB_COST_US * len(jobs)}}
     done_ = await db.collections.turns.bulk_write([UpdateOne(same, update)])
     return done_.matched_count == 1
 

@@ -18,7 +18,7 @@ from store.mongo.server.driver import Document, aggregate
 from store.names import check_job_id
 from store.values.jobs import JobFilter, JobPage, JobRecord, time_window
 from vocabulary.names import tenant_of
-from vocabulary.states import FINAL_CODES, JobState
+from vocabulary.states import FINAL_CODES, Code, JobState
 
 _RANGES: Final = 150
 """Index ranges in one query: MongoDB merges up to 200 in the order of the index, and sorts beyond that."""
@@ -67,6 +67,13 @@ class MongoListing(Core):
         rows = await self.collections.jobs.find(which, {"s": 1, "at": 1}).to_list(None)
         states = {row["_id"]: job_state(row, now_ms) for row in rows}
         return {job_id: states[job_id] for job_id in job_ids if job_id in states}
+
+    @repeatable
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        which = {"_id": {"$in": list(job_ids)}, "type": schema.types_of(tenant), "s": {"$in": schema.ARCHIVED_STATES}}
+        rows = await self.collections.jobs.find(which, {"s": 1}).to_list(None)
+        codes = {row["_id"]: schema.CODE_OF[row["s"]] for row in rows}
+        return {job_id: codes[job_id] for job_id in job_ids if job_id in codes}
 
     @repeatable
     async def list_jobs(

@@ -5,6 +5,7 @@ What an end means for relatives follows in later steps, each idempotent. The doc
 
     free     children that were held by this parent become eligible (it was paused)
     cancel   children that are held by this parent are cancelled (it ended, or its round did, and not with ok)
+    stop     children that do not run are cancelled, whether held or not (it was cancelled)
     wake     this job is queued for its next round: it was paused while its children were cancelled
     up       the parent of this job is queued again if this was the last child that it waited for
     hold     this job is held by a parent that may have ended while it was being created
@@ -14,6 +15,7 @@ A parent counts its children in `kids`; every change that depends on them is on 
 is as it was read. So no child can appear between the look and the change.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
@@ -39,11 +41,13 @@ from vocabulary.states import Code
 
 FREE: Final = "free"
 CANCEL: Final = "cancel"
+STOP: Final = "stop"
 WAKE: Final = "wake"
 UP: Final = "up"
 HOLD: Final = "hold"
 
 _CHUNK: Final = 500
+_NOT_RUNNING: Final = (schema.QUEUED, schema.HELD, schema.PAUSED)
 
 
 class Carried(NamedTuple):
@@ -158,7 +162,9 @@ async def _ending(
     if owner is not None:
         step = step._replace(condition=held_by(document, owner) | {"kids": document.get("kids")})
     todo = [UP] if document.get("pend") else []
-    step = _with_todo(step, document, [*todo, CANCEL] if kids and outcome.code != Code.OK else todo)
+    if kids and outcome.code != Code.OK:
+        todo.append(STOP if outcome.code == Code.CANCELLED else CANCEL)
+    step = _with_todo(step, document, todo)
     return with_made(step, document, made)
 
 
@@ -174,6 +180,8 @@ async def follow(db: Core, job_id: str, now_ms: int) -> None:
         await _free_children(db, job_id, now_ms)
     if CANCEL in ended["todo"]:
         await _cancel_children(db, job_id, now_ms)
+    if STOP in ended["todo"]:
+        await _cancel_children(db, job_id, now_ms, _NOT_RUNNING)
     if WAKE in ended["todo"]:
         await wake_parent(db, job_id, now_ms)
     if UP in ended["todo"]:
@@ -205,17 +213,17 @@ async def _look_at_parent(db: Core, parent_id: str, now_ms: int) -> None:
 
 
 async def _free_children(db: Core, parent_id: str, now_ms: int) -> None:
-    while children := await _held_children(db, parent_id):
+    while children := await _children(db, parent_id, (schema.HELD,)):
         await apply(db, [queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms)
 
 
-async def _cancel_children(db: Core, parent_id: str, now_ms: int) -> None:
-    while children := await _held_children(db, parent_id):
+async def _cancel_children(db: Core, parent_id: str, now_ms: int, states: Sequence[str] = (schema.HELD,)) -> None:
+    while children := await _children(db, parent_id, states):
         steps = [archive_step(child, CANCELLED, None, now_ms=now_ms, ran=False) for child in children]
         await apply(
             db,
             [
-                _with_todo(step, child, [CANCEL] if child.get("kids") else [])
+                _with_todo(step, child, [STOP] if child.get("kids") else [])
                 for step, child in zip(steps, children, strict=True)
             ],
             now_ms,
@@ -225,9 +233,9 @@ async def _cancel_children(db: Core, parent_id: str, now_ms: int) -> None:
                 await follow(db, child["_id"], now_ms)
 
 
-async def _held_children(db: Core, parent_id: str) -> list[Document]:
-    held = {"parent": parent_id, "pend": True, "s": schema.HELD}
-    return await db.collections.jobs.find(held, NEEDED).to_list(_CHUNK)
+async def _children(db: Core, parent_id: str, states: Sequence[str]) -> list[Document]:
+    which = {"parent": parent_id, "pend": True, "s": {"$in": list(states)}}
+    return await db.collections.jobs.find(which, NEEDED).to_list(_CHUNK)
 
 
 async def _is_waited_for(db: Core, parent_id: str) -> bool:

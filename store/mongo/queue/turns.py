@@ -4,6 +4,9 @@
     at     closed until then; at the latest then it is looked at again
     tag    the runner time that it has used, in microseconds; `served` of the type: that of the turn last served
     held   the deliveries that count against its cap: job, token, and when they were taken
+           under a cap of one also the last deliveries of jobs that are to be tried again: nothing overtakes these
+    all    `held` has every job that is to be tried again; it does not after a claim with another cap, because without
+           a cap there may be very many
     v      grows with every change: a claim changes a turn only as it was read
 
 Whatever changes a job of a key opens its turn afterwards (the ledger does, also after a crash). So a claim never walks
@@ -22,15 +25,18 @@ from pymongo import UpdateOne
 
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried, upserted
-from store.mongo.server.schema import QUEUED, RUNNING
+from store.mongo.server.schema import HELD, KEYED, QUEUED, RUNNING
 from store.mongo.server.turn_opening import opening, turn_id
-from store.names import KEY_CREDIT_US
+from store.names import KEY_CREDIT_US, PRIORITIES
 from store.values.jobs import Job, NewJob
 
 PENDING_MS: Final = 2000
 """A claim that has not locked its jobs by then has probably died."""
 IDLE_MS: Final = 60_000
 """A turn without jobs is removed when it is found so a second time after this long."""
+_NEEDED: Final = {"type": 1, "s": 1, "token": 1, "at": 1, "begun": 1}
+_MOST_RETRIED: Final = 100
+"""Jobs to be tried again that are found at once after the cap became one."""
 
 
 async def note_turns(db: Core, jobs: Sequence[NewJob]) -> None:
@@ -81,7 +87,7 @@ class Standing:
         """The deliveries of a turn that count, and among them those that are to be fenced."""
         counting, doubtful = [], []
         for entry in turn["held"]:
-            job = self._jobs.get(entry["job"])
+            job = self._job(turn, entry)
             if job is None:
                 continue
             if job["s"] == RUNNING and job["token"] == entry["token"]:
@@ -94,27 +100,50 @@ class Standing:
 
     def running(self, turn: Document) -> list[str]:
         """The ids of its jobs that run."""
-        entries = [(entry["job"], self._jobs.get(entry["job"], {})) for entry in turn["held"]]
-        return sorted(job_id for job_id, job in entries if job.get("s") == RUNNING)
-
-    def between_attempts(self, turn: Document) -> Document | None:
-        """The first of its deliveries that ended and is to be tried again."""
-        waiting = [
-            job
+        return sorted(
+            job["_id"]
             for entry in turn["held"]
-            if (job := self._jobs.get(entry["job"])) is not None
-            and job["s"] == QUEUED
-            and job["token"] == entry["token"]
+            if (job := self._job(turn, entry)) is not None and job["s"] == RUNNING and job["token"] == entry["token"]
+        )
+
+    def retried(self, turn: Document) -> list[Document]:
+        """Those of its deliveries that ended and are to be tried again, in order. One that a claim has chosen and not
+        locked yet is among them, and so is one that a consumer holds back meanwhile."""
+        found = {
+            job["_id"]: job
+            for entry in turn["held"]
+            if (job := self._job(turn, entry)) is not None
+            and job["s"] in {QUEUED, HELD}
+            and job["token"] in {entry["token"], entry["token"] - 1}
             and "begun" in job
-        ]
-        return min(waiting, key=lambda job: (job["at"], job["_id"]), default=None)
+        }
+        return sorted(found.values(), key=lambda job: (job["at"], job["_id"]))
+
+    def _job(self, turn: Document, entry: Document) -> Document | None:
+        job = self._jobs.get(entry["job"])
+        return job if job is not None and job["type"] == turn["type"] else None  # it may have moved to another type
+
+
+def first_queued(jobs: Iterable[Document]) -> Document | None:
+    return next((job for job in jobs if job["s"] == QUEUED), None)
+
+
+def queued_of(turn: Document) -> Document:
+    return {"type": turn["type"], "key": turn["key"], "s": QUEUED, "prio": {"$in": list(PRIORITIES)}}
+
+
+async def find_retried(db: Core, turn: Document) -> list[Document]:
+    """Queued jobs of a turn that are to be tried again, in order, where `held` does not have them all."""
+    which = queued_of(turn) | {"begun": {"$exists": True}}
+    found = db.collections.jobs.find(which, _NEEDED, hint=KEYED).sort([("at", 1), ("_id", 1)])
+    return await found.limit(_MOST_RETRIED).to_list(_MOST_RETRIED)
 
 
 async def read_standing(db: Core, turns: Sequence[Document]) -> Standing:
     named = [entry["job"] for turn in turns for entry in turn["held"]]
     if not named:
         return Standing({})
-    rows = db.collections.jobs.find({"_id": {"$in": named}}, {"s": 1, "token": 1, "at": 1, "begun": 1})
+    rows = db.collections.jobs.find({"_id": {"$in": named}}, _NEEDED)
     return Standing({row["_id"]: row for row in await rows.to_list(None)})
 
 

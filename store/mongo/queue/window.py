@@ -3,6 +3,7 @@
 `released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
@@ -14,7 +15,6 @@ from store.mongo.server.tally import Effect
 from store.values.consumers import IndexEnd
 from vocabulary.states import Code
 
-_CODE_OF: Final = {state: code for code, state in schema.ARCHIVED.items()}
 _NOT_OVER: Final = frozenset({*schema.LIVE_STATES, schema.HIDDEN})
 _CHUNK: Final = 500
 
@@ -35,6 +35,13 @@ async def numbered(db: Core, jobtype: str) -> Numbered:
     return Numbered(head, found.get("processed", 0), found.get("released"))
 
 
+async def windows(db: Core, jobtypes: Collection[str], **which: Document) -> dict[str, int]:
+    """Of these types those that have a consumer, and the last number that was let in."""
+    consumed = {"_id": {"$in": list(jobtypes)}, "released": {"$gte": 0}} | which
+    rows = await db.collections.types.find(consumed, {"released": 1}).to_list(None) if jobtypes else []
+    return {row["_id"]: row["released"] for row in rows}
+
+
 async def let_in(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
     """Held jobs with these numbers enter the queue."""
     which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.HELD, "parent": None}
@@ -51,9 +58,16 @@ async def _queue(db: Core, which: Document, now_ms: int, limit: int = 0) -> int:
     rows = await db.collections.jobs.find(which, NEEDED).limit(limit).to_list(None)
     queued = 0
     for start in range(0, len(rows), _CHUNK):
-        steps = [queue_step(row, due_ms=row["due"], now_ms=now_ms) for row in rows[start : start + _CHUNK]]
+        steps = [_enter_step(row, now_ms) for row in rows[start : start + _CHUNK]]
         queued += len(await apply(db, steps, now_ms))
     return queued
+
+
+def _enter_step(document: Document, now_ms: int) -> Step:
+    """It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
+    due_ms: int = document["due"]
+    planned = {"planned": document.get("planned", due_ms)} if due_ms < now_ms else {}
+    return queue_step(document, due_ms=max(due_ms, now_ms), now_ms=now_ms, **planned)
 
 
 async def hold(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
@@ -81,7 +95,7 @@ async def advanced(db: Core, jobtype: str, processed: int, until: int, *, skip_f
     for job in await db.collections.jobs.find(window, {"seq": 1, "s": 1}).sort("seq", 1).to_list(None):
         if job["s"] in _NOT_OVER:
             return job["seq"] - 1, None
-        if not skip_failed and _CODE_OF.get(job["s"], Code.OK) != Code.OK:
+        if not skip_failed and schema.CODE_OF.get(job["s"], Code.OK) != Code.OK:
             return job["seq"] - 1, job["seq"]
     return max(processed, until), None
 
@@ -96,6 +110,6 @@ async def ends(db: Core, jobtype: str, after: int, until: int) -> tuple[IndexEnd
         if job["s"] == schema.PURGED:
             found.append(IndexEnd(job["seq"], "", None))
         elif job["s"] not in _NOT_OVER:
-            found.append(IndexEnd(job["seq"], job["_id"], _CODE_OF[job["s"]]))
+            found.append(IndexEnd(job["seq"], job["_id"], schema.CODE_OF[job["s"]]))
         expected = job["seq"] + 1
     return (*found, *(IndexEnd(missing, "", None) for missing in range(expected, until + 1)))

@@ -47,6 +47,7 @@ ARCHIVED: Final = {
     Code.ABANDONED: "ab",
     Code.CANCELLED: "ac",
 }
+CODE_OF: Final = {state: code for code, state in ARCHIVED.items()}
 ARCHIVED_STATES: Final = tuple(ARCHIVED.values())
 LIVE_STATES: Final = (QUEUED, RUNNING, PAUSED, HELD)
 VISIBLE_STATES: Final = (*LIVE_STATES, *ARCHIVED_STATES)

@@ -19,7 +19,7 @@ def opening(jobtype: str, key: str) -> dict[str, dict[str, Any]]:
         "$set": {"open": True},
         "$unset": {"idle": ""},
         "$inc": {"v": 1},
-        "$setOnInsert": {"type": jobtype, "key": key, "held": [], "at": None},
+        "$setOnInsert": {"type": jobtype, "key": key, "held": [], "all": True, "at": None},
     }
 
 

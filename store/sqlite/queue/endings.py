@@ -77,8 +77,9 @@ _QUEUE: Final = (
 
 
 def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
-    """Archive jobs with final outcomes; wake parents whose last child ended; cancel held children of parents
-    that did not end well. Ensures: what follows from an ending is done in the same transaction."""
+    """Archive jobs with final outcomes; wake parents whose last child ended; cancel held children of parents that did
+    not end well, and of those that were cancelled all that do not run. Ensures: what follows from an ending is done in
+    the same transaction."""
     while endings:
         tx.conn.executemany(ARCHIVE, _keep(tx, [ending for ending in endings if ending.ran], now_ms))
         unrun = [
@@ -90,8 +91,8 @@ def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
             leave(tx, state, number, lane, count)
         count_endings(tx, endings, now_ms)
         _settle_parents(tx, [row.parent for row, _, _ in endings if row.parent and not row.settled], now_ms)
-        parents = [row.id for row, outcome, _ in endings if row.pending and outcome.code != Code.OK]
-        endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]
+        parents = [(row.id, outcome.code) for row, outcome, _ in endings if row.pending and outcome.code != Code.OK]
+        endings = [cancelled(child) for parent, code in parents for child in _given_up(tx, parent, code)]
 
 
 def queue_again(tx: Tx, endings: Sequence[Ending], places: Sequence[Place], now_ms: int) -> None:
@@ -120,6 +121,17 @@ def abandoned(row: Row) -> Ending:
 
 def held_children(tx: Tx, parent: str) -> list[Row]:
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.state = {State.HELD}"
+    return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
+
+
+def _given_up(tx: Tx, parent: str, code: Code) -> list[Row]:
+    """The children that are cancelled because their parent ended so."""
+    if code != Code.CANCELLED:
+        return held_children(tx, parent)
+    sql = (
+        f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.settled = 0"
+        f" AND j.state NOT IN ({State.RUNNING}, {State.ARCHIVED})"
+    )
     return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
 
 

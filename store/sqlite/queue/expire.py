@@ -22,6 +22,8 @@ from store.values.jobs import ExpireReport
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
+_WAITED: Final = f"state {QUEUED} AND due < ?2 AND max(created, done, claimed) < ?2"
+"""Waits since before then: since it was due and in the queue, or came back to it after a run."""
 
 
 def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
@@ -57,7 +59,7 @@ class Old(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What ended, or was due, before these times is old."""
+    """What ended, or began to wait, before these times is old."""
 
     done_ms: int
     failed_ms: int
@@ -80,7 +82,7 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
             break
         archived.extend(n for (n,) in fetch(conn, sql, (*pair, before.ended_ms(pair[1]), left)))
     waiting: list[int] = []
-    sql = f"SELECT n FROM jobs WHERE state {QUEUED} AND lane = ? AND due < ? ORDER BY due LIMIT ?"
+    sql = f"SELECT n FROM jobs WHERE lane = ?1 AND {_WAITED} ORDER BY due LIMIT ?3"
     lanes = (
         "SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type"
         " WHERE l.waiting + l.deferred > 0 AND (?1 IS NULL OR t.tenant = ?1)"
@@ -98,7 +100,7 @@ def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
     found = [(n, tx.conn.execute(ended, (n,)).get) for n in old.archived]
     purged = [n for n, row in found if row is not None and row[1] < before.ended_ms(row[0])]
     delete_rows(tx, purged)
-    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.n = ? AND j.state {QUEUED} AND j.due < ?"
+    sql = f"SELECT {COLUMNS} FROM jobs j WHERE n = ?1 AND {_WAITED}"
     due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
     rows = [Row(*row) for row in due if row is not None]
     end_jobs(tx, [abandoned(row) for row in rows], now_ms)

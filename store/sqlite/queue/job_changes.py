@@ -22,6 +22,7 @@ from store.sqlite.queue.row_changes import (
 )
 from store.sqlite.queue.rows import disposition
 from store.sqlite.queue.turns import make_turn
+from store.sqlite.queue.window import is_beyond, numbers_all
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
@@ -109,7 +110,6 @@ def replay_jobs(
     tx: Tx, tenant: str, job_ids: Sequence[str], dt_ms: int, now_ms: int, data: bytes | None
 ) -> tuple[str, ...]:
     replayed = []
-    state = queued_state(dt_ms, now_ms)
     for job_id in job_ids:
         row = _find(tx, tenant, job_id)
         if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):
@@ -117,8 +117,12 @@ def replay_jobs(
         drop_result(tx, row.n, row.type, row.result_bytes)
         if data is not None:
             change_payload(tx, row.n, data)
+        state = State.HELD if is_beyond(tx, row.n) else queued_state(dt_ms, now_ms)
         tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
-        put_in_queue(tx, row.lane, state)
+        if state == State.HELD:
+            tx.tally.blocked(row.type, 1)
+        else:
+            put_in_queue(tx, row.lane, state)
         replayed.append(job_id)
     return tuple(replayed)
 
@@ -132,7 +136,8 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     unique, seq, domain, priority, key = tx.conn.execute(sql, (row.n,)).get
     is_at_rest = row.state <= State.DEFERRED or row.state == State.ARCHIVED
     delivery = row.token if row.state == State.RUNNING else None
-    check_move(job_id, move.token, delivery, is_at_rest=is_at_rest, is_bound=bool(unique or seq))
+    is_bound, is_consumed = bool(unique or seq), numbers_all(tx, move.jobtype)
+    check_move(job_id, move.token, delivery, is_at_rest=is_at_rest, is_bound=is_bound, is_consumed=is_consumed)
     if row.state == State.ARCHIVED:
         drop_result(tx, row.n, row.type, row.result_bytes)
     if move.data is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from store.errors import InvalidValue
-from store.sqlite.file.buckets import CODE_NUMBER
+from store.sqlite.file.buckets import CODE_NUMBER, CODES
 from store.sqlite.file.bulk import numbers
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import INLINE_BYTES, PAUSED, QUEUED, State
@@ -129,6 +129,15 @@ def get_states(conn: apsw.Connection, tenant: str, job_ids: Sequence[str], now_m
     )
     found = {job_id: conn.execute(sql, (job_id, tenant)).get for job_id in job_ids}
     return {job_id: state_of(*disposition(*row), now_ms) for job_id, row in found.items() if row is not None}
+
+
+def get_codes(conn: apsw.Connection, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+    sql = (
+        "SELECT j.code FROM jobs j JOIN types t ON t.type = j.type"
+        f" WHERE j.id = ? AND t.tenant = ? AND j.state = {State.ARCHIVED}"
+    )
+    found = {job_id: conn.execute(sql, (job_id, tenant)).get for job_id in job_ids}
+    return {job_id: CODES[number] for job_id, number in found.items() if number is not None}
 
 
 def list_jobs(

@@ -77,13 +77,16 @@ def enter(tx: Tx, turns: Sequence[int]) -> None:
     tx.conn.executemany(sql, [(count, KEY_CREDIT_US, turn) for turn, count in Counter(turns).items()])
 
 
-def get_key_state(conn: apsw.Connection, jobtype: str, key: str, limit: int) -> KeyState:
+def get_key_state(conn: apsw.Connection, jobtype: str, key: str, limit: int, now_ms: int) -> KeyState:
     sql = "SELECT turn FROM turns u JOIN types t ON t.type = u.type WHERE t.jobtype = ? AND u.key = ?"
     turn = conn.execute(sql, (jobtype, key)).get
     running = f"SELECT id FROM jobs WHERE turn = ? AND turn IS NOT NULL AND state = {State.RUNNING} LIMIT ?"
     retried = f"SELECT id FROM jobs WHERE {_OF_TURN} AND begun IS NOT NULL ORDER BY due, id LIMIT 1"
     ids = [job_id for (job_id,) in conn.execute(running, (turn, limit))]
-    return KeyState(tuple(sorted(ids)), conn.execute(retried, (turn,)).get or "")
+    head = f"SELECT id FROM jobs WHERE {_OF_TURN} AND prio = ?2 AND due <= ?3 ORDER BY due, id LIMIT 1"
+    heads = (conn.execute(head, (turn, priority, now_ms)).get for priority in PRIORITIES)
+    first = next((job_id for job_id in heads if job_id), "")
+    return KeyState(tuple(sorted(ids)), conn.execute(retried, (turn,)).get or "", first)
 
 
 def wake(tx: Tx, number: int, now_ms: int) -> None:

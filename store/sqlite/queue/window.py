@@ -27,14 +27,15 @@ _WINDOWS: Final = (
     "SELECT t.type, t.released, ifnull(c.pulled, 0) FROM types t LEFT JOIN consumers c ON c.type = t.type"
     " WHERE t.released IS NOT NULL AND t.type IN (SELECT value FROM carray(?))"
 )
-_LET_IN: Final = (
-    f"UPDATE jobs SET state = (due > ?4) WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL"
-    " RETURNING lane, state"
+_ENTER: Final = (
+    "UPDATE jobs SET state = (due > ?4), due = max(due, ?4), planned = iif(due < ?4, ifnull(planned, due), planned)"
 )
+"""It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
+_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL RETURNING lane, state"
 _HELD: Final = (
     f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND state = {State.HELD} AND parent IS NULL LIMIT ?"
 )
-_LET_GO: Final = "UPDATE jobs SET state = (due > ?) WHERE n IN (SELECT value FROM carray(?)) RETURNING lane, state"
+_LET_GO: Final = f"{_ENTER} WHERE n IN (SELECT value FROM carray(?1)) RETURNING lane, state"
 _ENDED: Final = f"SELECT seq, state, code, id FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
 
 
@@ -102,6 +103,21 @@ def _number_all(tx: Tx, number: int, released: int, newest: int, states: Sequenc
     tx.tally.blocked(number, held.total())
 
 
+def numbers_all(tx: Tx, jobtype: str) -> bool:
+    """Whether all new jobs of a type get a number: it has a consumer, which is not pulled."""
+    sql = (
+        "SELECT ifnull(c.pulled, 0) = 0 FROM types t LEFT JOIN consumers c ON c.type = t.type"
+        " WHERE t.jobtype = ? AND t.released IS NOT NULL"
+    )
+    return bool(tx.conn.execute(sql, (jobtype,)).get)
+
+
+def is_beyond(tx: Tx, n: int) -> bool:
+    """Whether the window over the type of a job has not come to its number. That of a child does not matter."""
+    sql = "SELECT j.seq > t.released AND j.parent IS NULL FROM jobs j JOIN types t USING (type) WHERE j.n = ?"
+    return bool(tx.conn.execute(sql, (n,)).get)
+
+
 def place_last(tx: Tx, number: int, seq: int, job_id: str) -> None:
     """A job that is in the queue gets this number, the next of its type, and is held if the window has not come to
     it."""
@@ -127,7 +143,7 @@ def let_in(tx: Tx, number: int, after: int, until: int, now_ms: int) -> int:
 def let_go(tx: Tx, number: int, limit: int, now_ms: int) -> int:
     """Held jobs with any number enter the queue."""
     rows = [n for (n,) in tx.conn.execute(_HELD, (number, limit))]
-    return _count_in(tx, number, fetch(tx.conn, _LET_GO, (now_ms, numbers(rows)))) if rows else 0
+    return _count_in(tx, number, fetch(tx.conn, _LET_GO, (numbers(rows), None, None, now_ms))) if rows else 0
 
 
 def _count_in(tx: Tx, number: int, rows: Iterable[tuple[Any, ...]]) -> int:

@@ -7,7 +7,7 @@ from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, job_changes, listing, numbers, rates, turns
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
-from vocabulary.states import JobState
+from vocabulary.states import Code, JobState
 
 _FEW = 20
 """Jobs that are numbered before batches that wait."""
@@ -33,6 +33,9 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_states(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> dict[str, JobState]:
         return await self._read(lambda conn: listing.get_states(conn, tenant, job_ids, now_ms))
 
+    async def get_codes(self, tenant: str, job_ids: Sequence[str]) -> dict[str, Code]:
+        return await self._read(lambda conn: listing.get_codes(conn, tenant, job_ids))
+
     async def list_jobs(
         self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
     ) -> JobPage:
@@ -55,8 +58,8 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_position(self, tenant: str, job_id: str, *, now_ms: int, cap: int = 10_000) -> int | None:
         return await self._read(lambda conn: listing.get_position(conn, tenant, job_id, now_ms, cap))
 
-    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int) -> KeyState:
-        return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit))
+    async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
+        return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit, now_ms))
 
     async def update_job(
         self,

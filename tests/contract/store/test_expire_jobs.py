@@ -1,7 +1,7 @@
 """Retention: archived jobs by their real end, waiting ones that nobody came for, in bounded steps."""
 
-from store.base import Code, JobFilter, JobState, Store
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+from store.base import Code, JobFilter, JobState, Rearm, Store, Unclaim
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs, outcome
 
 
 async def test_archived_jobs_are_purged_by_the_time_they_ended(store: Store) -> None:
@@ -40,7 +40,7 @@ async def test_failed_and_abandoned_jobs_have_a_time_of_their_own(store: Store) 
 
 
 async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
-    jobs = [new_job(n, dt_ms=T0 - 10 + n, jobtype=f"acme-t{n % 2}") for n in range(10)]
+    jobs = [new_job(n, dt_ms=T0 - 10 + n, create_ms=T0 - 20, jobtype=f"acme-t{n % 2}") for n in range(10)]
     await store.add_jobs([*jobs, new_job(50, dt_ms=T0 + 500)], now_ms=T0)
     await store.set_type_paused(TENANT, "acme-t0", paused=True)
     reports = [
@@ -53,6 +53,27 @@ async def test_jobs_that_wait_too_long_are_abandoned(store: Store) -> None:
     assert {(o.code, o.exitcode) for o in outcomes if o is not None} == {(Code.ABANDONED, 504)}
     counters = await store.get_counters(TENANT, now_ms=T0)
     assert [(c.waiting, c.deferred, c.abandoned) for c in counters] == [(2, 0, 3), (2, 0, 3), (0, 1, 0)]
+
+
+async def test_a_job_waits_since_it_is_in_the_queue_however_far_back_its_time_lies(store: Store) -> None:
+    await store.add_jobs([new_job(n, dt_ms=T0 - 1000 + n) for n in range(8)] + [new_job(9)], now_ms=T0)
+    await store.add_jobs([new_job(8, dt_ms=T0 - 10, create_ms=T0 - 10)], now_ms=T0)
+    ended, lapsed, given_back = await claim(store, 3, now_ms=T0 + 50)
+    await store.release_jobs(OWNER, [Rearm(ended.id, ended.token, T0 - 500, outcome())], now_ms=T0 + 70)
+    await store.release_jobs(OWNER, [Unclaim(given_back.id, given_back.token)], now_ms=T0 + 60)
+    await store.expire_locks(now_ms=T0 + 80, owner=OWNER)
+
+    async def abandoned(before_ms: int) -> set[str]:
+        for _ in range(3):
+            await store.expire_jobs(now_ms=T0 + 99, done_before_ms=0, waiting_before_ms=before_ms, limit=4)
+        page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0 + 99)
+        return {record.job.id for record in page.records}
+
+    assert await abandoned(T0) == {job_id(8)}, "one that is older, behind others that are due before it"
+    assert await abandoned(T0 + 1) == {job_id(n) for n in range(3, 10)}
+    assert await abandoned(T0 + 51) == {job_id(n) for n in range(1, 10)}
+    assert await abandoned(T0 + 71) == {job_id(n) for n in range(10)}
+    assert {lapsed.id, given_back.id} == {job_id(1), job_id(2)}
 
 
 async def test_retention_of_one_tenant_leaves_the_others(store: Store) -> None:

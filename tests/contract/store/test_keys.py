@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from store.base import Code, Job, RateDomain, Rearm, Store, Unclaim
+from store.base import Code, ConsumerRecord, Job, KeyState, RateDomain, Rearm, Store, Unclaim, WindowMove
 from store.errors import InvalidValue
 from tests.support.jobs import (
     JOBTYPE,
@@ -91,6 +91,75 @@ async def test_with_a_higher_cap_it_does_not(store: Store) -> None:
     first, _ = await claim(store, 2, max_per_key=2)
     await store.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
     assert ids(await claim(store, max_per_key=2)) == [job_id(2)]
+
+
+async def test_a_job_to_be_tried_again_keeps_its_place_while_there_is_no_token_for_it(store: Store) -> None:
+    await store.set_rate_domain(RateDomain(TENANT, "api", 0.25, 1), now_ms=T0)
+    await store.add_jobs([new_job(1, key="ada", domain="api"), new_job(2, key="ada")], now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.release_jobs(OWNER, [retry(first, T0 + 10)], now_ms=T0)
+    for at_ms in (20, 1100, 2200, 3300):
+        assert await claim(store, now_ms=T0 + at_ms, max_per_key=1) == [], at_ms
+    assert ids(await claim(store, now_ms=T0 + 4400, max_per_key=1)) == [first.id]
+
+
+async def test_a_job_to_be_tried_again_keeps_its_place_while_there_is_no_room_for_it(store: Store) -> None:
+    await store.add_jobs([new_job(1, key="ada", data=b"x" * 3000), new_job(2, key="ada")], now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.release_jobs(OWNER, [retry(first, T0 + 10)], now_ms=T0)
+    await store.add_jobs([new_job(3, data=b"x" * 3000), new_job(4, data=b"x" * 3000)], now_ms=T0)
+    for at_ms in (20, 1100):
+        assert first.id not in ids(await claim(store, now_ms=T0 + at_ms, max_per_key=1, max_bytes=4000))
+    assert ids(await claim(store, now_ms=T0 + 2200, max_per_key=1, max_bytes=4000)) == [first.id]
+
+
+@pytest.mark.parametrize("cap", [2, None])
+async def test_after_the_cap_became_one_nothing_overtakes_jobs_to_be_tried_again(store: Store, cap: int | None) -> None:
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    both = await claim(store, max_per_key=cap)
+    await store.release_jobs(OWNER, [retry(job, T0 + 5000 + n) for n, job in enumerate(both)], now_ms=T0)
+    await store.add_jobs(keyed(range(2, 4), "ada"), now_ms=T0)
+    await end(store, *await claim(store, 1, max_per_key=cap))
+    order: list[str] = []
+    for now_ms in (T0 + 1, T0 + 6000, T0 + 6000, T0 + 6000):
+        jobs = await claim(store, now_ms=now_ms, max_per_key=1)
+        order += ids(jobs)
+        if jobs:
+            await end(store, *jobs, now_ms=now_ms)
+    assert order == [job_id(0), job_id(1), job_id(3)]
+
+
+async def test_a_job_to_be_tried_again_that_a_new_consumer_holds_back_keeps_its_place(store: Store) -> None:
+    await store.add_jobs(keyed(range(2), "ada", indexed=True), now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
+    await store.set_consumer(ConsumerRecord(TENANT, "c", JOBTYPE, "{}", T0))
+    (consumer,) = await store.lead_consumers(OWNER, lease_ms=LEASE_MS, now_ms=T0)
+    await store.hold_jobs(TENANT, "c", consumer.token, after=0, now_ms=T0)
+    assert await claim(store, max_per_key=1) == []
+    await store.move_window(WindowMove(TENANT, "c", consumer.token, 0, 2, 0, skip_failed=True, note=""), now_ms=T0)
+    assert await claim(store, max_per_key=1) == []
+    assert ids(await claim(store, max_per_key=1, now_ms=T0 + 5000)) == [first.id]
+
+
+async def test_a_job_that_runs_in_another_type_is_not_one_of_the_key_that_it_left(store: Store) -> None:
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    first = await claim_one(store, max_per_key=1)
+    await store.move_job(TENANT, first.id, "acme-other", dt_ms=T0, now_ms=T0, token=first.token)
+    await claim_one(store, max_per_key=1, jobtype="acme-other")
+    assert await store.get_key_state(TENANT, JOBTYPE, "ada", limit=5, now_ms=T0) == KeyState((), "", job_id(1))
+
+
+async def test_the_first_of_a_key_is_the_first_that_is_due(store: Store) -> None:
+    jobs = [new_job(1, dt_ms=T0 + 5, priority=1000), new_job(2), new_job(3, dt_ms=T0 - 1), new_job(4, priority=1000)]
+    await store.add_jobs([job._replace(key="ada") for job in jobs], now_ms=T0)
+    order: list[str] = []
+    for now_ms in (T0, T0 + 4, T0 + 4, T0 + 4, T0 + 5):
+        state = await store.get_key_state(TENANT, JOBTYPE, "ada", limit=5, now_ms=now_ms)
+        order.append(state.first)
+        if state.first:
+            await store.cancel_job(TENANT, state.first, now_ms=now_ms)
+    assert order == [job_id(4), job_id(3), job_id(2), "", job_id(1)]
 
 
 async def test_a_job_that_was_given_back_or_lapsed_is_first_again(store: Store) -> None:

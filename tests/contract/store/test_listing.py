@@ -195,3 +195,17 @@ async def test_a_listing_of_several_types_has_a_cursor_of_all_of_them(store: Sto
         await store.list_jobs(TENANT, JobFilter(JobState.WAITING, jobtypes=("zeta-a",)), now_ms=T0)
     with pytest.raises(InvalidValue, match="not both"):
         await store.list_jobs(TENANT, JobFilter(JobState.WAITING, "acme-a", jobtypes=("acme-a",)), now_ms=T0)
+
+
+async def test_how_jobs_ended_is_told_of_those_that_have(store: Store) -> None:
+    endings = [Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED]
+    await store.add_jobs(new_jobs(6), now_ms=T0)
+    jobs = await claim(store, 5)
+    releases = [archive(job, code) for job, code in zip(jobs, endings, strict=False)]
+    await store.release_jobs(OWNER, releases, now_ms=T0)
+    asked = [job_id(n) for n in range(8)]
+    expected = {job.id: code for job, code in zip(jobs, endings, strict=False)}
+    assert await store.get_codes(TENANT, asked) == expected, "not of the running one, the waiting one and those unknown"
+    assert await store.get_codes("other", asked) == {}
+    await store.replay_jobs(TENANT, [jobs[1].id], dt_ms=T0, now_ms=T0)
+    assert (await store.get_codes(TENANT, asked)).keys() == expected.keys() - {jobs[1].id}, "it is not over any more"

@@ -53,12 +53,14 @@ SOUND: dict[str, dict[str, Any]] = {
     "add_running_jobs": {"owner": OWNER, "jobs": [new_job(1)], "lease_ms": 1, "now_ms": T0},
     "add_ended_jobs": {"owner": OWNER, "jobs": [], "releases": [], "now_ms": T0},
     "expire_locks": {"now_ms": T0},
+    "get_key_state": {"tenant": TENANT, "jobtype": JOBTYPE, "key": "ada", "limit": 1, "now_ms": T0},
     "expire_jobs": {"now_ms": T0, "done_before_ms": 0, "waiting_before_ms": 0},
     "create_job": {"job": new_job(1), "now_ms": T0},
     "create_jobs": {"creations": [Creation(new_job(1))], "now_ms": T0},
     "get_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "get_job_at": {"tenant": TENANT, "jobtype": JOBTYPE, "seq": 1, "now_ms": T0},
     "get_states": {"tenant": TENANT, "job_ids": [ID], "now_ms": T0},
+    "get_codes": {"tenant": TENANT, "job_ids": [ID]},
     "list_jobs": {"tenant": TENANT, "where": WHERE, "now_ms": T0},
     "list_children": {"tenant": TENANT, "parent_id": ID, "now_ms": T0},
     "get_position": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
@@ -215,7 +217,7 @@ async def test_refusals_have_the_same_words_everywhere(store: Store, what: str) 
     assert await refusal(call, store) == words
 
 
-@pytest.mark.parametrize("verb", ["get_states", "replay_jobs"])
+@pytest.mark.parametrize("verb", ["get_states", "get_codes", "replay_jobs"])
 async def test_what_cannot_be_an_id_is_no_job(store: Store, verb: str) -> None:
     arguments = SOUND[verb] | {"job_ids": ["\ud800", "a b", ""]}
     assert not await getattr(store, verb)(**arguments)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, JobState, Store
+from store.base import Code, JobRecord, JobState, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     LEASE_MS,
@@ -18,6 +18,7 @@ from tests.support.jobs import (
     new_jobs,
     retry,
 )
+from tests.support.store_audit import check_counters
 
 CHILD = "acme-child"
 
@@ -36,6 +37,12 @@ async def parent_with_children(store: Store, count: int) -> str:
 async def states(store: Store, *numbers: int, now_ms: int = T0) -> list[JobState]:
     found = await store.get_states(TENANT, [job_id(n) for n in numbers], now_ms=now_ms)
     return [found[job_id(n)] for n in numbers]
+
+
+async def found(store: Store, number: int) -> JobRecord:
+    record = await store.get_job(TENANT, job_id(number), now_ms=T0)
+    assert record is not None
+    return record
 
 
 async def end(store: Store, jobtype: str, code: Code = Code.OK, now_ms: int = T0) -> str:
@@ -198,3 +205,43 @@ async def test_children_are_listed_in_order_in_pages(store: Store) -> None:
     assert rest.cursor is None
     assert {r.job.parent for r in first.records} == {parent_id}
     assert (await store.list_children("other", parent_id, now_ms=T0)).records == ()
+
+
+async def test_who_cancels_a_parent_that_waits_for_children_cancels_those_that_do_not_run(store: Store) -> None:
+    parent = await parent_with_children(store, 3)
+    await store.update_job(TENANT, job_id(3), now_ms=T0, dt_ms=T0 + 5)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    running = await claim_one(store, jobtype=CHILD)
+    assert running.id == job_id(1)
+    await store.cancel_job(TENANT, parent, now_ms=T0)
+    assert await states(store, 0, 1, 2, 3) == [
+        JobState.ARCHIVED,
+        JobState.RUNNING,
+        JobState.ARCHIVED,
+        JobState.ARCHIVED,
+    ]
+    await check_counters(store, TENANT, T0)
+    await store.release_jobs(OWNER, [archive(running)], now_ms=T0)
+    codes = [record.outcome.code for n in range(4) if (record := await found(store, n)).outcome]
+    assert codes == [Code.CANCELLED, Code.OK, Code.CANCELLED, Code.CANCELLED]
+
+
+async def test_a_cancelled_parent_takes_children_with_it_that_wait_for_their_own(store: Store) -> None:
+    parent = await parent_with_children(store, 1)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    child = await claim_one(store, jobtype=CHILD)
+    await store.create_job(new_job(2, jobtype="acme-grandchild", parent=child.id), now_ms=T0)
+    await store.release_jobs(OWNER, [archive(child)], now_ms=T0)
+    assert await states(store, 0, 1, 2) == [JobState.PAUSED, JobState.PAUSED, JobState.WAITING]
+    await store.cancel_job(TENANT, parent, now_ms=T0)
+    assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
+    await check_counters(store, TENANT, T0)
+
+
+async def test_a_child_that_was_replayed_is_not_its_parents_any_more(store: Store) -> None:
+    parent = await parent_with_children(store, 2)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0, now_ms=T0)
+    await store.cancel_job(TENANT, parent, now_ms=T0)
+    assert await states(store, 1, 2) == [JobState.WAITING, JobState.ARCHIVED]

@@ -159,9 +159,9 @@ async def test_a_job_of_a_key_is_not_overtaken_after_an_import(
     first = await claim_one(source, jobtype=jobtype, max_per_key=1)
     if not is_running:
         await source.release_jobs(OWNER, [retry(first, T0 + 5000)], now_ms=T0)
-    before = await source.get_key_state(TENANT, jobtype, "ada", limit=5)
+    before = await source.get_key_state(TENANT, jobtype, "ada", limit=5, now_ms=T0)
     await move(source, target)
-    assert await target.get_key_state(TENANT, jobtype, "ada", limit=5) == before
+    assert await target.get_key_state(TENANT, jobtype, "ada", limit=5, now_ms=T0) == before
     assert await claim(target, jobtype=jobtype, now_ms=T0 + 1000, max_per_key=1) == []
     if not is_running:
         assert ids(await claim(target, jobtype=jobtype, now_ms=T0 + 5000, max_per_key=1)) == [first.id]

@@ -14,6 +14,7 @@ changing = in_file("functory/bedrock/changing.py", COMMANDS)
 taking = in_file("functory/bedrock/taking.py", WAITING)
 callers = in_file("functory/bedrock/callers.py", CALLERS)
 connection = in_file("functory/bedrock/connection.py", HOSTILE)
+parser = in_file("functory/bedrock/parser.py", HOSTILE)
 looking = in_file("functory/bedrock/looking.py", "tests/bedrock/test_query.py")
 select = in_file("functory/bedrock/select.py", "tests/unit/functory/test_bedrock_select.py")
 commands = in_file("functory/bedrock/commands.py", CALLERS)
@@ -88,6 +89,23 @@ MUTANTS: list[Mutant] = [
         "a large request behind one that waits is not read on",
         "if (request is None or self._parser.size_bytes < FREE_BYTES) and",
         "if self._parser.size_bytes < FREE_BYTES and",
+    ),
+    connection("blank lines win time", "            return  # blank lines", "            pass  # blank lines"),
+    parser("blank lines have no end", "if self._blank_bytes > _BLANK_BYTES:", "if False:"),
+    parser("a form is as long as any body", "if start and len(body) > self._settings.max_form_bytes:", "if False:"),
+    parser(
+        "commands without data have large bodies",
+        "settings.max_body_bytes if takes_data else",
+        "settings.max_body_bytes or",
+    ),
+    in_file("functory/bedrock/relatives.py", HOSTILE)(
+        "the data of relatives has no bound", "has_room = size_bytes <= self._left_bytes", "has_room = True"
+    ),
+    taking(
+        "the data of relatives takes no room",
+        "call.web.bodies.of(call.tenant, relatives.size_bytes)",
+        "call.web.bodies.of(call.tenant, 0)",
+        tests=HOSTILE,
     ),
     in_file("functory/bedrock/input_room.py", HOSTILE)(
         "one owner takes all room",

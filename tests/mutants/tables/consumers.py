@@ -17,6 +17,7 @@ MUTANTS: list[Mutant] = [
         "    return wanted if job.seq is None or job.repeat or has_completed else ()",
         "    return wanted",
     ),
+    wishes("an index that carries data on makes nothing", "release, Archive | Discard | Finish)", "release, Archive)"),
     wishes(
         "jobs of an index go through the journal",
         "    return bool(wishes) and (job.seq is not None or any(",
@@ -45,6 +46,7 @@ MUTANTS: list[Mutant] = [
         "        next_ms = 0 if code is Code.CANCELLED else now_ms",
         "        next_ms = now_ms",
     ),
+    led("a cancelled index that has failed since stays blocked", " or known.code != code.value", ""),
     led("what is blocked is never tried again", "and 0 < it.next_ms <= now_ms]", "and it.next_ms < 0]"),
     led("jobs that waited before are not held", "            await self._hold_older()\n", ""),
     leaders(

@@ -14,6 +14,7 @@ executor = in_file("functory/execution/executor.py", PROMISES)
 keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
 batches = in_file("functory/execution/batches.py", PROMISES)
 straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
+gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test_gathering.py")
 leases = in_file("functory/execution/leases.py", LEASES)
 outbox = in_file("functory/execution/outbox.py", f"{PROMISES} {OUTBOX}")
 outcomes = in_file(
@@ -96,6 +97,7 @@ MUTANTS: list[Mutant] = [
     hearing("a cancel waits for the renewal", "            self._cancelled |= news.cancelled\n", ""),
     hearing("workers are not told of jobs elsewhere", "            parts.workers.added(news.added)\n", ""),
     afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),
+    afterwards("what a parent carries on is lost", " or _has_child(new_jobs):", ":"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
     afterwards("a run that made children passes its result on", "        or _has_child(new_jobs)\n", ""),
@@ -158,8 +160,8 @@ MUTANTS: list[Mutant] = [
     ),
     upkeep(
         "a purge abandons all that waits",
-        "                waiting_before_ms=now_ms - keep_waiting_ms,",
-        "                waiting_before_ms=now_ms,",
+        "        return now_ms - keep_ms",
+        "        return now_ms",
     ),
     upkeep(
         "nothing is ever purged",
@@ -289,6 +291,7 @@ MUTANTS: list[Mutant] = [
         "    if not job.repeat:\n        return None",
         "    if True:\n        return None",
     ),
+    outcomes("a refused retry ends a repetition", "else next_round_ms(job, now_ms, now_ms)", "else None"),
     outcomes(
         "a repeating job in a batch ends",
         "_OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):",
@@ -348,6 +351,23 @@ MUTANTS: list[Mutant] = [
         "a long job is never shown",
         '        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))\n',
         "        return\n",
+    ),
+    straight(
+        "jobs that come quickly start one by one",
+        "        if not self._gathering.waits_for_more(jobtype, len(waiting)):",
+        "        if True:",
+    ),
+    straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
+    gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
+    gathering(
+        "what has ended holds others up",
+        "in jobtypes:\n            self._under_way.pop(jobtype, None)\n",
+        "in jobtypes:\n            pass\n",
+    ),
+    gathering("many wait for more", "        if jobs >= ENOUGH:", "        if False:"),
+    gathering("a flood makes others wait", "        if jobs < ENOUGH:", "        if True:"),
+    gathering(
+        "types are remembered without a bound", "        if len(self._under_way) > _MOST_TYPES:", "        if False:"
     ),
     straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
     straight(

@@ -73,12 +73,12 @@ MUTANTS: list[Mutant] = [
     keyring("a key of a deleted tenant opens", "    if tenant is None or tenant.deleting:", "    if tenant is None:"),
     keyring(
         "a verified key opens for ever",
-        "        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:",
-        "        if (known.expires_ms or now_ms + 1) <= now_ms:",
+        "        if abs(now_ms - known.checked_ms) >= self._life_ms or known.principal.has_expired(now_ms):",
+        "        if known.principal.has_expired(now_ms):",
     ),
     keyring(
         "a key that ends while it is remembered opens",
-        "        if abs(now_ms - known.checked_ms) >= self._life_ms or (known.expires_ms or now_ms + 1) <= now_ms:",
+        "        if abs(now_ms - known.checked_ms) >= self._life_ms or known.principal.has_expired(now_ms):",
         "        if abs(now_ms - known.checked_ms) >= self._life_ms:",
     ),
     keyring(

@@ -32,6 +32,7 @@ tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 details = in_file("runner/protocol.py", "tests/property/test_fast_paths.py")
 wire = in_file("runner/wire.py", "tests/unit/test_wire.py")
 http = in_file("runner/http_engine.py", SSRF)
+answers = in_file("runner/status_lines.py", "tests/security/test_oversized.py")
 targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
@@ -155,6 +156,16 @@ MUTANTS: list[Mutant] = [
     secret_forms("base64 is hidden in one alignment only", "for offset in range(3):", "for offset in range(1):"),
     secret_forms("hex in capitals is shown", "    yield data.hex().upper().encode()\n", ""),
     secret_forms("small letters in a URL are shown", "found[0].lower()", "found[0]"),
+    raw_log(
+        "new jobs past the limit are read",
+        " or self._inside or self._found.too_much:",
+        " or self._inside:",
+        tests="tests/security/test_oversized.py",
+    ),
+    answers("an answer has any number of lines", '    if body.count(b"\\n") > MOST_LINES:', "    if False:"),
+    answers("an answer is read in one step", "        if number % _STEP_LINES == 0:", "        if False:"),
+    answers("new jobs past the limit are read", "        if self._new_jobs.too_much:", "        if False:"),
+    answers("C: lines make a result of a status line", "[JC]: |#", "J: |#"),
     raw_log("a long print is searched as a whole", "        cut = len(text) - self._most_bytes\n", "        cut = 0\n"),
     raw_log(
         "a long print shows the end of a secret", "self.masker.hide_end(text[cut:])", "self.masker.hide(text[cut:])"

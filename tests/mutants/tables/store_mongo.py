@@ -235,9 +235,15 @@ MUTANTS: list[Mutant] = [
     ),
     keyed(
         "a retry is overtaken by its key",
-        "standing.between_attempts(turn) if cap == 1 else None\n    if first is not None",
-        "None\n    if first is not None",
+        "        if first := first_queued(offer.retried):",
+        "        if first := None:",
     ),
+    keyed(
+        "a retry that could not be taken loses its place",
+        "[*offer.counting, *entries, *retried]",
+        "[*offer.counting, *entries]",
+    ),
+    keyed("a cap of one forgets the retries of another cap", "if offer.has_all or", "if True or"),
     turns(
         "a place that is held comes in a second time",
         ', "held.job": {"$ne": job.id}}',

@@ -143,8 +143,8 @@ MUTANTS: list[Mutant] = [
     ),
     expire(
         "abandonment takes a job that was claimed meanwhile",
-        "FROM jobs j WHERE j.n = ? AND j.state {QUEUED} AND j.due < ?",
-        "FROM jobs j WHERE j.n = ? AND j.due < ?",
+        "FROM jobs j WHERE n = ?1 AND {_WAITED}",
+        "FROM jobs j WHERE n = ?1 AND due < ?2",
     ),
     expire(
         "abandonment takes a job that was put off meanwhile",
@@ -291,8 +291,8 @@ MUTANTS: list[Mutant] = [
     ),
     window(
         "a child of a running parent is let in",
-        'AND state = {State.HELD} AND parent IS NULL"\n    " RETURNING lane',
-        'AND state = {State.HELD}"\n    " RETURNING lane',
+        "AND state = {State.HELD} AND parent IS NULL RETURNING lane",
+        "AND state = {State.HELD} RETURNING lane",
     ),
     consumers(
         "a former leader moves the window",
@@ -322,7 +322,7 @@ MUTANTS: list[Mutant] = [
     endings("a child settles its parent twice", "if row.parent and not row.settled]", "if row.parent]"),
     endings(
         "children of a failed parent stay",
-        "        endings = [cancelled(child) for parent in parents for child in held_children(tx, parent)]",
+        "        endings = [cancelled(child) for parent, code in parents for child in _given_up(tx, parent, code)]",
         "        endings = []",
     ),
     writer(

@@ -171,8 +171,8 @@ MUTANTS: list[Mutant] = [
     ),
     signin(
         "the sign-in form can be sent from elsewhere",
-        "    if not expected or not hmac.compare_digest(expected.encode(), given.encode()):",
-        "    if False:",
+        "    if not expected or not hmac.compare_digest(",
+        "    if False and not hmac.compare_digest(",
     ),
     signin("keys can be guessed without end", "    call.tools.throttle.take(call.client, time.monotonic())\n", ""),
     signin(
@@ -197,10 +197,26 @@ MUTANTS: list[Mutant] = [
         "        if fetched_from is not None and fetched_from not in _OWN:",
         "        if False:",
     ),
-    keyring("a revoked key is good for who waits", "if self._cache.changes != since:", "if False:"),
+    page("a form that needs no session is large", "        limit_bytes = _OPEN_FORM_BYTES\n", ""),
+    page(
+        "a form that needs no session may be packed",
+        '        if "Content-Encoding" in call.request.headers:',
+        "        if False:",
+    ),
+    keyring(
+        "a revoked key is good for who waits", "            await self.recheck(who.key_id)\n", "            pass\n"
+    ),
+    keyring(
+        "an expired key is good while the store is away", "if who.has_expired(self._service.now_ms()):", "if False:"
+    ),
+    keyring(
+        "a key is kept that was revoked while it was verified",
+        "        self._cache.keep(self._cache.by_digest, digest, verified, changes)\n",
+        "        self._cache.keep(self._cache.by_digest, digest, verified)\n",
+    ),
     express_waits(
         "a result is told to a revoked key",
-        "                await web.keys.confirm(self._principal, self._changes)\n",
+        "                await web.keys.confirm(self._principal)\n",
         "                pass\n",
     ),
     work(

@@ -18,7 +18,7 @@ from functory.execution.afterwards import (
 from functory.execution.wishes import wishes_of
 from handlers.model import Handler
 from runner.protocol import NewJob
-from store.base import Archive, Code, Discard, Job, Outcome, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Code, Discard, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
 
 JOB = Job("j1", "acme-a", b"", 0, "a1", 1, 1, 500, 0, 0)
 CHAIN = Afterwards("good", "bad")
@@ -105,13 +105,19 @@ def test_the_handler_says_where_to() -> None:
 )
 def test_which_ended_jobs_are_kept(keep: str, code: Code, is_kept: bool) -> None:
     release = ended(code)
-    assert kept(Afterwards(keep=keep), JOB, release) == (release if is_kept else Discard(*release))
-    assert isinstance(kept(Afterwards(keep=keep), JOB, release), Archive) is is_kept
+    assert kept(Afterwards(keep=keep), JOB, release, ()) == (release if is_kept else Discard(*release))
+    assert isinstance(kept(Afterwards(keep=keep), JOB, release, ()), Archive) is is_kept
 
 
 def test_jobs_that_others_look_for_are_kept() -> None:
     nothing = Afterwards(keep="none")
     for job in (JOB._replace(parent="p"), JOB._replace(children=1), JOB._replace(seq=7)):
-        assert isinstance(kept(nothing, job, ended(Code.OK)), Archive)
+        assert isinstance(kept(nothing, job, ended(Code.OK), ()), Archive)
     again = Retry("j1", 1, 5, Outcome(Code.ERROR, 500, 0))
-    assert kept(nothing, JOB, again) is again
+    assert kept(nothing, JOB, again, ()) is again
+
+
+def test_a_run_that_made_children_leaves_what_it_carries_on() -> None:
+    carries = Finish("j1", 1, Outcome(Code.OK, 200, 0), b"carried on")
+    assert kept(Afterwards(keep="none"), JOB, carries, (NewJob("x", b"", "child=1"),)) is carries
+    assert kept(Afterwards(keep="none"), JOB, carries, (NewJob("x", b"", "unique=u"),)) == Discard(*carries[:3])

@@ -52,6 +52,14 @@ def test_who_moves_too_much_rests_and_others_do_not() -> None:
     assert meters.moved("b", 20, 1.0, to_host=True) == 0
 
 
+def test_pieces_count_for_the_pace_and_not_for_the_hour() -> None:
+    meters = Meters(EgressLimits(tenant_bytes_per_s=4096, tenant_hourly_bytes=1000, bytes_per_s=1e9))
+    assert meters.moved("a", 0, 1.0, to_host=True, pieces=1) == 0.75
+    assert meters.moved("a", 0, 1.0, to_host=True, pieces=10) == 10.75
+    assert meters.why_no_more("a", 1.0) == ""
+    assert meters.of("a").sent_bytes == 0
+
+
 def test_a_tenant_that_is_gone_is_forgotten() -> None:
     meters = Meters(EgressLimits())
     meters.opened("a")

@@ -14,7 +14,7 @@ SUBMITS = Principal("k1", "acme", frozenset({"submit", "read"}), TenantLimits(ma
 
 
 def verified(who: Principal = SUBMITS, checked_ms: int = 1000, expires_ms: int | None = 5000) -> VerifiedKey:
-    return VerifiedKey(who, checked_ms, expires_ms)
+    return VerifiedKey(who._replace(expires_ms=expires_ms), checked_ms)
 
 
 async def recalled(path: Path, mark: str = "here") -> dict[bytes, VerifiedKey]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functory.execution.outcomes import last_line
+from functory.execution.outcomes import fingerprint, last_line
 
 PYTHON = b"Traceback (most recent call last):\n  File \"body\", line 1\nKeyError: 'a'\n"
 NODE = b"Error: no such invoice\n    at Object.call (handler.js:1:7)\n    at process (node:internal:95:5)"
@@ -19,7 +19,33 @@ PHP = b"Exception: no cover sheet in line 3\n#0 handler.php(9) : eval()'d code(3
         (b"bell\x07 and \xff", "bell  and \ufffd"),
         (b"", ""),
         (b"x" * 500, "x" * 200),
+        (b'"disk is full"', "disk is full"),
+        (b'"Oh no\\nKeyError: \\u00e9"', "KeyError: \u00e9"),
+        (b' {"error": "disk is full", "free": 0}\n', "disk is full"),
+        (b'{"error":{"code":"no_room","message":"disk is full"}}', "disk is full"),
+        (b'{"error":null,"message":"disk is full"}', "disk is full"),
+        (b'{"free":0}', '{"free":0}'),
+        (b'""', '""'),
+        (b'{"error":""}', '{"error":""}'),
+        (b'"not closed', '"not closed'),
+        (b'"lone \\ud800"', '"lone \\ud800"'),
+        pytest.param(b'{"error":' * 800, ('{"error":' * 23)[:200], id="nested"),
     ],
 )
 def test_the_line_that_says_what_happened(result: bytes, message: str) -> None:
     assert last_line(result) == message
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_one_group"),
+    [
+        ("KeyError: 'a'", "KeyError: 'b'", True),
+        ("no file 'it's here'", "no file 'it's gone'", True),
+        ("not text: b'a'", "not text: b'b'", True),
+        ('no "a" at 0x7f', 'no "b" at 0x80', True),
+        ("can't open the door, it isn't there", "can't pay the bill, it isn't there", False),
+        ("the users' door is the owners' too", "the users' bill is the owners' too", False),
+    ],
+)
+def test_errors_that_differ_in_quoted_values_are_one_group(one: str, other: str, is_one_group: bool) -> None:
+    assert (fingerprint(400, one) == fingerprint(400, other)) is is_one_group

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from functory.execution.outcomes import fingerprint, give_up, releases_of
+from functory.errors import InvalidInput
+from functory.execution.outcomes import fingerprint, give_up, refusal, releases_of
 from runner.launch import Level
 from runner.outcome import Stopped
 from scheduler.retry import RetryPolicy
 from store.base import Archive, Code, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from tests.support.jobs import JOBTYPE, OWNER, T0, job_id
+from vocabulary.time_text import MAX_TIME_MS
 
 POLICY = RetryPolicy(max_attempts=3)
 WINDOW_MS = int(POLICY.window_s * 1000)
@@ -144,6 +146,24 @@ def test_what_a_job_carries_on_is_the_payload_of_its_next_attempt_or_round() -> 
     without = carried({"repeat": "hourly"}, {"carried": None})
     assert isinstance(without, Rearm)
     assert without.data is None
+
+
+def test_a_refused_end_is_the_end_of_a_round_unless_the_job_is_cancelled() -> None:
+    job = Job(job_id(0), JOBTYPE, b"", T0, OWNER, 1, 1, 500, T0, T0)
+    repeats = job._replace(repeat="FINISHED, +1 HOUR")
+    again = Retry(job.id, 1, T0, Outcome(Code.RETRY, 100, T0))
+    stopped = Archive(job.id, 1, Outcome(Code.CANCELLED, 499, T0))
+    too_late = Rearm(job.id, 1, MAX_TIME_MS + 1, Outcome(Code.OK, 200, T0))
+    for one, release, expected in (
+        (job, again, Archive),
+        (repeats, again, Rearm),
+        (repeats, None, Rearm),
+        (repeats, stopped, Archive),
+        (repeats, too_late, Archive),
+    ):
+        refused = refusal(one, release, InvalidInput("no"), T0)
+        assert isinstance(refused, expected)
+        assert refused.outcome.code is Code.FAILED
 
 
 def test_a_round_that_lost_its_runner_each_time_does_not_end_the_repetition() -> None:

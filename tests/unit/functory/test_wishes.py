@@ -6,7 +6,7 @@ from functory.errors import InvalidInput
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.job_options import PLAIN, JobOptions
 from runner.protocol import NewJob
-from store.base import Archive, Code, Job, Outcome, Release, Retry
+from store.base import Archive, Code, Discard, Finish, Job, Outcome, Release, Retry
 from store.errors import InvalidValue
 
 NOW_MS = 1_800_000_000_000
@@ -91,6 +91,9 @@ def test_a_numbered_job_makes_its_jobs_in_the_write_that_completes_it_and_only_t
     assert not go_into_the_store(numbered, [])
     ends: list[tuple[Release, bool]] = [
         (Archive("j1", 1, Outcome(Code.OK, 200, NOW_MS)), True),
+        (Finish("j1", 1, Outcome(Code.OK, 200, NOW_MS), b"carried on"), True),
+        (Discard("j1", 1, Outcome(Code.OK, 200, NOW_MS)), True),
+        (Discard("j1", 1, Outcome(Code.FAILED, 400, NOW_MS)), False),
         (Archive("j1", 1, Outcome(Code.FAILED, 400, NOW_MS)), False),
         (Retry("j1", 1, NOW_MS, Outcome(Code.RETRY, 100, NOW_MS)), False),
     ]

@@ -21,10 +21,21 @@ from functory.web.pages.inert_text import MAX_LINE_CHARS, MAX_LINES, has_turning
         (b"a\x00b\x08c\x7f", "a␀b␈c␡"),
         ("a\u202eb\u2066c\u200f".encode(), "a⟨U+202E⟩b⟨U+2066⟩c⟨U+200F⟩"),
         ("a\x85b\u2028c".encode(), "a⟨U+0085⟩b⟨U+2028⟩c"),
+        ("a\u200bb\ufeffc\u00add".encode(), "a⟨U+200B⟩b⟨U+FEFF⟩c⟨U+00AD⟩d"),
+        ("a\u2060\u3164\U000e0041".encode(), "a⟨U+2060⟩⟨U+3164⟩⟨U+E0041⟩"),
+        ("pass\u200dword\ufe0f".encode(), "pass⟨U+200D⟩word⟨U+FE0F⟩"),
+        ("\u200b\u200cx".encode(), "⟨U+200B⟩⟨U+200C⟩x"),
     ],
 )
 def test_what_could_do_something_is_left_out_or_spelled(data: bytes, text: str) -> None:
     assert show(data).text == text
+
+
+@pytest.mark.parametrize(
+    "text", ["\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3", "\u0645\u06cc\u200c\u062e", "a\u00a0b"]
+)
+def test_emoji_and_other_scripts_stay_as_they_are(text: str) -> None:
+    assert show(text.encode()).text == text
 
 
 def test_what_is_no_text_is_shown_in_hex() -> None:

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+from functory.operations.principal import Principal
 from functory.web.pages.charts import first_minute_ms
 from functory.web.pages.recent import Recent
+from functory.wire.admin import TenantLimits
 from store.base import Code
 from tests.support.web import Site, open_site
+
+ACME = Principal("key", "acme", frozenset({"read"}), TenantLimits())
 
 
 async def test_what_is_kept_is_what_would_be_read_and_old_minutes_are_read_once(tmp_path: Path) -> None:
@@ -24,12 +28,12 @@ async def test_what_is_kept_is_what_would_be_read_and_old_minutes_are_read_once(
             await site.add("a", "b")
             await site.run(1, Code.OK)
             await site.run(1, Code.FAILED)
-            hour = (await recent.hours("acme", ["acme-thumb"]))["acme-thumb"]
+            hour = (await recent.hours(ACME, ["acme-thumb"]))["acme-thumb"]
             now_ms = site.clock.now_ms()
             window = {"width_ms": 60_000, "since_ms": first_minute_ms(now_ms), "until_ms": now_ms + 1}
             assert hour.ended == (await read("acme", ["acme-thumb"], **window))["acme-thumb"], number
             assert hour.total.ok == hour.total.failed == sum(it.ok for it in hour.ended.values())
-        assert len((await recent.hours("acme", ["acme-thumb"]))["acme-thumb"].ended) == 60
+        assert len((await recent.hours(ACME, ["acme-thumb"]))["acme-thumb"].ended) == 60
         newest = site.clock.now_ms() - asked[-1]
         assert newest < 5 * 60_000, "not the whole hour again"
 
@@ -47,7 +51,7 @@ async def test_counts_are_those_of_the_last_minutes_at_every_moment(tmp_path: Pa
                 since_ms = (now_ms // 60_000 - minutes + 1) * 60_000
                 buckets = await site.store.get_buckets("acme", width_ms=60_000, since_ms=since_ms, until_ms=now_ms + 1)
                 expected = sum(getattr(bucket, code.value) for bucket in buckets for code in codes)
-                counts = await Recent(site.service).counts("acme", minutes, codes)
+                counts = await Recent(site.service).counts(ACME, minutes, codes)
                 assert counts == ({"acme-thumb": expected} if expected else {}), (number, minutes)
 
 
@@ -56,19 +60,19 @@ async def test_a_snapshot_is_shared_for_a_second_and_forgotten_on_a_change(tmp_p
         recent = Recent(site.service)
         await site.add("x")
         await site.intake.flush()
-        first = await recent.snapshot("acme")
-        assert await recent.snapshot("acme") is first
-        recent.forget("acme")
-        second = await recent.snapshot("acme")
+        first = await recent.snapshot(ACME)
+        assert await recent.snapshot(ACME) is first
+        recent.forget(ACME)
+        second = await recent.snapshot(ACME)
         assert second is not first
         site.clock.advance(1)
-        assert await recent.snapshot("acme") is not second
+        assert await recent.snapshot(ACME) is not second
 
 
 async def test_a_type_with_a_handler_and_no_jobs_is_there_in_its_place(tmp_path: Path) -> None:
     async with open_site(tmp_path) as site:
         await _three(site)
-        seen = await Recent(site.service).snapshot("acme")
+        seen = await Recent(site.service).snapshot(ACME)
         assert list(seen.counters) == ["acme-a", "acme-b", "acme-c"]
 
 

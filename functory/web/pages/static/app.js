@@ -19,9 +19,19 @@ document.documentElement.classList.add("js");
 addEventListener("click", async (event) => {
   const button = event.target.closest?.("button.copy");
   if (!button) return;
-  await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
-  button.textContent = "Copied";
+  button.textContent = await copy(button.parentElement.querySelector("code")) ? "Copied" : "Selected";
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
+
+// Without TLS, and not on this machine, browsers give pages no clipboard: then the text is selected, and copied as by hand.
+async function copy(code) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent).then(() => true, () => select(code));
+  return select(code);
+}
+
+function select(code) {
+  getSelection().selectAllChildren(code);
+  return document.execCommand("copy");
+}
 
 for (const form of document.querySelectorAll("form.handler")) helpEditor(form);

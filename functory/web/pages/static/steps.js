@@ -11,7 +11,7 @@ export async function send(form, fields, tell) {
     const events = (rest + value).split("\n\n");
     rest = events.pop();
     for (const event of events) {
-      const [, name, data] = /^event: (\w+)\ndata: (.*)$/.exec(event) || [];
+      const [, name, data] = /^event: (\w+)\ndata: ([^\n]*)$/.exec(event) || [];
       if (name === "progress") tell(JSON.parse(data));
       else if (name === "done") return JSON.parse(data).answer;
       else if (name === "error") return JSON.parse(data);

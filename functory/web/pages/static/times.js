@@ -1,13 +1,15 @@
 // Times in the reader's zone; the title keeps UTC. Ages are counted on from the time itself.
 const day = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short" });
+const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short", year: "numeric" });
 const minute = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
 export function localTimes(root) {
-  const now = Date.now(), today = new Date().toDateString();
+  const now = Date.now(), today = new Date();
   for (const element of root.querySelectorAll("time[data-at]")) {
     const moment = new Date(element.dateTime);
-    const text = (moment.toDateString() === today ? "" : day.format(moment) + " ") + clock.format(moment);
+    const date = moment.getFullYear() === today.getFullYear() ? day : dayOfYear;
+    const text = (moment.toDateString() === today.toDateString() ? "" : date.format(moment) + " ") + clock.format(moment);
     if (element.textContent !== text) element.textContent = text;
   }
   for (const bar of root.querySelectorAll("rect[data-minute]")) {

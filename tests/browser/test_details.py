@@ -1,0 +1,53 @@
+"""Small things that only a browser shows: copying without a clipboard, long names, the year of a time."""
+
+import re
+import time
+
+import pytest
+from msgspec import UnsetType
+from playwright.async_api import Browser, expect
+
+from tests.browser.conftest import Tenant
+from tests.browser.reader import reader
+from tests.support.daemon_process import DaemonProcess
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop
+
+NO_CLIPBOARD = "Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined })"
+HEAR = "addEventListener('copy', () => { window.heard = getSelection().toString(); })"
+
+
+async def test_a_command_is_copied_where_browsers_give_no_clipboard(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.add_init_script(NO_CLIPBOARD)
+        await page.goto(tenant.home)
+        await page.evaluate(HEAR)
+        command = page.locator("pre.cmd").last
+        await command.get_by_role("button").click()
+        await expect(command.get_by_role("button")).to_have_text("Copied")
+        assert await page.evaluate("window.heard") == await command.locator("code").inner_text()
+
+
+async def test_a_long_name_leaves_the_columns_in_sight(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    await tenant.client.add_jobs("x" * 127, ["x"])
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(tenant.home)
+        await expect(page.locator("#board tbody tr")).to_have_count(1)
+        hidden_px = "it => it.parentElement.scrollWidth - it.parentElement.clientWidth"
+        assert await page.locator("#board").evaluate(hidden_px) <= 0
+
+
+async def test_a_time_of_another_year_has_its_year(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    day_ms = 86_400_000
+    far_ms = (int(time.time() * 1000) // day_ms + 800) * day_ms
+    added = await tenant.client.add_jobs("far", ["x"], dt=str(far_ms))
+    assert not isinstance(added.ids, UnsetType)
+    (job_id,) = added.ids
+    year = time.gmtime(far_ms / 1000).tm_year
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/job/{job_id}")
+        await expect(page.locator(".banner time")).to_have_text(re.compile(rf"^\d\d \w+ {year},? \d\d:\d\d:\d\d$"))
+        accepted = page.locator(".life li").first.locator("time")
+        await expect(accepted).not_to_have_text(re.compile(str(time.gmtime().tm_year)))

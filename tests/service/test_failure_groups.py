@@ -1,0 +1,20 @@
+"""Jobs that fail for different reasons are different groups of failures, however the reason is given."""
+
+from pathlib import Path
+
+import pytest
+
+from functory.operations.scoreboard import failures
+from tests.support.service import ended, register, running_daemon, service_of
+
+
+@pytest.mark.parametrize("given", ["payload", "{'error': payload}", "{'message': payload, 'at': 7}"])
+async def test_each_reason_of_a_handler_is_a_group(tmp_path: Path, given: str) -> None:
+    reasons = ["disk is full", "can't open the door, it isn't there", "can't pay the bill, it isn't there"]
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-grp", f"ctx.fail({given})")
+        lines = [reason.encode() for reason in [*reasons, "disk is full"]]
+        for job_id in await daemon.intake.write("acme-grp", lines):
+            await ended(daemon, job_id)
+        groups = await failures(service_of(daemon), "acme", named="grp", since_ms=0, limit=10)
+        assert {group.message: group.runs for group in groups} == dict.fromkeys(reasons, 1) | {"disk is full": 2}
