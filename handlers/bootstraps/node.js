@@ -10,6 +10,7 @@ const path = require('path');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 const { pathToFileURL } = require('url');
+const { inspect } = require('util');
 
 // Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
 // machine has installed for everybody is not searched: a handler would run here and on no other machine.
@@ -298,7 +299,9 @@ class Context {
     throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
   }
   fail(data, code = 400) {
-    if (!(code >= 400 && code <= 499)) throw new RangeError(`ctx.fail takes a code from 400 to 499, not ${code}`);
+    if (!Number.isInteger(code) || code < 400 || code > 499) {
+      throw new RangeError(`ctx.fail takes a whole number from 400 to 499 as its code, not ${inspect(code)}`);
+    }
     throw new Outcome(code, data);
   }
   enqueue(type, payload = '', { delayS, priority, domain, key, unique, child, sibling } = {}) {
@@ -377,6 +380,10 @@ function judge(value, numbersAreStatuses) {
   if (!((code >= 100 && code <= 299) || (code >= 400 && code <= 599))) {
     return { code: BROKEN, result: Buffer.from(`returned ${code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx`) };
   }
+  return withResult(code, data);
+}
+
+function withResult(code, data) {
   try {
     return { code, result: dump(data) };
   } catch (err) {
@@ -396,7 +403,7 @@ function explainWithHint(err, limits) {
 }
 
 function judgeError(err, limits) {
-  if (err instanceof Outcome) return { ...judge([err.code, err.data], true), afterMs: err.afterMs };
+  if (err instanceof Outcome) return { ...withResult(err.code, err.data), afterMs: err.afterMs };
   if (err instanceof TooBig) return { code: TOO_BIG, result: Buffer.from(err.message) };
   return { code: BROKEN, result: Buffer.from(explainWithHint(err, limits)) };
 }

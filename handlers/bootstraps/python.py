@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable
     from types import CodeType, FrameType
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeGuard
 
 PROTOCOL = 1
 REQUEST_FD = 3
@@ -114,9 +114,9 @@ class Context:
         raise Outcome(100, data, after_ms)
 
     def fail(self, data: object = None, code: int = 400) -> NoReturn:
-        if not 400 <= code <= 499:
-            raise ValueError(f"ctx.fail takes a code from 400 to 499, not {code}")
-        raise Outcome(code, data)
+        if not is_number(code) or not 400 <= code <= 499:
+            raise ValueError(f"ctx.fail takes a whole number from 400 to 499 as its code, not {code!r:.80}")
+        raise Outcome(int(code), data)
 
     @property
     def children(self) -> list[dict[str, Any]]:
@@ -596,12 +596,21 @@ def dump(data: object) -> bytes:
 def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
     """(code, result) of what a handler returned."""
     code, data = 200, value
-    if numbers_are_statuses and isinstance(value, int) and not isinstance(value, bool):
+    if numbers_are_statuses and is_number(value):
         code, data = int(value), None
-    elif isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
-        code, data = value
+    elif isinstance(value, tuple) and len(value) == 2 and is_number(value[0]):
+        code, data = int(value[0]), value[1]
     if not (100 <= code <= 299 or 400 <= code <= 599):
         return BROKEN, f"returned {code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx".encode()
+    return with_result(code, data)
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whole numbers, members of http.HTTPStatus among them; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def with_result(code: int, data: object) -> tuple[int, bytes]:
     try:
         return code, dump(data)
     except (TypeError, ValueError, RecursionError) as err:
@@ -611,8 +620,7 @@ def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
 def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes, int]:
     """(code, result, after_ms) of what a handler raised."""
     if isinstance(err, Outcome):
-        code, result = judge((err.code, err.data), numbers_are_statuses=True)
-        return code, result, err.after_ms
+        return *with_result(err.code, err.data), err.after_ms
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):

@@ -51,6 +51,29 @@ async def test_retry_and_failed(runner: Runner, lang: str) -> None:
     assert failed.results == [b'"bad data"']
 
 
+@pytest.mark.parametrize(
+    ("lang", "code", "exitcode", "told"),
+    [
+        ("python", "404", 404, b'"gone"'),
+        ("python", "__import__('http').HTTPStatus.NOT_FOUND", 404, b'"gone"'),
+        ("python", "404.0", 500, b"a whole number from 400 to 499 as its code, not 404.0"),
+        ("python", "'404'", 500, b"a whole number from 400 to 499 as its code, not '404'"),
+        ("python", "500", 500, b"a whole number from 400 to 499 as its code, not 500"),
+        ("node", "404", 404, b'"gone"'),
+        ("node", "404.5", 500, b"a whole number from 400 to 499 as its code, not 404.5"),
+        ("node", "'404'", 500, b"a whole number from 400 to 499 as its code, not '404'"),
+        ("node", "500", 500, b"a whole number from 400 to 499 as its code, not 500"),
+    ],
+)
+async def test_a_job_that_fails_never_ends_well(
+    runner: Runner, lang: str, code: str, exitcode: int, told: bytes
+) -> None:
+    body = f"ctx.fail('gone', {code})"
+    seen = await run(runner, Handler(lang, body, memory_mb=192), jobs("x"))
+    assert seen.exitcodes == [exitcode]
+    assert told in seen.results[0]
+
+
 @pytest.mark.parametrize("lang", behaviours("number"))
 async def test_a_returned_number_is_a_result(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "number"), jobs("42", "144", "250", "500", "-1"))
@@ -159,6 +182,8 @@ async def test_the_environment_is_the_handlers_and_nothing_else(runner: Runner, 
         ("('a', 'b')", 200, b'["a","b"]'),
         ("(99, None)", 500, b"returned 99, an invalid status code; use 1xx, 2xx, 4xx or 5xx"),
         ("{1, 2}", 500, b"returned what JSON cannot hold: Object of type set is not JSON serializable"),
+        ("__import__('http').HTTPStatus.NOT_FOUND, 'gone'", 404, b'"gone"'),
+        ("True, 'gone'", 200, b'[true,"gone"]'),
     ],
 )
 async def test_python_return_values(runner: Runner, value: str, exitcode: int, result: bytes) -> None:
