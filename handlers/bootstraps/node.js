@@ -322,7 +322,7 @@ class Context {
     this.carried = carried;
   }
   progress(value) { // how far the job has come: a number, a text, or what JSON can hold; ten times a second is enough
-    const text = Buffer.from(JSON.stringify(value ?? null));
+    const text = Buffer.from(wellFormed(JSON.stringify(value ?? null)));
     if (text.length > PROGRESS_BYTES) throw new RangeError(`progress of more than ${PROGRESS_BYTES} bytes: say it in fewer words`);
     const now = performance.now();
     if (running?.ctx !== this || (this.timesTold >= PROGRESS_FREE && now - this.toldAt < PROGRESS_MS)) return;
@@ -363,6 +363,11 @@ function asQuery(options) {
   const query = said.map(([name, value]) => `${name}=${quoted(value)}`).join('&');
   if (query.length > 2000) throw new RangeError('the options of a new job are more than 2,000 characters: choose shorter names');
   return query;
+}
+
+// Half a surrogate pair, which JSON writes as an escape, can be shown nowhere: a replacement character stands for it.
+function wellFormed(json) {
+  return json.replace(/\\(ud[89a-f]..|.)/g, (found, what) => (what.length > 1 ? '\ufffd' : found));
 }
 
 function dump(data) {

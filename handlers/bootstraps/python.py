@@ -218,6 +218,17 @@ def ignore(_: object) -> None:
     pass
 
 
+def encode(text: str) -> bytes:
+    """What was printed, with bytes that are not UTF-8 as they were. Half a surrogate pair, which JSON may have, has no
+    bytes: a replacement character stands for it."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        import re
+
+        return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode("utf-8", "surrogateescape")
+
+
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
@@ -289,8 +300,7 @@ class Log(io.TextIOBase):
             text += self.open
             self.open, self.inside = "", True
         self.dirty = bool(self.open or self.lines or self.dropped or self.overlong)
-        data = text.encode("utf-8", "surrogateescape")
-        view = memoryview(data)
+        view = memoryview(encode(text))
         while view:
             try:
                 view = view[os.write(1, view) :]
@@ -338,17 +348,17 @@ class Log(io.TextIOBase):
             if "|" not in value or not is_head(value.partition("|")[0]):
                 return "not a new job: write J: type|payload"
             if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
-                self.lines.append(value.encode("utf-8", "surrogateescape"))
+                self.lines.append(encode(value))
             return ""
         if mark == "C":
-            self.carried = value.encode("utf-8", "surrogateescape")
+            self.carried = encode(value)
             return ""
         if mark == "P":
             return self.take_progress(value)
         code, _, data = value.partition(" ")
         if len(code) != 3 or not code.isascii() or not code.isdigit():
             return "not a status: write S: code data"
-        self.status = int(code), data.encode("utf-8", "surrogateescape")
+        self.status = int(code), encode(data)
         return ""
 
     def take_progress(self, text: str) -> str:
@@ -366,7 +376,7 @@ class Log(io.TextIOBase):
         """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
         self.settle(final=True)
         overlong = self.overlong
-        found = self.kept.encode("utf-8", "surrogateescape"), self.dropped, self.lines
+        found = encode(self.kept), self.dropped, self.lines
         self.reset()
         if overlong:
             raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
@@ -640,6 +650,11 @@ def hint_for(err: BaseException, limits: dict[str, Any]) -> str:
     return str(limits["hints"].get(name, ""))
 
 
+def well_formed(text: str) -> str:
+    """With a replacement character for each half of a surrogate pair, and for each byte that was not UTF-8."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 class Channel:
     """The two pipes."""
 
@@ -675,7 +690,7 @@ class Channel:
         self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
 
     def progress(self, value: object) -> None:
-        text = json.dumps(value).encode()
+        text = well_formed(json.dumps(value, ensure_ascii=False)).encode()
         if len(text) > PROGRESS_BYTES:
             raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
         now = time.perf_counter_ns()

@@ -234,6 +234,19 @@ async def test_payloads_are_bytes_and_arrive_unharmed(runner: Runner) -> None:
     assert sh.stopped[0].log == payload
 
 
+@pytest.mark.parametrize("delay", ["", "; __import__('time').sleep(0.03)"])
+async def test_half_a_surrogate_pair_can_be_printed(runner: Runner, delay: str) -> None:
+    """JSON may have one. It has no bytes; what stands beside it keeps its own, also those that are not UTF-8."""
+    body = (
+        f"name = __import__('json').loads(payload)['name']{delay}\nprint(name, chr(0xDCE9)); print('J: mail|' + name)"
+    )
+    seen = await run(runner, Handler("python", body), jobs('{"name": "caf\\ud83d"}'))
+    told = "caf\ufffd".encode()
+    assert [(one.exitcode, one.log, one.new_jobs) for one in seen.stopped] == [
+        (200, told + b" \xe9\n", (NewJob("mail", told),))
+    ]
+
+
 async def test_ctx_tells_the_job_and_makes_new_ones(runner: Runner) -> None:
     body = "ctx.enqueue('mail', {'to': 1}); ctx.enqueue('raw', b'a\\nb'); return [ctx.id, ctx.type, ctx.attempt]"
     seen = await run(runner, Handler("python", body), [jobs("x")[0]._replace(attempts=3)])
