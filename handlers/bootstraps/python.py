@@ -559,13 +559,17 @@ def does_nothing(node: ast.stmt) -> bool:
 
 
 def awaits(nodes: list[ast.stmt]) -> bool:
-    """True when `await` stands in the body itself, not in a function defined there."""
+    """True when `await` or `async for` stands in the body itself, not in a function defined there."""
     import ast
 
     waiting: list[ast.AST] = list(nodes)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            return True
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp) and any(
+            part.is_async for part in node.generators
+        ):
             return True
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
@@ -590,7 +594,7 @@ def explain(err: BaseException) -> str:
         step = step.tb_next
     text = "".join(traceback.format_exception(type(err), err, step)).strip()
     for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):  # where they lie on this machine is noise
-        text = text.replace(f"{folder}/", "")
+        text = text.replace(f"{folder}/", "") if folder else text
     return text[-TEXT_MAX:]
 
 
@@ -629,6 +633,8 @@ def with_result(code: int, data: object) -> tuple[int, bytes]:
 
 def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes, int]:
     """(code, result, after_ms) of what a handler raised."""
+    if isinstance(err, BaseExceptionGroup):
+        err = outcome_of(err) or err
     if isinstance(err, Outcome):
         return *with_result(err.code, err.data), err.after_ms
     if isinstance(err, TooBig | Leave):
@@ -640,6 +646,16 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     hint = hint_for(err, limits)
     text = f"{text}\n{hint}" if hint else text
     return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
+
+
+def outcome_of(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
+    """The first call of ctx.fail or ctx.retry in the tasks of a group, if nothing else went wrong in it."""
+    if group.split(Outcome)[1] is not None:
+        return None
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, Outcome) else None
 
 
 def hint_for(err: BaseException, limits: dict[str, Any]) -> str:

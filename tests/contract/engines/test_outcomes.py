@@ -108,6 +108,30 @@ async def test_a_traceback_has_no_path_of_this_machine(runner: Runner) -> None:
     assert b'"/' not in seen.results[0]
 
 
+async def test_a_traceback_has_all_the_words_of_the_error(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "raise ValueError('None/of/these')"), jobs("x"))
+    assert b"ValueError: None/of/these" in seen.results[0]
+
+
+IN_A_GROUP = """
+import asyncio
+async def tell(wanted):
+    if wanted == "fail": ctx.fail("gone", code=404)
+    if wanted == "retry": ctx.retry(after_s=1.5)
+    raise ValueError(wanted)
+async with asyncio.TaskGroup() as group:
+    for wanted in payload.split(): group.create_task(tell(wanted))
+"""
+
+
+async def test_a_task_of_a_group_may_say_how_its_job_ends(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", IN_A_GROUP), jobs("fail", "retry", "fail retry", "fail other"))
+    assert seen.exitcodes == [404, 100, 404, 500]
+    assert seen.results[0] == b'"gone"'
+    assert seen.stopped[1].retry_after_ms == 1500
+    assert b"ValueError: other" in seen.results[3]
+
+
 @everywhere
 async def test_an_error_says_what_happened_and_spares_the_others(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "error"), jobs("1", "2"))
@@ -157,6 +181,26 @@ async def test_what_the_shell_says_has_no_path_of_this_machine(runner: Runner) -
     assert "/" not in said
 
 
+@pytest.mark.parametrize(
+    ("body", "exitcode"),
+    [("exit 65", 400), ("exit 75", 100), ("exit 3", 500), ("false; exit 65", 500), ("true", 200), ("echo S: 403", 403)],
+)
+@pytest.mark.parametrize("where", ["before", "beforeEach"])
+async def test_set_e_in_a_hook_is_for_the_jobs_and_not_for_the_shell(
+    runner: Runner, where: str, body: str, exitcode: int
+) -> None:
+    made = Handler("sh", body, before="set -e" if where == "before" else "true", before_each="set -e", after_each=":")
+    for _ in range(2):  # the same shell
+        seen = await run(runner, made, jobs("x", "y"))
+        assert seen.exitcodes == [exitcode] * 2, seen.results
+
+
+async def test_a_hook_of_sh_that_fails_under_set_e_tells_its_exit_status(runner: Runner) -> None:
+    seen = await run(runner, Handler("sh", "true", before="set -e", before_each="exit 7"), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"the shell that runs the jobs ended with exit status 7" in seen.results[0]
+
+
 @pytest.mark.parametrize("lang", behaviours("child_prints"))
 async def test_what_a_sub_process_prints_belongs_to_the_job(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "child_prints"), jobs("x"))
@@ -198,6 +242,8 @@ async def test_python_return_values(runner: Runner, value: str, exitcode: int, r
         "async def handler(payload, ctx):\n    return payload.upper()",
         "import asyncio\nawait asyncio.sleep(0)\nreturn payload.upper()",
         "handler = lambda payload, ctx: payload.upper()",
+        "async def all():\n    yield payload.upper()\nreturn [each async for each in all()][0]",
+        "async def all():\n    yield payload.upper()\nimport asyncio\nreturn asyncio.run(anext(x async for x in all()))",
         "return payload.upper()",
     ],
 )
