@@ -40,8 +40,8 @@ CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
 PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints nothing more
 ENDED_S = 1.0  # a shell that tells nothing any more has ended by then
-# What a hook sets with `set -e` holds for the jobs and the other hooks, and not for the shell between them: an exit status
-# that a job tells would end it.
+# `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
+# job would end it.
 DRIVER = """
 functory_e=+e
 while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do

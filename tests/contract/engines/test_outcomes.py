@@ -242,8 +242,8 @@ async def test_python_return_values(runner: Runner, value: str, exitcode: int, r
         "async def handler(payload, ctx):\n    return payload.upper()",
         "import asyncio\nawait asyncio.sleep(0)\nreturn payload.upper()",
         "handler = lambda payload, ctx: payload.upper()",
-        "async def all():\n    yield payload.upper()\nreturn [each async for each in all()][0]",
-        "async def all():\n    yield payload.upper()\nimport asyncio\nreturn asyncio.run(anext(x async for x in all()))",
+        "async def few():\n    yield payload.upper()\nreturn [each async for each in few()][0]",
+        "async def few():\n    yield payload.upper()\nimport asyncio\nreturn asyncio.run(anext(x async for x in few()))",  # noqa: E501
         "return payload.upper()",
     ],
 )
