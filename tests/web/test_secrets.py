@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -148,4 +149,8 @@ async def test_rekey_on_the_command_line(site: Site, terminal: Terminal, tmp_pat
     assert resealed.data != secret.data
     await asyncio.to_thread(make_key_file, tmp_path / "strange.keys")
     strange = (*where[:3], str(tmp_path / "strange.keys"))
-    assert "which this daemon does not have" in await terminal.run("secret", "rekey", *strange, status=7)
+    told = await terminal.run("secret", "rekey", *strange, status=7)
+    assert f"0 secrets sealed anew; not opened: acme/API_KEY (key {resealed.key_id})" in told
+    left = [{"tenant": "acme", "name": "API_KEY", "key": resealed.key_id}]
+    told = await terminal.run("secret", "rekey", *strange, "--json", status=7)
+    assert json.loads(told) == {"resealed": 0, "not_opened": left}
