@@ -3,12 +3,14 @@ host can do to it."""
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from functory.egress import proxy as proxy_module
 from functory.egress.client_hello import ClientHello
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import Gate
@@ -69,6 +71,27 @@ async def test_a_plain_request_is_written_anew_with_its_own_host(tmp_path: Path)
         assert server.got.startswith(f"POST /a?b HTTP/1.1\r\nHost: api.example.org:{server.port}\r\n".encode())
         assert server.got.endswith(b"\r\n\r\nabc")
         assert b"db.internal" not in server.got
+
+
+@pytest.mark.parametrize(("addresses", "status"), [("127.0.0.4 127.0.0.2", 200), ("127.0.0.4 127.0.0.5", 504)])
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: str, status: int
+) -> None:
+    connected = proxy_module._connected
+
+    async def connect(address: str, port: int) -> socket.socket:
+        if address != "127.0.0.2":
+            await asyncio.Event().wait()  # as where packets are dropped
+        return await connected(address, port)
+
+    monkeypatch.setattr(proxy_module, "_connected", connect)
+    named = Names(api_example_org=[addresses])
+    limits = EgressLimits(connect_s=1)
+    async with host(answer=ANSWER) as server:
+        listed = [f"api.example.org:{server.port}"]
+        async with way(tmp_path, listed, named, limits=limits, networks="127.0.0.0/8") as made:
+            answer = await made.ask(f"GET http://api.example.org:{server.port}/ HTTP/1.1")
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 async def test_a_second_request_behind_the_first_does_not_go_on(tmp_path: Path) -> None:
