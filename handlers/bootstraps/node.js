@@ -619,6 +619,26 @@ function finish(index, started, ctx, verdict) {
   replyStopped(index, durationUs, { code, result, log: text, dropped, afterMs: verdict.afterMs ?? NO_DELAY, newJobs, carried });
 }
 
+// Between batches the process is stopped, so node has not heard of hosts that closed connections meanwhile, and would send
+// the next request into one of those. A connection that is kept and has anything to read, if only its end, is over.
+const oneByte = Buffer.alloc(1);
+let agents = null; // of http and https, once a handler has loaded them
+
+function dropClosedConnections() {
+  if (!agents && !process.moduleLoadList?.includes('NativeModule http')) return;
+  agents ??= [require('http').globalAgent, require('https').globalAgent];
+  for (const agent of agents) {
+    for (const socket of Object.values(agent.freeSockets).flat()) {
+      try {
+        readSync(socket._handle.fd, oneByte, 0, 1, null);
+      } catch (err) {
+        if (err.code === 'EAGAIN') continue;
+      }
+      socket.destroy();
+    }
+  }
+}
+
 async function runBatch(slot, body) {
   const number = body.readUInt32LE(0), count = body.readUInt32LE(4);
   batchNumber = number;
@@ -627,6 +647,7 @@ async function runBatch(slot, body) {
   const ids = body.toString('latin1', idsAt + 4, at).split('\n');
   const family = count === 1 ? body.toString('utf8', at + body.readUInt32LE(8)) : ''; // a single job is told of its children
   slot.children = family ? JSON.parse(family) : [];
+  dropClosedConnections();
   if (slot.beforeEach) {
     if (!(await runHook(slot.beforeEach, FAILED, number))) return;
     reply(BEGUN, 0, number);
