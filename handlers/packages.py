@@ -44,6 +44,7 @@ FILES: Final[Mapping[str, Mapping[str, int]]] = {
 """Of a folder, by language: where it may ask for packages, and the bytes that such a file may have."""
 
 _OPENING: Final = "# /// script"
+_OPENING_LINE: Final = re.compile(rf"^{_OPENING}[ \t]*\r?\n", re.MULTILINE)
 _CLOSING: Final = "# ///"
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
 _CLAUSE: Final = r"(?:===|==|~=|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9.*+!_-]{0,63}"
@@ -302,11 +303,11 @@ def _locked_package(name: str, version: str, hashes: Sequence[str]) -> LockedPac
 
 def _block(text: str) -> str | None:
     """The content of the first block, without its comment signs."""
-    start = f"\n{text}".find(f"\n{_OPENING}\n")
-    if start < 0:
+    opened = _OPENING_LINE.search(text)
+    if opened is None:
         return None
     lines: list[str] = []
-    for line in text[start + len(_OPENING) + 1 : start + MAX_BLOCK_BYTES].split("\n"):
+    for line in text[opened.end() : opened.start() + MAX_BLOCK_BYTES].replace("\r\n", "\n").split("\n"):
         if line.rstrip() == _CLOSING:
             return "\n".join(lines)
         if not line.startswith("#"):

@@ -130,11 +130,15 @@ class Runner:
     def can_run(self, jobtype: str, handler: Handler, languages: Container[str]) -> bool:
         """Whether it is in one of the languages, and has here what it needs: secrets opened, hosts to call, packages.
         If those are not there, they are got: whoever owns them tells when they are."""
-        if handler.lang not in languages or (handler.secrets and self._secrets.is_locked):
+        if handler.lang not in languages or self.why_locked(jobtype, handler):
             return False
         if handler.hosts and self.level < LOWEST_LEVEL:
             return False
         return handler.lock is None or self._packages.is_ready(tenant_of(jobtype), handler.lock)
+
+    def why_locked(self, jobtype: str, handler: Handler) -> str:
+        """Why the secrets that the handler names cannot be opened here; "" if they can, as far as is known."""
+        return self._secrets.why_locked(tenant_of(jobtype), handler.secrets) if handler.secrets else ""
 
     def hold_memory(self, size_bytes: int) -> AbstractAsyncContextManager[None]:
         """Keep so much of the memory of contexts free for something else."""
@@ -273,6 +277,8 @@ class Runner:
         reports = MaskedReports(run.stopped, self._limits.reply_bytes)
         try:
             return await self._run_in_context(run, batch, language, reports)
+        except SecretsLockedError:  # no fault of the jobs: a daemon that has the key may run them
+            return False
         except (RunnerError, HandlerError) as err:
             reports.put(self._not_started(err, [job for job in batch if job.id in run.ids]))
             return True
@@ -326,7 +332,7 @@ class Runner:
         """The handler could not be brought to run: an error of the whole batch, and no job was started."""
         own_fault = isinstance(err, RefusedError | SecretMissingError | HandlerError)
         exitcode = outcome.BROKEN if own_fault else outcome.NOT_STARTED
-        prefix = "" if own_fault or isinstance(err, SecretsLockedError) else "the context could not be started: "
+        prefix = "" if own_fault else "the context could not be started: "
         text = f"{prefix}{err}".encode("utf-8", "replace")
         return [
             Stopped(job.id, outcome.name_of(exitcode), exitcode, text, b"", 0.0, (), self._launcher.level)

@@ -1,5 +1,5 @@
 """The forms that programs usually give to a value: itself, JSON, repr, URL, base64 in its three alignments, hex, and
-the lines of a value with several. Hex and URLs are given in both letter cases."""
+the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters too."""
 
 import base64
 import json
@@ -24,7 +24,9 @@ def _forms(value: str) -> Iterator[bytes]:
         return
     data = value.encode("utf-8", "surrogateescape")
     yield data
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)):
+    yield value.lower().encode("utf-8", "surrogateescape")  # as the name of a host is told
+    yield repr(data)[2:-1].encode()
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value)):
         yield text[1:-1].encode("utf-8", "surrogateescape")
         yield text[1:-1].replace("/", "\\/").encode("utf-8", "surrogateescape")  # as php writes it
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):

@@ -24,9 +24,9 @@ NO_SECRETS: Final = GivenSecrets()
 class SecretSource(Protocol):
     """Asked before every batch of a handler that names secrets: it runs with the versions that are in force then."""
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether no secret can be opened here at all: jobs that need one are left to others."""
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:
+        """Why not all of these can be opened here, as far as is known: jobs that need them are left to others. Whoever
+        owns the secrets tells when that is over."""
 
     async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
         """Raises SecretMissingError when one is not set, SecretsLockedError when one cannot be opened here."""
@@ -35,9 +35,8 @@ class SecretSource(Protocol):
 class NoSecretSource:
     """For runners without a store: nothing is set."""
 
-    @property
-    def is_locked(self) -> bool:
-        return False
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:  # noqa: ARG002 (the protocol's)
+        return ""
 
     async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:  # noqa: ARG002 (the protocol's)
         raise SecretMissingError(f"the secret {names[0]} is not set: there is no service that keeps secrets here")

@@ -18,6 +18,7 @@ from functory.errors import InvalidInput
 if TYPE_CHECKING:
     from functory.client import Client
     from functory.config import Settings
+    from functory.vault.vault import Resealed
 
 
 def add_commands(commands: Commands) -> None:
@@ -74,12 +75,19 @@ def run_rekey(arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
     import json  # noqa: PLC0415
 
-    done = asyncio.run(_rekey(config_of(arguments).settings))
-    print(json.dumps({"resealed": done}) if arguments.json else f"{counted(done, 'secret')} sealed anew.")
-    return 0
+    from functory.statuses import exit_code_of_status  # noqa: PLC0415
+
+    done, left = asyncio.run(_rekey(config_of(arguments).settings))
+    if arguments.json:
+        places = [{"tenant": secret.tenant, "name": secret.name, "key": secret.key_id} for secret in left]
+        print(json.dumps({"resealed": done, "not_opened": places}))
+    else:
+        told = ", ".join(f"{secret.tenant}/{secret.name} (key {secret.key_id})" for secret in left)
+        print(f"{counted(done, 'secret')} sealed anew" + (f"; not opened: {told}" if left else "."))
+    return exit_code_of_status(503) if left else 0
 
 
-async def _rekey(settings: "Settings") -> int:
+async def _rekey(settings: "Settings") -> "Resealed":
     from functory.vault.place import key_place  # noqa: PLC0415 (not for the parser)
     from functory.vault.vault import Vault  # noqa: PLC0415
     from store.url import open_store  # noqa: PLC0415

@@ -48,6 +48,8 @@ class Upkeep:
         parts.packages.when_full(self._collector.make_room)
         self._announcer = parts.announcer
         self._folders = parts.folders
+        self._secrets = parts.vault
+        parts.vault.when_changed(parts.executor.changed)
         self._joining = parts.joining
         self._vitals = vitals
         self._seen = vitals.seen
@@ -73,6 +75,7 @@ class Upkeep:
             duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
             duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
             duties.create_task(self._every(_MEASURE_EVERY_S, self._workers.write_down))
+            duties.create_task(self._every(_PURGE_EVERY_S, self._secrets.look))
             duties.create_task(self._every(_COLLECT_EVERY_S, self._collector.collect_packages))
 
     async def renew_leases(self) -> None:

@@ -10,7 +10,6 @@ every connection through it is gone. Whatever contexts do, connections are accep
 """
 
 import asyncio
-import contextlib
 import os
 import socket
 import time
@@ -107,17 +106,21 @@ class EgressProxy:
         return f"{host} is not in {self._listed_in}"
 
     async def _connect_to(self, addresses: Sequence[str], host: str, port: int) -> socket.socket:
-        """To the first that answers. No message tells which address a name has: it may be one of the operator's."""
-        reason = "no connection"
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.meters.limits.connect_s):
-                for address in addresses:
-                    try:
-                        return await _connected(address, port)
-                    except OSError as error:
-                        reason = os.strerror(error.errno) if error.errno else reason
-                raise Refused(502, f"{host}:{port} cannot be reached: {reason}")
-        raise Refused(504, f"{host}:{port} does not answer")
+        """To the first that answers; each has its share of the time that is left. No message tells which address a name
+        has: it may be one of the operator's."""
+        reason, is_silent = "no connection", False
+        until = time.monotonic() + self.meters.limits.connect_s
+        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            try:
+                async with asyncio.timeout((until - time.monotonic()) / left):
+                    return await _connected(address, port)
+            except TimeoutError:
+                is_silent = True
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno else reason
+        if is_silent:
+            raise Refused(504, f"{host}:{port} does not answer")
+        raise Refused(502, f"{host}:{port} cannot be reached: {reason}")
 
 
 class Gate:

@@ -14,7 +14,7 @@ from functory.errors import Forbidden, QuotaExceeded
 from functory.execution.tenant_book import Allowance, permitted
 from functory.loops.tenant_turns import TenantTurns
 from handlers.model import Handler
-from runner.errors import ContextEndedError, IsolationError
+from runner.errors import ContextEndedError, IsolationError, SecretsLockedError
 from runner.outcome import Stopped
 from runner.runner import Runner
 from scheduler import Policy
@@ -52,8 +52,8 @@ class TrialRuns:
             await self._runner.check(jobtype, permitted(handler, self._allowance_of(jobtype)))
 
     async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
-        """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may; with `check` what
-        `check` raises, first. Cancelling it ends the context.
+        """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may, SecretsLockedError if
+        its secrets cannot be opened here; with `check` what `check` raises, first. Cancelling it ends the context.
         """
         self._require_isolation()
         allowance = self._allowance_of(jobtype)
@@ -75,6 +75,8 @@ class TrialRuns:
                     )
                     if stopped:
                         return stopped[0]
+                    if locked := self._runner.why_locked(jobtype, handler):
+                        raise SecretsLockedError(locked)
         raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
 
     async def retire(self, jobtype: str, handler: Handler) -> None:

@@ -32,9 +32,8 @@ TENANT: Final = "local"
 class EnvironmentSecrets:
     """The secrets that a handler names, from the environment of whoever runs it here."""
 
-    @property
-    def is_locked(self) -> bool:
-        return False
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:  # noqa: ARG002 (the protocol's)
+        return ""
 
     async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:  # noqa: ARG002 (the protocol's)
         missing = [name for name in names if name not in os.environ]

@@ -185,8 +185,7 @@ class NoConsumers:
 class SecretVault(Protocol):
     """The secrets of the store. `functory.vault.vault` says what each verb does."""
 
-    @property
-    def is_locked(self) -> bool: ...
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str: ...
 
     async def put(self, blank: Secret, value: str) -> Secret: ...
 
@@ -200,9 +199,8 @@ class SecretVault(Protocol):
 class NoVault:
     """No secret can be set: for services without keys."""
 
-    @property
-    def is_locked(self) -> bool:
-        return True
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:  # noqa: ARG002 (the protocol's)
+        return "this service keeps no secrets"
 
     async def put(self, blank: Secret, value: str) -> Secret:  # noqa: ARG002 (the protocol's)
         raise SecretsLockedError("this service keeps no secrets")

@@ -222,8 +222,8 @@ async def _about_needs(service: Service, tenant: str, document: bytes) -> AsyncI
     if absent := await service.vault.missing(tenant, names):
         text = f"its handler needs the secret {absent[0]}, which is not set: set it, or take it out of the handler"
         yield "secret_missing", text, {"secrets": absent}
-    if names and service.vault.is_locked:
-        text = "its handler needs secrets, and the daemon that answers has no key for them: one that has may run it"
+    if names and (reason := service.vault.why_locked(tenant, names)):
+        text = f"the daemon that answers cannot open the secrets of its handler, and leaves it to others: {reason}"
         yield "secrets_locked", text, {"daemon": service.control.sysid}
 
 

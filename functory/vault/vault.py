@@ -5,6 +5,8 @@ Ensures: a value leaves here only for the runner. What is kept in memory is boun
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,10 +25,16 @@ MAX_SECRETS: Final = 100
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 64 << 20
 _TRIES: Final = 5
-_NO_KEY: Final = (
-    "this daemon has no key for secrets: with MongoDB the operator gives every daemon the same secrets_key_file "
-    "(docs/secrets.md)"
-)
+_SAME_FILE: Final = "the operator gives every daemon the same secrets_key_file (docs/secrets.md)"
+_NO_KEY: Final = f"this daemon has no key for secrets: with MongoDB {_SAME_FILE}"
+_NAMED: Final = 5
+
+
+class Resealed(NamedTuple):
+    """What `rekey` did. not_opened: secrets that stay as they are, because no key of the file opens them."""
+
+    done: int
+    not_opened: tuple[Secret, ...] = ()
 
 
 class KeyPlace(NamedTuple):
@@ -44,25 +52,61 @@ class Vault:
         self._place = place
         self._sealer: Sealer | None = None
         self._given: OrderedDict[tuple[str, tuple[str, ...]], GivenSecrets] = OrderedDict()
-        self._troubles: dict[tuple[str, tuple[str, ...]], str] = {}
-        """What could not be opened last time, and why."""
+        self._locked: dict[tuple[str, str], str] = {}
+        """Tenant and name of secrets that could not be opened when they were last asked for, and why."""
+        self._no_keys = ""
+        """Why there are no keys here, although there are secrets."""
+        self._lacking: list[str] = []
+        """Ids of keys with which secrets are sealed, and which are not in the file."""
+        self._has_looked = False
+        self._changed: Callable[[str], None] = lambda _: None
 
     async def open(self) -> None:
         """Read the keys, if there are any. Raises InvalidConfig for a file that is named and cannot be read."""
-        try:
+        with suppress(SecretsLockedError):
             await self._load(make=False)
-        except SecretsLockedError as error:
-            if await self._store.list_secret_tenants():
-                self._troubles["", ()] = str(error)
+        await self._look()
+
+    def when_changed(self, listener: Callable[[str], None]) -> None:
+        """The listener is told a tenant of which a secret can be opened again ("": of any may)."""
+        self._changed = listener
+
+    async def look(self) -> None:
+        """Upkeep: see anew what cannot be opened here. It may have been set or sealed anew, or deleted."""
+        if not self._has_looked or self._sealer is None or self._lacking or self._locked:
+            await self._look()
+
+    async def _look(self) -> None:
+        keys = await self._store.list_secret_keys()
+        self._has_looked = True
+        before = self._no_keys
+        try:
+            sealer = await self._load(make=False)
+        except (SecretsLockedError, InvalidConfig) as error:
+            self._no_keys = str(error) if keys else ""
+            return
+        self._no_keys = ""
+        if before:
+            self._changed("")
+        self._lacking = [key_id for key_id in keys if not sealer.has_key(key_id)]
+        for tenant in sorted({tenant for tenant, _ in self._locked}):
+            known = {secret.name: secret for secret in await self.list_set(tenant)}
+            for name in [name for whose, name in self._locked if whose == tenant]:
+                if name not in known or _opens(sealer, known[name]):
+                    self._unlocked(tenant, name)
 
     @property
     def trouble(self) -> str:
-        """Why secrets cannot be opened here, for the operator; empty while none was asked for in vain."""
-        return next(iter(self._troubles.values()), "")
+        """Why secrets cannot be opened here, for the operator; empty if all can, as far as is known."""
+        lacking = ", ".join(self._lacking[:_NAMED])
+        told = f"secrets are sealed with {lacking}, not in the key file of this daemon: {_SAME_FILE}" if lacking else ""
+        return self._no_keys or next(iter(self._locked.values()), told)
 
-    @property
-    def is_locked(self) -> bool:
-        return self._sealer is None and not self._place.may_make
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:
+        """Why not all of these can be opened here; "" if they can, as far as is known."""
+        if self._no_keys or (self._sealer is None and not self._place.may_make):
+            return f"it has no key for secrets: {_SAME_FILE}"  # what tenants see too: it names no file
+        return next((why for name in names if (why := self._locked.get((tenant, name)))), "")
 
     async def put(self, blank: Secret, value: str) -> Secret:
         """Seal a value as the next version of the name. `blank` says tenant, name, author and time.
@@ -70,7 +114,9 @@ class Vault:
         Raises InvalidInput, QuotaExceeded, Conflict, SecretsLockedError.
         """
         _check_value(value)
-        sealer = await self._load(make=True)
+        if self._sealer is None:  # a key that is made anew would hide that the one for the others is gone
+            await self._load(make=not await self._store.list_secret_keys())
+        sealer = await self._load(make=False)
         for _ in range(_TRIES):
             known = {secret.name: secret for secret in await self._store.list_secrets(blank.tenant)}
             if blank.name not in known and len(known) >= MAX_SECRETS:
@@ -81,6 +127,7 @@ class Vault:
             version = known[blank.name].version + 1 if blank.name in known else 1
             sealed = sealer.seal(blank._replace(version=version), value)
             if await self._store.put_secret(sealed):
+                self._unlocked(blank.tenant, blank.name)
                 return sealed
         raise Conflict(f"the secret {blank.name} is being changed by somebody else: try again")
 
@@ -116,28 +163,37 @@ class Vault:
     def _kept_bytes(self) -> int:
         return sum(given.masker.size_bytes for given in self._given.values() if given.masker is not None)
 
-    async def rekey(self) -> int:
-        """Seal anew what is not sealed with the first key; how many that was. Raises SecretsLockedError."""
+    async def rekey(self) -> Resealed:
+        """Seal anew what is not sealed with the first key and can be opened. Raises SecretsLockedError."""
         sealer = await self._load(make=False)
-        done = 0
+        done, not_opened = 0, []
         for tenant in await self._store.list_secret_tenants():
             for secret in await self.list_set(tenant):
-                if secret.key_id != sealer.key_id:
-                    done += await self._store.reseal_secret(sealer.seal(secret, sealer.open(secret)))
-        return done
+                if secret.key_id == sealer.key_id:
+                    continue
+                try:
+                    value = sealer.open(secret)
+                except SecretsLockedError:
+                    not_opened.append(secret)
+                else:
+                    done += await self._store.reseal_secret(sealer.seal(secret, value))
+        return Resealed(done, tuple(not_opened))
 
     async def _open(self, tenant: str, chosen: list[Secret], stamp: str) -> GivenSecrets:
-        whose = tenant, tuple(secret.name for secret in chosen)
-        try:
-            sealer = await self._load(make=False)
-            values = {secret.name: sealer.open(secret) for secret in chosen}
-        except SecretsLockedError as error:
-            if len(self._troubles) < _KEPT:
-                self._troubles[whose] = str(error)
-            raise
-        self._troubles.pop(whose, None)
+        values = {}
+        for secret in chosen:
+            try:
+                values[secret.name] = (await self._load(make=False)).open(secret)
+            except SecretsLockedError as error:
+                self._locked[tenant, secret.name] = str(error)
+                raise
+            self._unlocked(tenant, secret.name)
         masker = await asyncio.to_thread(Masker, values.values())  # a value may have thousands of lines
         return GivenSecrets(values, stamp, masker)
+
+    def _unlocked(self, tenant: str, name: str) -> None:
+        if self._locked.pop((tenant, name), ""):
+            self._changed(tenant)
 
     async def _load(self, *, make: bool) -> Sealer:
         """The keys, which are read once. Raises InvalidConfig, SecretsLockedError."""
@@ -155,8 +211,19 @@ class Vault:
             if not may_make:
                 raise InvalidConfig(f"secrets_key_file: there is no file {path}") from None
             if not make:
-                raise SecretsLockedError(f"the key file {path}, under which secrets were sealed, is gone") from None
+                raise SecretsLockedError(
+                    f"the key file {path.name}, with which secrets are sealed, is gone: the operator puts it back from"
+                    " its copy, or begins anew with another key (docs/secrets.md)"
+                ) from None
             return make_key_file(path)
+
+
+def _opens(sealer: Sealer, secret: Secret) -> bool:
+    try:
+        sealer.open(secret)
+    except SecretsLockedError:
+        return False
+    return True
 
 
 def _check_value(value: str) -> None:

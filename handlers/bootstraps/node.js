@@ -10,6 +10,7 @@ const path = require('path');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 const { pathToFileURL } = require('url');
+const { inspect } = require('util');
 
 // Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
 // machine has installed for everybody is not searched: a handler would run here and on no other machine.
@@ -298,7 +299,9 @@ class Context {
     throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
   }
   fail(data, code = 400) {
-    if (!(code >= 400 && code <= 499)) throw new RangeError(`ctx.fail takes a code from 400 to 499, not ${code}`);
+    if (!Number.isInteger(code) || code < 400 || code > 499) {
+      throw new RangeError(`ctx.fail takes a whole number from 400 to 499 as its code, not ${inspect(code)}`);
+    }
     throw new Outcome(code, data);
   }
   enqueue(type, payload = '', { delayS, priority, domain, key, unique, child, sibling } = {}) {
@@ -319,7 +322,7 @@ class Context {
     this.carried = carried;
   }
   progress(value) { // how far the job has come: a number, a text, or what JSON can hold; ten times a second is enough
-    const text = Buffer.from(JSON.stringify(value ?? null));
+    const text = Buffer.from(wellFormed(JSON.stringify(value ?? null)));
     if (text.length > PROGRESS_BYTES) throw new RangeError(`progress of more than ${PROGRESS_BYTES} bytes: say it in fewer words`);
     const now = performance.now();
     if (running?.ctx !== this || (this.timesTold >= PROGRESS_FREE && now - this.toldAt < PROGRESS_MS)) return;
@@ -362,6 +365,11 @@ function asQuery(options) {
   return query;
 }
 
+// Half a surrogate pair, which JSON writes as an escape, can be shown nowhere: a replacement character stands for it.
+function wellFormed(json) {
+  return json.replace(/\\(ud[89a-f]..|.)/g, (found, what) => (what.length > 1 ? '\ufffd' : found));
+}
+
 function dump(data) {
   if (data === undefined || data === null) return Buffer.alloc(0);
   if (data instanceof Uint8Array) return Buffer.from(data);
@@ -377,6 +385,10 @@ function judge(value, numbersAreStatuses) {
   if (!((code >= 100 && code <= 299) || (code >= 400 && code <= 599))) {
     return { code: BROKEN, result: Buffer.from(`returned ${code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx`) };
   }
+  return withResult(code, data);
+}
+
+function withResult(code, data) {
   try {
     return { code, result: dump(data) };
   } catch (err) {
@@ -396,7 +408,7 @@ function explainWithHint(err, limits) {
 }
 
 function judgeError(err, limits) {
-  if (err instanceof Outcome) return { ...judge([err.code, err.data], true), afterMs: err.afterMs };
+  if (err instanceof Outcome) return { ...withResult(err.code, err.data), afterMs: err.afterMs };
   if (err instanceof TooBig) return { code: TOO_BIG, result: Buffer.from(err.message) };
   return { code: BROKEN, result: Buffer.from(explainWithHint(err, limits)) };
 }
@@ -607,6 +619,26 @@ function finish(index, started, ctx, verdict) {
   replyStopped(index, durationUs, { code, result, log: text, dropped, afterMs: verdict.afterMs ?? NO_DELAY, newJobs, carried });
 }
 
+// Between batches the process is stopped, so node has not heard of hosts that closed connections meanwhile, and would send
+// the next request into one of those. A connection that is kept and has anything to read, if only its end, is over.
+const oneByte = Buffer.alloc(1);
+let agents = null; // of http and https, once a handler has loaded them
+
+function dropClosedConnections() {
+  if (!agents && !process.moduleLoadList?.includes('NativeModule http')) return;
+  agents ??= [require('http').globalAgent, require('https').globalAgent];
+  for (const agent of agents) {
+    for (const socket of Object.values(agent.freeSockets).flat()) {
+      try {
+        readSync(socket._handle.fd, oneByte, 0, 1, null);
+      } catch (err) {
+        if (err.code === 'EAGAIN') continue;
+      }
+      socket.destroy();
+    }
+  }
+}
+
 async function runBatch(slot, body) {
   const number = body.readUInt32LE(0), count = body.readUInt32LE(4);
   batchNumber = number;
@@ -615,6 +647,7 @@ async function runBatch(slot, body) {
   const ids = body.toString('latin1', idsAt + 4, at).split('\n');
   const family = count === 1 ? body.toString('utf8', at + body.readUInt32LE(8)) : ''; // a single job is told of its children
   slot.children = family ? JSON.parse(family) : [];
+  dropClosedConnections();
   if (slot.beforeEach) {
     if (!(await runHook(slot.beforeEach, FAILED, number))) return;
     reply(BEGUN, 0, number);

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Callable
     from types import CodeType, FrameType
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeGuard
 
 PROTOCOL = 1
 REQUEST_FD = 3
@@ -114,9 +114,9 @@ class Context:
         raise Outcome(100, data, after_ms)
 
     def fail(self, data: object = None, code: int = 400) -> NoReturn:
-        if not 400 <= code <= 499:
-            raise ValueError(f"ctx.fail takes a code from 400 to 499, not {code}")
-        raise Outcome(code, data)
+        if not is_number(code) or not 400 <= code <= 499:
+            raise ValueError(f"ctx.fail takes a whole number from 400 to 499 as its code, not {code!r:.80}")
+        raise Outcome(int(code), data)
 
     @property
     def children(self) -> list[dict[str, Any]]:
@@ -218,6 +218,17 @@ def ignore(_: object) -> None:
     pass
 
 
+def encode(text: str) -> bytes:
+    """What was printed, with bytes that are not UTF-8 as they were. Half a surrogate pair, which JSON may have, has no
+    bytes: a replacement character stands for it."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        import re
+
+        return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode("utf-8", "surrogateescape")
+
+
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
@@ -289,8 +300,7 @@ class Log(io.TextIOBase):
             text += self.open
             self.open, self.inside = "", True
         self.dirty = bool(self.open or self.lines or self.dropped or self.overlong)
-        data = text.encode("utf-8", "surrogateescape")
-        view = memoryview(data)
+        view = memoryview(encode(text))
         while view:
             try:
                 view = view[os.write(1, view) :]
@@ -338,17 +348,17 @@ class Log(io.TextIOBase):
             if "|" not in value or not is_head(value.partition("|")[0]):
                 return "not a new job: write J: type|payload"
             if len(self.lines) <= self.lines_max:  # one too many is kept, and found to be that
-                self.lines.append(value.encode("utf-8", "surrogateescape"))
+                self.lines.append(encode(value))
             return ""
         if mark == "C":
-            self.carried = value.encode("utf-8", "surrogateescape")
+            self.carried = encode(value)
             return ""
         if mark == "P":
             return self.take_progress(value)
         code, _, data = value.partition(" ")
         if len(code) != 3 or not code.isascii() or not code.isdigit():
             return "not a status: write S: code data"
-        self.status = int(code), data.encode("utf-8", "surrogateescape")
+        self.status = int(code), encode(data)
         return ""
 
     def take_progress(self, text: str) -> str:
@@ -366,7 +376,7 @@ class Log(io.TextIOBase):
         """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
         self.settle(final=True)
         overlong = self.overlong
-        found = self.kept.encode("utf-8", "surrogateescape"), self.dropped, self.lines
+        found = encode(self.kept), self.dropped, self.lines
         self.reset()
         if overlong:
             raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
@@ -549,13 +559,17 @@ def does_nothing(node: ast.stmt) -> bool:
 
 
 def awaits(nodes: list[ast.stmt]) -> bool:
-    """True when `await` stands in the body itself, not in a function defined there."""
+    """True when `await` or `async for` stands in the body itself, not in a function defined there."""
     import ast
 
     waiting: list[ast.AST] = list(nodes)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            return True
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp) and any(
+            part.is_async for part in node.generators
+        ):
             return True
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
@@ -580,7 +594,7 @@ def explain(err: BaseException) -> str:
         step = step.tb_next
     text = "".join(traceback.format_exception(type(err), err, step)).strip()
     for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):  # where they lie on this machine is noise
-        text = text.replace(f"{folder}/", "")
+        text = text.replace(f"{folder}/", "") if folder else text
     return text[-TEXT_MAX:]
 
 
@@ -596,12 +610,21 @@ def dump(data: object) -> bytes:
 def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
     """(code, result) of what a handler returned."""
     code, data = 200, value
-    if numbers_are_statuses and isinstance(value, int) and not isinstance(value, bool):
+    if numbers_are_statuses and is_number(value):
         code, data = int(value), None
-    elif isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
-        code, data = value
+    elif isinstance(value, tuple) and len(value) == 2 and is_number(value[0]):
+        code, data = int(value[0]), value[1]
     if not (100 <= code <= 299 or 400 <= code <= 599):
         return BROKEN, f"returned {code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx".encode()
+    return with_result(code, data)
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whole numbers, members of http.HTTPStatus among them; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def with_result(code: int, data: object) -> tuple[int, bytes]:
     try:
         return code, dump(data)
     except (TypeError, ValueError, RecursionError) as err:
@@ -610,9 +633,10 @@ def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
 
 def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes, int]:
     """(code, result, after_ms) of what a handler raised."""
+    if isinstance(err, BaseExceptionGroup):
+        err = outcome_of(err) or err
     if isinstance(err, Outcome):
-        code, result = judge((err.code, err.data), numbers_are_statuses=True)
-        return code, result, err.after_ms
+        return *with_result(err.code, err.data), err.after_ms
     if isinstance(err, TooBig | Leave):
         return getattr(err, "code", TOO_BIG), str(err).encode(), NO_DELAY
     if isinstance(err, MemoryError):
@@ -624,12 +648,27 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
 
 
+def outcome_of(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
+    """The first call of ctx.fail or ctx.retry in the tasks of a group, if nothing else went wrong in it."""
+    if group.split(Outcome)[1] is not None:
+        return None
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, Outcome) else None
+
+
 def hint_for(err: BaseException, limits: dict[str, Any]) -> str:
     """What the daemon has to say about such an error."""
     name = "MODULE_NOT_FOUND" if isinstance(err, ModuleNotFoundError) else ""
     if isinstance(err, OSError) and err.errno is not None:
         name = errno.errorcode.get(err.errno, "")
     return str(limits["hints"].get(name, ""))
+
+
+def well_formed(text: str) -> str:
+    """With a replacement character for each half of a surrogate pair, and for each byte that was not UTF-8."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Channel:
@@ -667,7 +706,7 @@ class Channel:
         self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
 
     def progress(self, value: object) -> None:
-        text = json.dumps(value).encode()
+        text = well_formed(json.dumps(value, ensure_ascii=False)).encode()
         if len(text) > PROGRESS_BYTES:
             raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
         now = time.perf_counter_ns()

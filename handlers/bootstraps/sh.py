@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 import tempfile
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,13 +39,24 @@ SHELL = "/bin/sh"
 CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
 PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints nothing more
+ENDED_S = 1.0  # a shell that tells nothing any more has ended by then
+# `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
+# job would end it.
 DRIVER = """
+functory_e=+e
 while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
     case $functory_order in
-    job) ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; . "$functory_file" ) ;;
-    hook) . "$functory_file" </dev/null ;;
+    job)
+        ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"; . "$functory_file" )
+        functory_status=$? ;;
+    hook)
+        set "$functory_e"
+        . "$functory_file" </dev/null
+        functory_status=$?
+        case $- in *e*) functory_e=-e ;; *) functory_e=+e ;; esac
+        set +e ;;
     esac
-    printf '%s\\n' "$?" >&9
+    printf '%s\\n' "$functory_status" >&9
 done
 """
 
@@ -169,10 +181,18 @@ class Sh:
                     self.read_output()
                     return int(status)
         except (OSError, ValueError):  # the shell is gone, or the tenant's text wrote to what is not its own
-            _, how = os.waitpid(self.pid, os.WNOHANG)
-            end = os.waitstatus_to_exitcode(how)
-            text = f"ended by {signal_name(-end)}" if end < 0 else f"ended with exit status {end}"
-            raise python.Leave(python.BROKEN, f"the shell that runs the jobs {text}") from None
+            raise python.Leave(python.BROKEN, f"the shell that runs the jobs {self.end()}") from None
+
+    def end(self) -> str:
+        """How the shell ended. Its pipes may close a moment before that is known."""
+        latest = time.monotonic() + ENDED_S
+        while time.monotonic() < latest:
+            pid, how = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                status = os.waitstatus_to_exitcode(how)
+                return f"ended by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+            time.sleep(0.001)
+        return "no longer tells how they end"
 
     def read_output(self, once: bool = False) -> None:
         try:

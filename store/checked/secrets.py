@@ -23,6 +23,9 @@ class CheckedSecrets(CheckedCore, SecretShelf):
     async def list_secret_tenants(self) -> list[str]:
         return await self._back.list_secret_tenants()
 
+    async def list_secret_keys(self) -> list[str]:
+        return await self._back.list_secret_keys()
+
     async def delete_secret(self, tenant: str, name: str, *, now_ms: int) -> bool:
         check_tenant(tenant)
         check_secret_name(name)

@@ -28,5 +28,9 @@ class SecretShelf(abc.ABC):
         """The tenants that have secrets or have had some, in order."""
 
     @abc.abstractmethod
+    async def list_secret_keys(self) -> list[str]:
+        """The ids of the keys with which the secrets that are set are sealed, in order."""
+
+    @abc.abstractmethod
     async def delete_secret(self, tenant: str, name: str, *, now_ms: int) -> bool:
         """Remove the data; the version grows by one. False if there was none. Atomic."""

@@ -31,6 +31,8 @@ def stopped(result: bytes = b"", **more: Any) -> Stopped:
         json.dumps(VALUE, ensure_ascii=False),
         json.dumps(VALUE).replace("/", "\\/"),
         repr(VALUE),
+        ascii(VALUE),
+        repr(VALUE.encode()),
         quote(VALUE),
         quote(VALUE, safe=""),
         quote_plus(VALUE),
@@ -50,7 +52,15 @@ def test_the_usual_forms_of_a_value_are_hidden(form: str) -> None:
     assert masked.startswith(b"before ")
     assert masked.endswith(b" after")
     assert b"w\\u00f6rd" not in masked
+    assert b"w\\xf6rd" not in masked
+    assert b"w\\xc3\\xb6rd" not in masked
     assert "wörd".encode() not in masked
+
+
+def test_a_value_is_hidden_in_small_letters_as_the_name_of_a_host_is_told() -> None:
+    value = "Tenant-9F3A.Example.org"
+    told = f"[network] {value.lower()} is not in this handler's `hosts`".encode()
+    assert Masker([value]).hide(told) == b"[network] *** is not in this handler's `hosts`"
 
 
 def test_each_line_of_a_long_value_is_hidden() -> None:

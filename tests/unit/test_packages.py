@@ -44,6 +44,12 @@ def test_a_text_says_what_it_needs() -> None:
     assert requirements_in(asking_for(code="return 1")) is None
 
 
+@pytest.mark.parametrize("ends", ["\r\n", " \t\n", "  \r\n"])
+def test_a_block_may_have_the_line_ends_of_windows_and_blanks_behind(ends: str) -> None:
+    text = "x = 1\n" + asking_for("requests", "b[c] == 1.*", requires_python=">=3.11", code="return x")
+    assert requirements_in(text.replace("\n", ends)) == requirements_in(text)
+
+
 def test_a_folder_may_ask_in_a_file() -> None:
     text = b"\xef\xbb\xbf# all of it\n\na>=1  # why\r\nb[c]==1.* ; os_name == 'x'\n"
     wanted = Requirements(("a>=1", "b[c]==1.* ; os_name == 'x'"))

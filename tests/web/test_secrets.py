@@ -1,6 +1,7 @@
 """Secrets over HTTP, on the command line and on their page: values go in, and nothing shows them again."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -145,4 +146,8 @@ async def test_rekey_on_the_command_line(site: Site, terminal: Terminal, tmp_pat
     assert resealed.data != secret.data
     await asyncio.to_thread(make_key_file, tmp_path / "strange.keys")
     strange = (*where[:3], str(tmp_path / "strange.keys"))
-    assert "which this daemon does not have" in await terminal.run("secret", "rekey", *strange, status=7)
+    told = await terminal.run("secret", "rekey", *strange, status=7)
+    assert f"0 secrets sealed anew; not opened: acme/API_KEY (key {resealed.key_id})" in told
+    left = [{"tenant": "acme", "name": "API_KEY", "key": resealed.key_id}]
+    told = await terminal.run("secret", "rekey", *strange, "--json", status=7)
+    assert json.loads(told) == {"resealed": 0, "not_opened": left}

@@ -36,6 +36,10 @@ class MongoSecrets(Core):
         found = await self.collections.secrets.find({}, {"_id": 1}).to_list(None)
         return sorted({row["_id"].partition("|")[0] for row in found})
 
+    @repeatable
+    async def list_secret_keys(self) -> list[str]:
+        return sorted(await self.collections.secrets.distinct("key", {"data": {"$ne": b""}}))
+
     @once
     async def delete_secret(self, tenant: str, name: str, *, now_ms: int) -> bool:
         there = {"_id": _key(tenant, name), "data": {"$ne": b""}}

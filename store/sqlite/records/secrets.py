@@ -36,6 +36,11 @@ def list_secret_tenants(conn: apsw.Connection) -> list[str]:
     return [tenant for (tenant,) in fetch(conn, "SELECT DISTINCT tenant FROM secrets ORDER BY tenant", ())]
 
 
+def list_secret_keys(conn: apsw.Connection) -> list[str]:
+    sql = "SELECT DISTINCT key_id FROM secrets WHERE data <> x'' ORDER BY key_id"
+    return [key_id for (key_id,) in fetch(conn, sql, ())]
+
+
 def delete_secret(tx: Tx, tenant: str, name: str, now_ms: int) -> bool:
     sql = (
         "UPDATE secrets SET version = version + 1, created = ?, author = '', key_id = '', data = x''"

@@ -19,5 +19,8 @@ class SqliteSecrets(SqliteCore, SecretShelf):
     async def list_secret_tenants(self) -> list[str]:
         return await self._read(secrets.list_secret_tenants)
 
+    async def list_secret_keys(self) -> list[str]:
+        return await self._read(secrets.list_secret_keys)
+
     async def delete_secret(self, tenant: str, name: str, *, now_ms: int) -> bool:
         return await self._write(lambda tx: secrets.delete_secret(tx, tenant, name, now_ms))

@@ -51,6 +51,29 @@ async def test_retry_and_failed(runner: Runner, lang: str) -> None:
     assert failed.results == [b'"bad data"']
 
 
+@pytest.mark.parametrize(
+    ("lang", "code", "exitcode", "told"),
+    [
+        ("python", "404", 404, b'"gone"'),
+        ("python", "__import__('http').HTTPStatus.NOT_FOUND", 404, b'"gone"'),
+        ("python", "404.0", 500, b"a whole number from 400 to 499 as its code, not 404.0"),
+        ("python", "'404'", 500, b"a whole number from 400 to 499 as its code, not '404'"),
+        ("python", "500", 500, b"a whole number from 400 to 499 as its code, not 500"),
+        ("node", "404", 404, b'"gone"'),
+        ("node", "404.5", 500, b"a whole number from 400 to 499 as its code, not 404.5"),
+        ("node", "'404'", 500, b"a whole number from 400 to 499 as its code, not '404'"),
+        ("node", "500", 500, b"a whole number from 400 to 499 as its code, not 500"),
+    ],
+)
+async def test_a_job_that_fails_never_ends_well(
+    runner: Runner, lang: str, code: str, exitcode: int, told: bytes
+) -> None:
+    body = f"ctx.fail('gone', {code})"
+    seen = await run(runner, Handler(lang, body, memory_mb=192), jobs("x"))
+    assert seen.exitcodes == [exitcode]
+    assert told in seen.results[0]
+
+
 @pytest.mark.parametrize("lang", behaviours("number"))
 async def test_a_returned_number_is_a_result(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "number"), jobs("42", "144", "250", "500", "-1"))
@@ -83,6 +106,30 @@ async def test_a_traceback_has_no_path_of_this_machine(runner: Runner) -> None:
     seen = await run(runner, Handler("python", "import json; return json.loads(payload)"), jobs("{"))
     assert b'File "json/__init__.py"' in seen.results[0]
     assert b'"/' not in seen.results[0]
+
+
+async def test_a_traceback_has_all_the_words_of_the_error(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", "raise ValueError('None/of/these')"), jobs("x"))
+    assert b"ValueError: None/of/these" in seen.results[0]
+
+
+IN_A_GROUP = """
+import asyncio
+async def tell(wanted):
+    if wanted == "fail": ctx.fail("gone", code=404)
+    if wanted == "retry": ctx.retry(after_s=1.5)
+    raise ValueError(wanted)
+async with asyncio.TaskGroup() as group:
+    for wanted in payload.split(): group.create_task(tell(wanted))
+"""
+
+
+async def test_a_task_of_a_group_may_say_how_its_job_ends(runner: Runner) -> None:
+    seen = await run(runner, Handler("python", IN_A_GROUP), jobs("fail", "retry", "fail retry", "fail other"))
+    assert seen.exitcodes == [404, 100, 404, 500]
+    assert seen.results[0] == b'"gone"'
+    assert seen.stopped[1].retry_after_ms == 1500
+    assert b"ValueError: other" in seen.results[3]
 
 
 @everywhere
@@ -134,6 +181,26 @@ async def test_what_the_shell_says_has_no_path_of_this_machine(runner: Runner) -
     assert "/" not in said
 
 
+@pytest.mark.parametrize(
+    ("body", "exitcode"),
+    [("exit 65", 400), ("exit 75", 100), ("exit 3", 500), ("false; exit 65", 500), ("true", 200), ("echo S: 403", 403)],
+)
+@pytest.mark.parametrize("where", ["before", "beforeEach"])
+async def test_set_e_in_a_hook_is_for_the_jobs_and_not_for_the_shell(
+    runner: Runner, where: str, body: str, exitcode: int
+) -> None:
+    made = Handler("sh", body, before="set -e" if where == "before" else "true", before_each="set -e", after_each=":")
+    for _ in range(2):  # the same shell
+        seen = await run(runner, made, jobs("x", "y"))
+        assert seen.exitcodes == [exitcode] * 2, seen.results
+
+
+async def test_a_hook_of_sh_that_fails_under_set_e_tells_its_exit_status(runner: Runner) -> None:
+    seen = await run(runner, Handler("sh", "true", before="set -e", before_each="exit 7"), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"the shell that runs the jobs ended with exit status 7" in seen.results[0]
+
+
 @pytest.mark.parametrize("lang", behaviours("child_prints"))
 async def test_what_a_sub_process_prints_belongs_to_the_job(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "child_prints"), jobs("x"))
@@ -159,6 +226,8 @@ async def test_the_environment_is_the_handlers_and_nothing_else(runner: Runner, 
         ("('a', 'b')", 200, b'["a","b"]'),
         ("(99, None)", 500, b"returned 99, an invalid status code; use 1xx, 2xx, 4xx or 5xx"),
         ("{1, 2}", 500, b"returned what JSON cannot hold: Object of type set is not JSON serializable"),
+        ("__import__('http').HTTPStatus.NOT_FOUND, 'gone'", 404, b'"gone"'),
+        ("True, 'gone'", 200, b'[true,"gone"]'),
     ],
 )
 async def test_python_return_values(runner: Runner, value: str, exitcode: int, result: bytes) -> None:
@@ -173,6 +242,8 @@ async def test_python_return_values(runner: Runner, value: str, exitcode: int, r
         "async def handler(payload, ctx):\n    return payload.upper()",
         "import asyncio\nawait asyncio.sleep(0)\nreturn payload.upper()",
         "handler = lambda payload, ctx: payload.upper()",
+        "async def few():\n    yield payload.upper()\nreturn [each async for each in few()][0]",
+        "async def few():\n    yield payload.upper()\nimport asyncio\nreturn asyncio.run(anext(x async for x in few()))",  # noqa: E501
         "return payload.upper()",
     ],
 )
@@ -207,6 +278,19 @@ async def test_payloads_are_bytes_and_arrive_unharmed(runner: Runner) -> None:
     assert (await run(runner, node, jobs(payload))).results == [payload]
     sh = await run(runner, Handler("sh", "cat"), jobs(payload))
     assert sh.stopped[0].log == payload
+
+
+@pytest.mark.parametrize("delay", ["", "; __import__('time').sleep(0.03)"])
+async def test_half_a_surrogate_pair_can_be_printed(runner: Runner, delay: str) -> None:
+    """JSON may have one. It has no bytes; what stands beside it keeps its own, also those that are not UTF-8."""
+    body = (
+        f"name = __import__('json').loads(payload)['name']{delay}\nprint(name, chr(0xDCE9)); print('J: mail|' + name)"
+    )
+    seen = await run(runner, Handler("python", body), jobs('{"name": "caf\\ud83d"}'))
+    told = "caf\ufffd".encode()
+    assert [(one.exitcode, one.log, one.new_jobs) for one in seen.stopped] == [
+        (200, told + b" \xe9\n", (NewJob("mail", told),))
+    ]
 
 
 async def test_ctx_tells_the_job_and_makes_new_ones(runner: Runner) -> None:

@@ -27,7 +27,9 @@ class Shelf:
     def __init__(self) -> None:
         self.values = {"API_KEY": VALUE, "OTHER": "not-asked-for"}
         self.version = 1
-        self.is_locked = False
+
+    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:
+        return "" if tenant == "acme" or not names else "the key is in another castle"
 
     async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
         if tenant != "acme":
@@ -161,5 +163,11 @@ time.sleep(3600)"""
 async def test_what_cannot_be_given_is_said(keeper: Runner) -> None:
     missing = await run(keeper, Handler("python", "pass", secrets=("GONE",)), jobs("x"))
     assert (missing.exitcodes, missing.results) == ([500], [b"the secret GONE is not set"])
-    locked = await run(keeper, Handler("python", "pass", secrets=("API_KEY",)), jobs("x"), "other-test")
-    assert (locked.exitcodes, locked.results) == ([503], [b"the key is in another castle"])
+
+
+async def test_jobs_whose_secrets_cannot_be_opened_here_are_given_back(keeper: Runner) -> None:
+    handler = Handler("python", "pass", secrets=("API_KEY",))
+    locked = await run(keeper, handler, jobs("x", "y"), "other-test")
+    assert (locked.stopped, locked.given_back) == ([], [job.id for job in jobs("x", "y")])
+    assert not keeper.can_run("other-test", handler, {"python"})
+    assert keeper.can_run("acme-test", handler, {"python"})

@@ -1,6 +1,7 @@
 """A look at a job while it runs: what it has printed, and its progress, in every language that has a context."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -90,6 +91,34 @@ async def test_what_a_job_tells_in_its_first_moment_counts_whatever_was_told_bef
     await until(has_told)
     runner.cancel("acme", batch[1].id)
     await run
+
+
+NOT_UNICODE = {
+    "python": "import time\nctx.progress({'caf\\udce9': '\\\\ud83d \\ud83d \U0001f600'})\ntime.sleep(3600)",
+    "node": """async (payload, ctx) => {
+    ctx.progress({ 'caf\\udce9': '\\\\ud83d \\ud83d \U0001f600' });
+    await new Promise((done) => setTimeout(done, 3600_000));
+}""",
+    "sh": """printf 'P: {"caf\\351": "\\\\\\\\ud83d \\\\ud83d \U0001f600"}\\n'; sleep 3600""",
+}
+
+
+@pytest.mark.parametrize("lang", NOT_UNICODE)
+async def test_progress_that_is_not_unicode_is_shown_as_well_as_can_be(runner: Runner, lang: str) -> None:
+    need_language(lang)
+    batch = jobs("x")
+    seen = Run()
+    made = Handler(lang, NOT_UNICODE[lang], timeout_s=3600, memory_mb=192)
+    run = asyncio.create_task(runner.run_jobs("acme-test", batch, made, seen.hear))
+
+    async def has_told_or_ended() -> bytes | None:
+        glimpse = runner.glimpse("acme", batch[0].id, 0)
+        return b"null" if run.done() else glimpse and glimpse.progress
+
+    told = await until(has_told_or_ended)
+    runner.cancel("acme", batch[0].id)
+    await run
+    assert json.loads(told) == {"caf\ufffd": "\\ud83d \ufffd \U0001f600"}, seen.stopped
 
 
 async def test_progress_of_a_quick_job_is_not_the_next_ones(runner: Runner) -> None:

@@ -63,6 +63,15 @@ async def test_names_are_in_order_and_belong_to_their_tenant(store: Store) -> No
     assert not await store.delete_secret("other", "B", now_ms=T0)
 
 
+async def test_the_keys_are_those_of_secrets_that_are_set(store: Store) -> None:
+    assert await store.list_secret_keys() == []
+    for name, key_id in (("A", "k2"), ("B", "k1"), ("C", "k2"), ("D", "k3")):
+        await store.put_secret(secret(name=name)._replace(key_id=key_id))
+    await store.delete_secret(TENANT, "D", now_ms=T0)
+    await store.reseal_secret(secret(name="B")._replace(key_id="k4"))
+    assert await store.list_secret_keys() == ["k2", "k4"]
+
+
 async def test_secrets_go_with_their_tenant(store: Store) -> None:
     await store.create_tenant(Tenant(TENANT, T0))
     await store.put_secret(secret())

@@ -3,12 +3,14 @@ host can do to it."""
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from functory.egress import proxy as proxy_module
 from functory.egress.client_hello import ClientHello
 from functory.egress.meters import EgressLimits, Meters
 from functory.egress.proxy import Gate
@@ -87,6 +89,27 @@ async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatc
         assert answer == ANSWER
         assert server.got.endswith(body)
     assert sum(counted) == 501
+
+
+@pytest.mark.parametrize(("addresses", "status"), [("127.0.0.4 127.0.0.2", 200), ("127.0.0.4 127.0.0.5", 504)])
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: str, status: int
+) -> None:
+    connected = proxy_module._connected
+
+    async def connect(address: str, port: int) -> socket.socket:
+        if address != "127.0.0.2":
+            await asyncio.Event().wait()  # as where packets are dropped
+        return await connected(address, port)
+
+    monkeypatch.setattr(proxy_module, "_connected", connect)
+    named = Names(api_example_org=[addresses])
+    limits = EgressLimits(connect_s=1)
+    async with host(answer=ANSWER) as server:
+        listed = [f"api.example.org:{server.port}"]
+        async with way(tmp_path, listed, named, limits=limits, networks="127.0.0.0/8") as made:
+            answer = await made.ask(f"GET http://api.example.org:{server.port}/ HTTP/1.1")
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 async def test_a_second_request_behind_the_first_does_not_go_on(tmp_path: Path) -> None:

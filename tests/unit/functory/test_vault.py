@@ -139,8 +139,8 @@ async def test_keys_are_rotated_by_sealing_anew(store: Store, tmp_path: Path) ->
     vault = Vault(store, KeyPlace(path))
     await vault.open()
     assert dict((await vault.read("acme", ("API_KEY",))).values) == {"API_KEY": VALUE}
-    assert await vault.rekey() == 1
-    assert await vault.rekey() == 0
+    assert await vault.rekey() == (1, ())
+    assert await vault.rekey() == (0, ())
     await asyncio.to_thread(path.write_text, new)
     alone = Vault(store, KeyPlace(path))
     assert dict((await alone.read("acme", ("API_KEY",))).values) == {"API_KEY": VALUE}
@@ -150,7 +150,7 @@ async def test_keys_are_rotated_by_sealing_anew(store: Store, tmp_path: Path) ->
 async def test_a_daemon_without_the_key_says_so(store: Store, place: KeyPlace, tmp_path: Path) -> None:
     blind = Vault(store, KeyPlace(None))
     await blind.open()
-    assert (blind.is_locked, blind.trouble) == (True, "")
+    assert (blind.why_locked("acme", ("API_KEY",)) != "", blind.trouble) == (True, "")
     await Vault(store, place).put(BLANK, VALUE)
     await blind.open()
     assert "no key for secrets" in blind.trouble
@@ -164,6 +164,72 @@ async def test_a_daemon_without_the_key_says_so(store: Store, place: KeyPlace, t
     await other.put(BLANK, VALUE)
     await other.read("acme", ("API_KEY",))
     assert other.trouble == ""
+
+
+async def key_file(path: Path, *lines: str) -> KeyPlace:
+    await asyncio.to_thread(path.write_text, "\n".join(lines) + "\n")
+    return KeyPlace(path)
+
+
+async def test_what_cannot_be_opened_is_known_by_handler_until_it_can(store: Store, tmp_path: Path) -> None:
+    """A daemon that was not restarted yet while the key is rotated."""
+    old, new = new_key_line(), new_key_line()
+    ahead = Vault(store, await key_file(tmp_path / "both", new, old))
+    behind = Vault(store, await key_file(tmp_path / "old", old))
+    changed: list[str] = []
+    behind.when_changed(changed.append)
+    await behind.put(BLANK._replace(name="OLD"), VALUE)
+    await behind.open()
+    await ahead.put(BLANK, VALUE)
+    assert behind.why_locked("acme", ("OLD", "API_KEY")) == ""
+    with pytest.raises(SecretsLockedError):
+        await behind.read("acme", ("OLD", "API_KEY"))
+    await behind.look()
+    assert "API_KEY is sealed with the key" in behind.why_locked("acme", ("OLD", "API_KEY"))
+    assert behind.why_locked("acme", ("OLD",)) == behind.why_locked("other", ("API_KEY",)) == ""
+    assert changed == []
+    await Vault(store, await key_file(tmp_path / "back", old, new)).rekey()
+    await behind.look()
+    assert (behind.why_locked("acme", ("OLD", "API_KEY")), behind.trouble, changed) == ("", "", ["acme"])
+
+
+async def test_a_secret_that_does_not_open_does_not_keep_others_from_being_sealed_anew(
+    store: Store, tmp_path: Path
+) -> None:
+    old, new = new_key_line(), new_key_line()
+    lost = await Vault(store, await key_file(tmp_path / "lost", new_key_line())).put(BLANK, VALUE)
+    await Vault(store, await key_file(tmp_path / "old", old)).put(BLANK._replace(tenant="later"), VALUE)
+    done = await Vault(store, await key_file(tmp_path / "both", new, old)).rekey()
+    assert done == (1, (lost,))
+
+
+async def test_no_key_is_made_beside_secrets_whose_key_is_gone(store: Store, place: KeyPlace) -> None:
+    assert place.path is not None
+    await Vault(store, place).put(BLANK, VALUE)
+    kept = await asyncio.to_thread(place.path.read_text)
+    await asyncio.to_thread(place.path.unlink)
+    vault = Vault(store, place)
+    await vault.open()
+    with pytest.raises(SecretsLockedError, match="is gone"):
+        await vault.put(BLANK._replace(name="OTHER"), VALUE)
+    assert "is gone" in vault.trouble
+    assert vault.why_locked("acme", ("API_KEY",))
+    await asyncio.to_thread(place.path.write_text, kept)
+    await vault.look()
+    assert (vault.trouble, vault.why_locked("acme", ("API_KEY",))) == ("", "")
+    assert dict((await vault.read("acme", ("API_KEY",))).values) == {"API_KEY": VALUE}
+
+
+async def test_keys_that_the_file_lacks_are_told_until_nothing_is_sealed_with_them(
+    store: Store, place: KeyPlace, tmp_path: Path
+) -> None:
+    first = await Vault(store, place).put(BLANK, VALUE)
+    anew = Vault(store, await key_file(tmp_path / "new", new_key_line()))
+    await anew.open()
+    assert f"sealed with {first.key_id}, not in the key file" in anew.trouble
+    await anew.put(BLANK, VALUE)
+    await anew.look()
+    assert anew.trouble == ""
 
 
 async def test_a_file_that_is_named_must_be_there(store: Store, tmp_path: Path) -> None:
