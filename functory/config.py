@@ -147,6 +147,24 @@ def folder(text: str) -> Path | None:
     return Path(text).absolute() if text else None
 
 
+_NAME: Final = re.compile(r"(?!\.)[\w.-]+", re.ASCII)
+"""What a backup can name (functory/transfer/manifest.py)."""
+
+
+def folder_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not a plain name: letters, digits, '_', '-' and '.', not at the start. To have the folder on"
+            " another disk, mount that there, or make the name a symbolic link"
+        )
+    return text
+
+
+def folder_names(text: str) -> tuple[str, ...]:
+    """`journal-0,journal-1`, or nothing."""
+    return tuple(folder_name(part.strip()) for part in text.split(",") if part.strip())
+
+
 def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in units:
@@ -258,7 +276,10 @@ class Settings:
     log_level: str = _setting("INFO", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "least level that is logged")
     log_jobs: bool = _setting("true", switch, "a log line for each job that enters, starts and stops")
 
-    journal: str = _setting("journal", str, "the journal's folder in the data directory")
+    journal: str = _setting("journal", folder_name, "the name of the journal's folder in the data directory")
+    other_journals: tuple[str, ...] = _setting(
+        "", folder_names, "journals of other daemons in the data directory; lines in any that nobody uses are moved"
+    )
 
     @property
     def store_url(self) -> str:

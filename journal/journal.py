@@ -101,6 +101,7 @@ class Journal:
         try:
             await self._on_read_thread(self._open_files)
         except BaseException:
+            self._read_executor.submit(self._disk.unlock)  # who is cancelled leaves a thread that may just lock it
             self._write_executor.shutdown(wait=False)
             self._read_executor.shutdown(wait=False)
             raise

@@ -40,12 +40,22 @@ def own_arguments(index: int, ports: OwnPorts = NO_PORTS) -> list[str]:
     """Arguments that differ from daemon to daemon. They come last on the command line, so they win."""
     status = ["--status-port", str(ports.status + index)] if ports.status else []
     wake = ["--wake", f"[{ports.wake_host}]:{ports.wake + index}"] if ports.wake else []
-    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}", *status, *wake]
+    return ["--processes", "1", "--share-port", "true", "--journal", journal_name(index), *status, *wake]
+
+
+def journal_name(index: int) -> str:
+    return f"journal-{index}"
+
+
+def common_arguments(count: int) -> list[str]:
+    """Each daemon knows the journals of the others, also before those are started. It empties the ones that remain from
+    another number of daemons."""
+    return ["--other-journals", ",".join(map(journal_name, range(count)))]
 
 
 async def run_processes(count: int, arguments: Sequence[str], ports: OwnPorts, notifier: Notifier) -> int:
     """Run `functory serve` `count` times until asked to stop. 0 when all ended well."""
-    family = _Family(arguments, ports, notifier.watchdog_s)
+    family = _Family([*arguments, *common_arguments(count)], ports, notifier.watchdog_s)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 

@@ -26,7 +26,7 @@ _IDENTITY: Final = "identity"
 
 def journals_in(data_dir: Path) -> list[Path]:
     """The journals of a data directory: one, or one for each of several daemons."""
-    return sorted(path.parent for path in data_dir.glob(f"*/{_IDENTITY}"))
+    return sorted(path.parent for path in data_dir.glob(f"*/{_IDENTITY}") if path.is_file())  # no tenant's folder
 
 
 def require_whole(data_dir: Path) -> None:
