@@ -151,10 +151,28 @@ def test_the_version_of_a_store(source: Path, tmp_path: Path, capsys: Capture, m
     assert (status, "too new" in out) == (1, True)
 
 
+def test_a_store_in_use_is_not_forked(source: Path, capsys: Capture) -> None:
+    """Its daemons would end: the store would not know them any more."""
+
+    async def daemons(*, start: bool) -> int:
+        now_ms = time.time_ns() // 1_000_000
+        async with SqliteStore(source) as store:
+            if start:
+                await store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=now_ms)
+            return len(await store.list_daemons(now_ms=now_ms))
+
+    assert asyncio.run(daemons(start=True)) == 1
+    status, _, err = run(capsys, "store", "fork", "--store", url(source))
+    assert (status, "daemons of the store are alive" in err) == (5, True)
+    assert asyncio.run(daemons(start=False)) == 1
+    assert run(capsys, "store", "fork", "--store", url(source), "--force")[0] == 0
+    assert asyncio.run(daemons(start=False)) == 0
+
+
 def test_a_store_that_was_copied_by_hand_gets_a_life_of_its_own(source: Path, tmp_path: Path, capsys: Capture) -> None:
     async def next_sysid() -> int:
         async with SqliteStore(source) as store:
-            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=T0)).sysid, 36)
+            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=1)).sysid, 36)
 
     before = asyncio.run(next_sysid())
     status, out, _ = run(capsys, "store", "fork", "--store", url(source))
