@@ -32,6 +32,7 @@ DEFAULT_FILE: Final = Path("functory.toml")
 _DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SIZES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_HIGHEST_PORT: Final = 65_535
 _YES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -53,6 +54,12 @@ def size(text: str) -> int:
 def count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def port_number(text: str) -> int:
+    if count(text) > _HIGHEST_PORT:
+        raise ValueError(f"{text} is not a port: the highest is {_HIGHEST_PORT}")
     return int(text)
 
 
@@ -91,7 +98,7 @@ def address(text: str) -> Address | None:
     if not text:
         return None
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
+    if not host or not port.isdecimal() or int(port) > _HIGHEST_PORT:
         raise ValueError(f"{text!r} is not an address such as 127.0.0.1:8888 or [::1]:8888")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
@@ -104,7 +111,7 @@ def wake_address(text: str) -> Address | None:
         return Address("", 0)
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if ":" not in text or not port.isdecimal() or int(port) > 65_535 or host in {"0.0.0.0", "::"}:  # noqa: S104 (refused)
+    if ":" not in text or not port.isdecimal() or int(port) > _HIGHEST_PORT or host in {"0.0.0.0", "::"}:  # noqa: S104 (refused)
         raise ValueError(
             f"{text!r} is not auto, off, a port such as :8486, or an address that other daemons reach: 10.0.0.7:8486"
         )
@@ -190,7 +197,7 @@ class Settings:
     data_dir: Path = _setting("functory-data", Path, "where the journal, the embedded store and the keys live")
     store: str = _setting("", str, "sqlite:///path or mongodb://...; empty: SQLite in the data directory")
     host: str = _setting("127.0.0.1", str, "address to listen on")
-    port: int = _setting("8484", count, "port to listen on; 0 takes a free one")
+    port: int = _setting("8484", port_number, "port to listen on; 0 takes a free one")
     public_url: str = _setting("", web_address, "where browsers reach it by name, such as https://jobs.example.com")
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
@@ -199,7 +206,7 @@ class Settings:
         "", networks, "addresses or networks whose X-Forwarded headers are believed"
     )
     connections: int = _setting("2000", count, "HTTP connections at once; half of them may come from one address")
-    status_port: int = _setting("0", count, "port for health and metrics alone, without a key; 0: none")
+    status_port: int = _setting("0", port_number, "port for health and metrics alone, without a key; 0: none")
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
     bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")
     bedrock_tenant: str = _setting("", str, "the tenant of requests to it without a key; only on a loopback address")
