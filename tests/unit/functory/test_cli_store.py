@@ -1,6 +1,7 @@
 """`functory migrate`, `functory store`: what they refuse, what they say, and that both stores hold the same after."""
 
 import asyncio
+import gzip
 import json
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.jobs import T0, new_jobs
 from tests.support.store_content import fill
 
 Capture = pytest.CaptureFixture[str]
+OLD = Path(__file__).parents[2] / "data" / "store-schema-1.db.gz"
 
 
 @pytest.fixture
@@ -149,6 +151,16 @@ def test_the_version_of_a_store(source: Path, tmp_path: Path, capsys: Capture, m
     monkeypatch.setattr(schema, "MIGRATIONS", ())
     status, out, _ = run(capsys, "store", "version", "--store", url(source))
     assert (status, "too new" in out) == (1, True)
+
+
+def test_a_source_of_an_older_schema_is_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+    old = tmp_path / "old.db"
+    old.write_bytes(gzip.decompress(OLD.read_bytes()))
+    arguments = ("migrate", "--from", url(old), "--to", url(tmp_path / "target.db"))
+    status, _, err = run(capsys, *arguments)
+    assert (status, "the source has schema 1" in err, "--upgrade" in err) == (2, True, True)
+    assert old.read_bytes() == gzip.decompress(OLD.read_bytes())
+    assert run(capsys, *arguments, "--upgrade", "--force")[0] == 0
 
 
 def test_a_store_in_use_is_not_forked(source: Path, capsys: Capture) -> None:
