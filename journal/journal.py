@@ -106,11 +106,7 @@ class Journal:
             self._read_executor.shutdown(wait=False)
             raise
         self._commits = GroupCommit(
-            self._writer,
-            self._write_executor,
-            self._options.max_group_bytes,
-            self._on_settled,
-            self._clock.monotonic_s,
+            self._writer, self._write_executor, self._options.max_group_bytes, self._on_settled, self._clock.monotonic_s
         )
         self._is_open = True
         self._backlog.weigh(self._ledger.read_point)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from functory.config import Settings, duration, load_config, setting_fields, size
+from functory.config import Settings, load_config, setting_fields
 from functory.errors import InvalidConfig
+from functory.setting_values import duration, size
 
 
 def test_defaults_come_with_units_and_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
