@@ -6,8 +6,6 @@ value in a file); flags (`--lease 30s`). Every duration and size has a unit. An 
 place that it came from. Nothing is read again later.
 """
 
-import ipaddress
-import math
 import os
 import re
 import tomllib
@@ -15,11 +13,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from functory.errors import InvalidConfig
 from functory.logs import Style
-from handlers.hosts import HostPattern, host_name, parse_patterns
+from functory.setting_values import (
+    Address,
+    Network,
+    address,
+    count,
+    duration,
+    folder,
+    folder_name,
+    folder_names,
+    networks,
+    one_of,
+    package_index,
+    port_number,
+    retention,
+    size,
+    switch,
+    wake_address,
+    web_address,
+)
+from handlers.hosts import HostPattern, parse_patterns
 from vocabulary.names import is_tenant
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
@@ -28,131 +44,6 @@ CREDENTIALS_VARIABLE: Final = "CREDENTIALS_DIRECTORY"
 CREDENTIAL_PREFIX: Final = "functory."
 _SEALING_KEYS: Final = f"{CREDENTIAL_PREFIX}secrets_key"
 DEFAULT_FILE: Final = Path("functory.toml")
-
-_DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SIZES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
-_YES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def duration(text: str) -> float:
-    """`30s`, `5m`, `7d` as seconds."""
-    return _quantity(text, _DURATIONS, "a duration such as 500ms, 30s, 5m, 12h or 7d")
-
-
-def retention(text: str) -> float:
-    """A duration, or `forever`."""
-    return math.inf if text == "forever" else duration(text)
-
-
-def size(text: str) -> int:
-    """`64MiB`, `1GB`, `512B` as bytes."""
-    return int(_quantity(text, _SIZES, "a size such as 512B, 64KiB, 64MiB or 1GB"))
-
-
-def count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def switch(text: str) -> bool:
-    if text.lower() not in _YES:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return _YES[text.lower()]
-
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def networks(text: str) -> tuple[Network, ...]:
-    """`10.0.0.7, 192.168.0.0/16, ::1`"""
-    try:
-        return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
-    except ValueError as error:
-        raise ValueError(f"{error}: expected addresses or networks such as 127.0.0.1, 10.0.0.0/8") from None
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only programs of the same machine reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-
-def address(text: str) -> Address | None:
-    """`127.0.0.1:8888`, `[::1]:8888`, or nothing."""
-    if not text:
-        return None
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ValueError(f"{text!r} is not an address such as 127.0.0.1:8888 or [::1]:8888")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
-
-
-def wake_address(text: str) -> Address | None:
-    """`auto`, `off`, `:8486` or `10.0.0.7:8486`. Without a host it is chosen, and so is the port without one."""
-    if text == "off":
-        return None
-    if text == "auto":
-        return Address("", 0)
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if ":" not in text or not port.isdecimal() or int(port) > 65_535 or host in {"0.0.0.0", "::"}:  # noqa: S104 (refused)
-        raise ValueError(
-            f"{text!r} is not auto, off, a port such as :8486, or an address that other daemons reach: 10.0.0.7:8486"
-        )
-    return Address(host, int(port))
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
-def web_address(text: str) -> str:
-    """`https://jobs.example.com`, or nothing."""
-    if text and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+", text.rstrip("/")):
-        raise ValueError(f"{text!r} is not an address such as https://jobs.example.com, without a path")
-    return text.rstrip("/")
-
-
-def package_index(text: str) -> str:
-    """`https://pypi.example.com/simple`, `none`, or nothing."""
-    if text in ("", "none"):
-        return text
-    try:
-        url = urlsplit(text)
-        host_name(url.hostname or "")
-        is_address = bool(re.fullmatch(r"https?://[^\s/]+(/\S*)?", text)) and url.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise ValueError(f"{text!r} is not an address such as https://pypi.example.com/simple, nor none")
-    return text
-
-
-def folder(text: str) -> Path | None:
-    """`/srv/packages`, or nothing."""
-    return Path(text).absolute() if text else None
-
-
-def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match[2] not in units:
-        raise ValueError(f"{text!r} is not {expected}")
-    return float(match[1]) * units[match[2]]
-
 
 StraightMode = Literal["on", "off", "mixed"]
 """How lines are treated that need not wait for the store. mixed is for tests: every other write takes the long way."""
@@ -172,7 +63,7 @@ class Settings:
     data_dir: Path = _setting("functory-data", Path, "where the journal, the embedded store and the keys live")
     store: str = _setting("", str, "sqlite:///path or mongodb://...; empty: SQLite in the data directory")
     host: str = _setting("127.0.0.1", str, "address to listen on")
-    port: int = _setting("8484", count, "port to listen on; 0 takes a free one")
+    port: int = _setting("8484", port_number, "port to listen on; 0 takes a free one")
     public_url: str = _setting("", web_address, "where browsers reach it by name, such as https://jobs.example.com")
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
     processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
@@ -181,7 +72,7 @@ class Settings:
         "", networks, "addresses or networks whose X-Forwarded headers are believed"
     )
     connections: int = _setting("2000", count, "HTTP connections at once; half of them may come from one address")
-    status_port: int = _setting("0", count, "port for health and metrics alone, without a key; 0: none")
+    status_port: int = _setting("0", port_number, "port for health and metrics alone, without a key; 0: none")
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
     bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")
     bedrock_tenant: str = _setting("", str, "the tenant of requests to it without a key; only on a loopback address")
@@ -258,7 +149,10 @@ class Settings:
     log_level: str = _setting("INFO", one_of("DEBUG", "INFO", "WARNING", "ERROR"), "least level that is logged")
     log_jobs: bool = _setting("true", switch, "a log line for each job that enters, starts and stops")
 
-    journal: str = _setting("journal", str, "the journal's folder in the data directory")
+    journal: str = _setting("journal", folder_name, "the name of the journal's folder in the data directory")
+    other_journals: tuple[str, ...] = _setting(
+        "", folder_names, "journals of other daemons in the data directory; lines in any that nobody uses are moved"
+    )
 
     @property
     def store_url(self) -> str:

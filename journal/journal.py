@@ -101,15 +101,12 @@ class Journal:
         try:
             await self._on_read_thread(self._open_files)
         except BaseException:
+            self._read_executor.submit(self._disk.unlock)  # who is cancelled leaves a thread that may just lock it
             self._write_executor.shutdown(wait=False)
             self._read_executor.shutdown(wait=False)
             raise
         self._commits = GroupCommit(
-            self._writer,
-            self._write_executor,
-            self._options.max_group_bytes,
-            self._on_settled,
-            self._clock.monotonic_s,
+            self._writer, self._write_executor, self._options.max_group_bytes, self._on_settled, self._clock.monotonic_s
         )
         self._is_open = True
         self._backlog.weigh(self._ledger.read_point)

@@ -13,13 +13,20 @@ once() { [ -s "$1" ] || { cat >"$1.new" && mv "$1.new" "$1" && echo "prepare: ma
 random | once mongo-password
 random | once grafana-password
 head -c 700 /dev/urandom | base64 -w 0 | once mongo-keyfile
-case ${1:-mongodb} in
+kind=${1:-mongodb}
+[ ! -s store-url ] || case $kind-$(cat store-url) in
+mongodb-*@ferretdb/* | ferretdb-*@mongo-1,*)
+    echo "prepare: $secrets/store-url is the URL of the other kind of store. Move it aside to begin with $kind" >&2
+    exit 1
+    ;;
+esac
+case $kind in
 mongodb) printf 'mongodb://functory:%s@mongo-1,mongo-2,mongo-3/functory?replicaSet=rs0\n' "$(random)" | once store-url ;;
 ferretdb) # its users are PostgreSQL's own
     printf 'postgres://functory:%s@postgres:5432/postgres' "$(cat mongo-password)" | once ferretdb-url
     printf 'mongodb://functory:%s@ferretdb/functory?authSource=admin\n' "$(cat mongo-password)" | once store-url
     ;;
-*) echo "prepare: '$1' is neither mongodb nor ferretdb" >&2 && exit 2 ;;
+*) echo "prepare: '$kind' is neither mongodb nor ferretdb" >&2 && exit 2 ;;
 esac
 if [ ! -s tls.crt ]; then
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN=localhost \

@@ -46,6 +46,10 @@ def run_backup(arguments: argparse.Namespace) -> int:
         print(_as_json(manifest))
         return 0
     print(f"backup of {settings.data_dir} in {arguments.folder}\n{_describe(manifest)}")
+    if not manifest.journals:
+        print(
+            f"WARNING: there is no journal in {settings.data_dir}: jobs that only a journal has are not in the backup"
+        )
     for journal in manifest.journals:
         if journal.damages:
             print(

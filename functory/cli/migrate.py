@@ -25,6 +25,9 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--from", dest="source", metavar="URL", help="FUNCTORY_FROM; the store as it is")
     parser.add_argument("--to", dest="target", metavar="URL", help="FUNCTORY_TO; an empty store")
     parser.add_argument("--force", action="store_true", help="also while a daemon seems to be alive")
+    parser.add_argument(
+        "--upgrade", action="store_true", help="also if the source is older: it gets the new schema first"
+    )
     parser.add_argument("--batch", type=int, default=500, metavar="N", help="records in one step (default: 500)")
     parser.add_argument("--json", action="store_true", help="counts and checksums as JSON")
     parser.set_defaults(run=run_migrate)
@@ -51,8 +54,14 @@ def run_migrate(arguments: argparse.Namespace) -> int:
 
 
 async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespace) -> dict[Part, Content]:
-    if (await open_store(source_url).get_version()).schema == 0:
+    version = await open_store(source_url).get_version()
+    if version.schema == 0:
         raise Missing(f"there is no store at {label_of(source_url)}")
+    if version.schema < version.known and not arguments.upgrade:
+        raise InvalidInput(
+            f"the source has schema {version.schema}, and would get schema {version.known} before anything is copied."
+            " Make a backup of it, or move it with the version of Functory that it is of; --upgrade goes on"
+        )
     is_shown = sys.stderr.isatty() and not arguments.json
 
     def show(done: str, part: Part, count: int) -> None:

@@ -8,11 +8,12 @@ import sys
 
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
-from functory.config import Address, Settings
+from functory.config import Settings
 from functory.daemon.descriptors import allow_descriptors
 from functory.daemon.garbage_collector import return_memory, settle_garbage
 from functory.daemon.server import Server
 from functory.logs import configure_logging
+from functory.setting_values import Address
 from functory.supervision.notifier import Notifier
 from functory.supervision.processes import OwnPorts, run_processes
 

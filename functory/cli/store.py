@@ -9,10 +9,11 @@ from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
 from functory.errors import Missing
-from functory.transfer.migrate import label_of
+from functory.transfer.migrate import label_of, require_rest
 from functory.transfer.restore import part_from_past
 from store.base import StoreVersion
 from store.url import open_store
+from vocabulary.clock import SystemClock
 
 
 def add_commands(commands: Commands) -> None:
@@ -32,6 +33,7 @@ def add_commands(commands: Commands) -> None:
         " made, and ids of jobs could repeat. `functory restore` sees to that by itself; after a restore of MongoDB,"
         " or of a file by hand, run this once before the first daemon starts.",
     )
+    fork.add_argument("--force", action="store_true", help="also while a daemon seems to be alive")
     fork.set_defaults(run=run_fork)
     for action in (version, verify, fork):
         action.add_argument("--json", action="store_true", help="one JSON object")
@@ -63,7 +65,7 @@ def _verdict(version: StoreVersion) -> str:
 
 def run_fork(arguments: argparse.Namespace) -> int:
     url = config_of(arguments).settings.store_url
-    forgotten = asyncio.run(_fork(url))
+    forgotten = asyncio.run(_fork(url, force=arguments.force))
     if arguments.json:
         print(json.dumps({"forgotten": forgotten}))
     else:
@@ -71,10 +73,12 @@ def run_fork(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _fork(url: str) -> int:
+async def _fork(url: str, *, force: bool) -> int:
     if (await open_store(url).get_version()).schema == 0:
         raise Missing(f"there is no store at {label_of(url)}")
     async with open_store(url) as store:
+        if not force:  # it would end them
+            await require_rest(store, "store", SystemClock().now_ms())
         return await part_from_past(store)
 
 

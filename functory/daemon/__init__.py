@@ -4,6 +4,7 @@ server.py             a daemon with its HTTP side
 daemon.py             runs the loops of the parts, and stops them in the right order
 parts.py              opens the parts and wires them together
 joining.py            joins the store: at the start, or later if it is away then
+journals.py           opens a journal; left_journals.py empties those that nobody uses any more
 isolation.py          which isolation tenants get here
 languages.py          which languages run here
 packages.py           gets the packages that handlers ask for

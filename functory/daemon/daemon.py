@@ -16,6 +16,7 @@ from typing import Any
 
 from functory.config import Settings
 from functory.daemon.hearing import Hearing
+from functory.daemon.left_journals import LeftJournals
 from functory.daemon.parts import open_parts
 from functory.daemon.upkeep import Upkeep
 from functory.daemon.vitals import Vitals
@@ -52,7 +53,8 @@ class Daemon:
             self.handlers, self.trial_runs = parts.handlers, parts.trial_runs
             self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
             self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
-            self.vitals = Vitals(self.settings, parts)
+            self.left_journals = LeftJournals(self.settings, parts, self.wake)
+            self.vitals = Vitals(self.settings, parts, lambda: self.left_journals.trouble)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.upkeep.measure_disk()
             await self._listen(Hearing(parts, self.upkeep))
@@ -94,6 +96,7 @@ class Daemon:
     async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run until `quit`. `before_stop` ends the intake. Raises DaemonFailed when a loop ends that must not."""
         self._start_loop("ingest", self._ingest())
+        self._start_loop("left journals", self.left_journals.run())
         self._start_loop("outbox", self.outbox.run())
         self._start_loop("workers", self.workers.run())
         self._start_loop("upkeep", self.upkeep.run())

@@ -43,6 +43,7 @@ async def run_own_daemon(folder: Path, flags: Sequence[str] = ()) -> AsyncIterat
     """Started, and at the end stopped as an operator would stop it. Raises DaemonFailed with its log."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",
         "-m",
         "functory",
         "serve",

@@ -6,13 +6,11 @@ the sandbox's self-test and the runner. Parts tell each other directly what happ
 
 import asyncio
 import random
-import secrets
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from functory.config import Settings
@@ -20,6 +18,7 @@ from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
 from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.joining import Joining
+from functory.daemon.journals import journal_identity, make_journal
 from functory.daemon.languages import Languages, find_languages
 from functory.daemon.packages import open_packages
 from functory.egress.meters import EgressLimits
@@ -48,8 +47,7 @@ from functory.vault.vault import Vault
 from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
-from journal import Journal, JournalOptions, Position
-from journal.durable import create_durably, make_folder
+from journal.durable import make_folder
 from runner.packages.provider import Packages
 from runner.pool import PoolSettings
 from runner.resolver import Resolver
@@ -121,8 +119,9 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     joining = Joining(settings, clock, store)
     await joining.begin()
     stack.push_async_callback(joining.release)
-    reader = await asyncio.to_thread(_journal_identity, settings.journal_dir)
-    journal = _make_journal(settings, clock, joining.sysid, await joining.position(reader))
+    reader = await asyncio.to_thread(journal_identity, settings.journal_dir)
+    position = await joining.position(reader)
+    journal = make_journal(settings, settings.journal_dir, clock, joining.sysid, position)
     await stack.enter_async_context(journal)
     await joining.take_over()
     shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings, stack))
@@ -247,22 +246,6 @@ def _straight_way(
     )
 
 
-def _make_journal(settings: Settings, clock: Clock, sysid: str, read_from: Position | None) -> Journal:
-    """The journal, read from the position that the store has for it."""
-    return Journal(
-        settings.journal_dir,
-        sysid,
-        JournalOptions(
-            segment_bytes=settings.journal_segment_bytes,
-            max_backlog_bytes=settings.journal_backlog_bytes,
-            min_free_bytes=settings.journal_min_free_bytes,
-            sync_cursor=False,  # the store keeps the position, with the jobs
-        ),
-        clock=clock,
-        read_from=read_from,
-    )
-
-
 async def _open_packages(settings: Settings, isolation: Isolation, tenants: TenantBook) -> Packages:
     def quota_of(tenant: str) -> int:
         limit = tenants.limits_of(tenant).max_package_bytes
@@ -349,13 +332,3 @@ def _job_log(settings: Settings, stack: AsyncExitStack) -> JobLog | None:
     writes = LateWrites(sys.__stderr__.fileno())
     stack.callback(writes.close)
     return JobLog(writes.write, settings.log_style)
-
-
-def _journal_identity(directory: Path) -> str:
-    """The name under which the store keeps this journal's position: made once, and kept with the journal. Durable: with
-    another name after a crash the store would not know how far this journal was read."""
-    path = make_folder(directory) / "identity"
-    if not path.exists():
-        with suppress(FileExistsError):  # another daemon was quicker; the journal's lock decides who stays
-            create_durably(path, secrets.token_hex(8).encode())
-    return path.read_text()

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from functory.bedrock.listener import BedrockListener
@@ -66,17 +66,22 @@ class Server:
                 max_connections_of_one=max(self._settings.connections // 2, 1),
             )
             app = make_app(service, web)
-            self._listener = Listener(app, sockets=self._sockets())
-            self._bedrock = self._bedrock_listener(app[WEB])
+            with _naming("port"):
+                self._listener = Listener(app, sockets=self._sockets())
+            with _naming("bedrock"):
+                self._bedrock = self._bedrock_listener(app[WEB])
             status = replace(web, host=self._settings.status_host, port=self._settings.status_port)
             self._status_listener = Listener(make_status_app(app, status))
             if self._settings.status_port:
-                await self._status_listener.start()
+                with _naming("status_port"):
+                    await self._status_listener.start()
             if self._settings.role != "run":
-                await self._listener.start()
+                with _naming("port"):
+                    await self._listener.start()
                 log.info("daemon.listening", extra={"host": self._settings.host, "port": self._listener.port})
                 if self._bedrock is not None:
-                    await self._bedrock.start()
+                    with _naming("bedrock"):
+                        await self._bedrock.start()
                     log.info("bedrock.listening", extra={"port": self._bedrock.port})
         except BaseException:
             await self._daemon.close()
@@ -204,6 +209,15 @@ class Server:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))
         return listening
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """An address that cannot be had is reported with the setting that asks for it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{setting}: {error.strerror or error}") from error
 
 
 def _folder_limits(settings: Settings) -> FolderLimits:

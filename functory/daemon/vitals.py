@@ -5,6 +5,7 @@ Reads the parts and what upkeep has seen (`Sightings`). Changes nothing.
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import functory
@@ -35,9 +36,11 @@ class Sightings:
 
 
 class Vitals:
-    def __init__(self, settings: Settings, parts: Parts) -> None:
+    def __init__(self, settings: Settings, parts: Parts, left_journals: Callable[[], str]) -> None:
+        """left_journals: which journals that nobody uses have lines that the store lacks, and why."""
         self._settings = settings
         self._parts = parts
+        self._left_journals = left_journals
         self._started_s = parts.shared.clock.monotonic_s()
         self.seen = Sightings()
         self.is_stopping = False
@@ -48,6 +51,7 @@ class Vitals:
         problems = {
             "stalled": f"no progress in {', '.join(stalled)}" if stalled else "",
             "journal": self._parts.shared.journal.stats().trouble,
+            "left_journals": self._left_journals(),
             "store": self._store_trouble,
             "isolation": self._parts.isolation.refusal,
             "languages": self._parts.languages.trouble,

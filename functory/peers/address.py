@@ -12,7 +12,7 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
-from functory.config import Address
+from functory.setting_values import Address
 
 _LOOPBACK: Final = "127.0.0.1"
 _SOMEWHERE: Final = "192.0.2.1"

@@ -16,9 +16,9 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from functory.config import Address
 from functory.peers.address import family_of
 from functory.peers.news import DATAGRAM_BYTES, News
+from functory.setting_values import Address
 
 READ_AT_ONCE: Final = 64
 _REST_S: Final = 0.005

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from functory.config import Address
 from functory.loops.shared import Shared
 from functory.operations.daemons import DaemonInfo, info_of
 from functory.peers.address import numeric, own_address
 from functory.peers.channel import Channel, Envelope
 from functory.peers.news import News
+from functory.setting_values import Address
 
 log = logging.getLogger("functory.peers")
 

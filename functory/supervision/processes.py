@@ -23,6 +23,8 @@ from functory.supervision.watchdog import keep_watch
 log = logging.getLogger("functory.processes")
 
 _RESTART_PAUSE_S: Final = 1.0
+_WRONG_SETTING: Final = 2
+"""The exit status of a daemon that refuses its settings."""
 
 
 class OwnPorts(NamedTuple):
@@ -40,12 +42,22 @@ def own_arguments(index: int, ports: OwnPorts = NO_PORTS) -> list[str]:
     """Arguments that differ from daemon to daemon. They come last on the command line, so they win."""
     status = ["--status-port", str(ports.status + index)] if ports.status else []
     wake = ["--wake", f"[{ports.wake_host}]:{ports.wake + index}"] if ports.wake else []
-    return ["--processes", "1", "--share-port", "true", "--journal", f"journal-{index}", *status, *wake]
+    return ["--processes", "1", "--share-port", "true", "--journal", journal_name(index), *status, *wake]
+
+
+def journal_name(index: int) -> str:
+    return f"journal-{index}"
+
+
+def common_arguments(count: int) -> list[str]:
+    """Each daemon knows the journals of the others, also before those are started. It empties the ones that remain from
+    another number of daemons."""
+    return ["--other-journals", ",".join(map(journal_name, range(count)))]
 
 
 async def run_processes(count: int, arguments: Sequence[str], ports: OwnPorts, notifier: Notifier) -> int:
-    """Run `functory serve` `count` times until asked to stop. 0 when all ended well."""
-    family = _Family(arguments, ports, notifier.watchdog_s)
+    """Run `functory serve` `count` times until asked to stop. 0 when all ended well, 2 when a setting is wrong."""
+    family = _Family([*arguments, *common_arguments(count)], ports, notifier.watchdog_s)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -93,11 +105,13 @@ class _Family:
             await self._news.wait_for(lambda: len(self._ready) == count)
 
     async def keep_running(self, index: int, stop: asyncio.Event) -> int:
-        """Run one daemon, and another after it, until `stop`. Returns the exit status of the last."""
+        """Run one daemon, and another after it, until `stop`. Returns the exit status of the last. One that refuses its
+        settings before it was ever ready stops all."""
         while True:
             async with listen_to_child(time.monotonic) as reports:
                 child = await asyncio.create_subprocess_exec(
                     sys.executable,
+                    "-P",  # nothing is imported from the folder in which it was started
                     "-m",
                     "functory",
                     "serve",
@@ -114,6 +128,11 @@ class _Family:
                 del self.children[index]
             if stop.is_set():
                 return 0 if status == -signal.SIGTERM else status  # it was stopped before it could end in order
+            if status == _WRONG_SETTING and index not in self._ready:  # and would be wrong again
+                log.error("processes.not_started", extra={"index": index, "status": status})
+                stop.set()
+                self.terminate()
+                return status
             log.error("processes.died", extra={"index": index, "status": status})
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RESTART_PAUSE_S):

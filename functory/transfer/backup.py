@@ -50,6 +50,7 @@ async def make_backup(
     Raises NotEmpty (the target), InvalidInput (no data directory), StillRunning (another backup to the same place),
     StoreCorrupt (the copy does not check out), and what file systems raise.
     """
+    target = await asyncio.to_thread(target.absolute)  # `.` has no name to put `.unfinished` after
     unfinished = await asyncio.to_thread(_begin, settings.data_dir, target)
     with sole_use(unfinished):
         await asyncio.to_thread(_clear, unfinished)

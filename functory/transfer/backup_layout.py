@@ -18,6 +18,13 @@ DATA: Final = "data"
 DATA_FILES: Final = ("operator.key", "rejected.jsonl")
 """Copied after the store: a line that the store refused is in `rejected.jsonl` before the store moves past it."""
 
+EMBEDDED_STORE: Final = "functory.db"
+"""Beside it: `-wal`, `-shm`, and copies such as `functory.db.schema-1`."""
+CACHES: Final = ("packages", "trees")
+"""Made again from the store."""
+JOURNAL_FILES: Final = ("", ".spare", ".keys")
+"""A journal, and what a daemon keeps beside it, named after it."""
+
 RESTORING: Final = ".restoring"
 """In a data directory: a restore is under way or was interrupted, and the files beside it are incomplete."""
 
@@ -26,7 +33,7 @@ _IDENTITY: Final = "identity"
 
 def journals_in(data_dir: Path) -> list[Path]:
     """The journals of a data directory: one, or one for each of several daemons."""
-    return sorted(path.parent for path in data_dir.glob(f"*/{_IDENTITY}"))
+    return sorted(path.parent for path in data_dir.glob(f"*/{_IDENTITY}") if path.is_file())  # no tenant's folder
 
 
 def require_whole(data_dir: Path) -> None:

@@ -66,6 +66,8 @@ class _Sealed(msgspec.Struct):
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
+    """Raises InvalidBackup if it names a file that no restore would accept."""
+    _check_paths(manifest, NAME)
     body = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     return b'{"sha256": "%b",\n"manifest": %b}' % (hashlib.sha256(body).hexdigest().encode(), body)
 
@@ -88,10 +90,14 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(body, type=Manifest)
     except msgspec.MsgspecError as error:
         raise InvalidBackup(f"{path} is damaged: {error}") from None
+    _check_paths(manifest, str(path))
+    return manifest
+
+
+def _check_paths(manifest: Manifest, where: str) -> None:
     for file in manifest.files:
         if _PATH.fullmatch(file.path) is None:
-            raise InvalidBackup(f"{path} names {file.path!r:.80}, which is no file of a backup")
-    return manifest
+            raise InvalidBackup(f"{where} names {file.path!r:.80}, which is no file of a backup")
 
 
 def describe_file(folder: Path, path: str) -> FileEntry:

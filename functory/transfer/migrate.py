@@ -51,7 +51,7 @@ async def migrate(
     """
     if not force:
         for store, which in ((source, "source"), (target, "target")):
-            await _require_rest(store, which, now_ms())
+            await require_rest(store, which, now_ms())
     await source.begin_export(now_ms=now_ms())
     sysids = await _last_sysid(source)
     place = await target.begin_import(label)
@@ -74,7 +74,8 @@ async def migrate(
     return arrived
 
 
-async def _require_rest(store: Store, which: str, now_ms: int) -> None:
+async def require_rest(store: Store, which: str, now_ms: int) -> None:
+    """Raises StillRunning if daemons of the store are alive. `which` is what the message calls it."""
     daemons = await store.list_daemons(now_ms=now_ms)
     if daemons:
         names = ", ".join(f"{daemon.sysid} (until {iso_time(daemon.until_ms)})" for daemon in daemons)

@@ -1,8 +1,8 @@
 """Restores a backup. Everything is verified before anything is changed; the data directory is whole, or it is marked.
 
 The content is copied into `.restoring` inside the data directory (which may be a mounted volume that cannot be
-renamed), checked there, and moved into place. While `.restoring` exists, no daemon starts. What was in the directory
-before is never deleted: with `replace` it is moved to `replaced-<time>`.
+renamed), checked there, and moved into place. While `.restoring` exists, no daemon starts. What daemons made in the
+directory before is never deleted: with `replace` it is moved to `replaced-<time>`. If that fails, it is moved back.
 
 A restored store starts a life of its own. It skips a random number of sysids, so that no daemon gets one that the
 original gave out after the backup: ids of jobs contain the sysid, and so stay unique. Its leases lapse like any other,
@@ -12,16 +12,27 @@ and jobs that ran or ended after the backup run again.
 import asyncio
 import secrets
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from functory.config import Settings
-from functory.errors import InvalidBackup, InvalidConfig, NotEmpty, StillRunning
+from functory.errors import InvalidBackup, InvalidConfig, NotEmpty, StillRunning, TransferFailed
 from functory.transfer.backup import Say
-from functory.transfer.backup_layout import DATA, JOURNALS, RESTORING, STORE, journals_in
+from functory.transfer.backup_layout import (
+    CACHES,
+    DATA,
+    DATA_FILES,
+    EMBEDDED_STORE,
+    JOURNAL_FILES,
+    JOURNALS,
+    RESTORING,
+    STORE,
+    journals_in,
+)
 from functory.transfer.durable_files import copy_durably, sole_use, sync_tree
 from functory.transfer.manifest import Manifest, StoreEntry, check_files, describe_file, read_manifest
+from functory.transfer.moves import Moves, process_that_uses
 from journal import JournalLocked, OsDisk
 from journal.durable import make_folder, sync_folder
 from journal.inspect import reports
@@ -33,6 +44,7 @@ from vocabulary.time_text import compact_time
 _SIDE_FILES: Final = ("", "-wal", "-shm")
 """Suffixes of the files that make up an embedded store."""
 _REPLACED: Final = "replaced-"
+_OF_THE_VOLUME: Final = "lost+found"
 
 
 async def restore_backup(
@@ -41,8 +53,8 @@ async def restore_backup(
     """Fill the data directory of the settings, and the file of the store that they name, from a backup.
 
     Raises InvalidBackup (naming the bad files), NotEmpty (unless replace), StillRunning (a daemon uses the
-    directory), InvalidConfig (the backup has an embedded store and the settings name a server), SchemaTooNew. After
-    any of these, nothing has changed.
+    directory or the store), InvalidConfig (the backup has an embedded store and the settings name a server),
+    SchemaTooNew, and what file systems raise. After any of these, nothing has changed.
     """
     manifest = await asyncio.to_thread(read_manifest, folder)
     say(f"verifying {len(manifest.files)} files")
@@ -51,6 +63,7 @@ async def restore_backup(
     await asyncio.to_thread(make_folder, settings.data_dir)
     stage = settings.data_dir / RESTORING
     with sole_use(settings.data_dir), await asyncio.to_thread(_hold_journals, settings.data_dir):
+        await asyncio.to_thread(_require_unused, settings.data_dir, store_file)
         was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
         try:
             say("copying")
@@ -60,11 +73,13 @@ async def restore_backup(
             if manifest.store is not None:
                 await _check_store(open_store(settings.store_url).at(stage / STORE), manifest.store)
         except BaseException:
-            await asyncio.to_thread(shutil.rmtree, stage, ignore_errors=True)
-            if was_interrupted:  # the files beside it are of the earlier attempt, and incomplete
-                await asyncio.to_thread(make_folder, stage)
+            await asyncio.to_thread(_give_up, stage, was_interrupted=was_interrupted)
             raise
-        await asyncio.to_thread(_put_in_place, stage, store_file, compact_time(now_ms))
+        try:
+            await asyncio.to_thread(_put_in_place, stage, store_file, compact_time(now_ms))
+        except OSError:
+            await asyncio.to_thread(_give_up, stage, was_interrupted=was_interrupted)
+            raise
     return manifest
 
 
@@ -94,6 +109,23 @@ def _hold_journals(data_dir: Path) -> ExitStack:
         return held.pop_all()
 
 
+def _require_unused(data_dir: Path, store_file: Path | None) -> None:
+    """Daemons of other data directories may use the store that would be moved away."""
+    for file in {data_dir / EMBEDDED_STORE, store_file or data_dir / EMBEDDED_STORE}:
+        pid = process_that_uses(file)
+        if pid is not None:
+            raise StillRunning(
+                f"{file} is in use{f' by process {pid}' if pid else ''}: stop all daemons of this store first, also"
+                " those of other data directories"
+            )
+
+
+def _give_up(stage: Path, *, was_interrupted: bool) -> None:
+    shutil.rmtree(stage, ignore_errors=True)
+    if was_interrupted:  # the files beside it are of the earlier attempt, and incomplete
+        make_folder(stage)
+
+
 def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> bool:
     """Make an empty `.restoring`. Returns whether an interrupted restore had left one; its files are
     copies from a backup."""
@@ -102,7 +134,7 @@ def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> bool:
     if not replace:
         if was_interrupted:
             raise NotEmpty(f"{data_dir} holds a restore that was interrupted: restore again with --replace")
-        found = sorted(path.name for path in data_dir.iterdir())
+        found = sorted(path.name for path in data_dir.iterdir() if path.name != _OF_THE_VOLUME)
         if found:
             raise NotEmpty(
                 f"{data_dir} is not empty (it has {', '.join(found[:3])}): name another --data-dir, or use --replace,"
@@ -147,30 +179,69 @@ async def part_from_past(store: Store) -> int:
 
 
 def _put_in_place(stage: Path, store_file: Path | None, time: str) -> None:
-    """Move everything into place. Each step is a rename; until the last is done, `.restoring` keeps daemons away."""
+    """Move everything into place. Each step is a rename; until the last is done, `.restoring` keeps daemons away.
+
+    After an OSError everything is where it was. Raises TransferFailed if that did not work either.
+    """
+    moves = Moves()
+    try:
+        _move_all(moves, stage, store_file, time)
+    except OSError as error:
+        try:
+            moves.undo()
+        except OSError as second:
+            raise TransferFailed(
+                f"{error}. Not everything could be put back ({second}): no daemon starts on {stage.parent} before"
+                " `functory restore` with --replace has succeeded"
+            ) from error
+        if store_file is not None:
+            _near(store_file).unlink(missing_ok=True)
+        with suppress(OSError):
+            (stage.parent / f"{_REPLACED}{time}").rmdir()
+        raise
+    shutil.rmtree(stage)
+    sync_folder(stage.parent)
+
+
+def _move_all(moves: Moves, stage: Path, store_file: Path | None, time: str) -> None:
     data_dir = stage.parent
-    old = [path for path in data_dir.iterdir() if path != stage and not path.name.startswith(_REPLACED)]
+    new = [*stage.glob(f"{JOURNALS}/*"), *stage.glob(f"{DATA}/*")]
+    old = _own_files(data_dir, {path.name for path in new})
     if old:
         aside = make_folder(data_dir / f"{_REPLACED}{time}")
         for path in old:
-            path.rename(aside / path.name)
+            moves.move(path, aside / path.name)
+        sync_folder(aside)
     if store_file is not None:
-        _place_store(stage / STORE, store_file, time)
-    for path in [*stage.glob(f"{JOURNALS}/*"), *stage.glob(f"{DATA}/*")]:
-        path.rename(data_dir / path.name)
-    sync_tree(data_dir)
-    shutil.rmtree(stage)
+        _place_store(moves, stage / STORE, store_file, time)
+    for path in new:
+        moves.move(path, data_dir / path.name)
+        if (data_dir / path.name).is_dir():
+            sync_tree(data_dir / path.name)
     sync_folder(data_dir)
 
 
-def _place_store(staged: Path, store_file: Path, time: str) -> None:
+def _own_files(data_dir: Path, names: set[str]) -> list[Path]:
+    """What a daemon has made in the directory, and whatever has one of these names. Anything else stays: `lost+found`
+    of a volume, other data directories below this one, the key for secrets, which no backup has."""
+    journals = journals_in(data_dir)
+    names = {*names, *DATA_FILES, *CACHES, *(path.name + suffix for path in journals for suffix in JOURNAL_FILES)}
+    return [path for path in data_dir.iterdir() if path.name in names or path.name.startswith(EMBEDDED_STORE)]
+
+
+def _near(store_file: Path) -> Path:
+    return store_file.with_name(f"{store_file.name}{RESTORING}")
+
+
+def _place_store(moves: Moves, staged: Path, store_file: Path, time: str) -> None:
     """Put the store into place, which may be outside the data directory and on another file system."""
+    make_folder(store_file.parent)
     for suffix in _SIDE_FILES:
         old = store_file.with_name(store_file.name + suffix)
         if old.exists():
-            old.rename(old.with_name(f"{store_file.name}.{_REPLACED}{time}{suffix}"))
-    near = store_file.with_name(f"{store_file.name}{RESTORING}")
+            moves.move(old, old.with_name(f"{store_file.name}.{_REPLACED}{time}{suffix}"))
+    near = _near(store_file)
     near.unlink(missing_ok=True)
     copy_durably(staged, near)
-    near.rename(store_file)
+    moves.move(near, store_file)
     sync_folder(store_file.parent)

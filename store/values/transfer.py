@@ -23,6 +23,7 @@ class Part(StrEnum):
     HANDLERS = "handlers"
     CONSUMERS = "consumers"
     RATES = "rates"
+    RATE_BUCKETS = "rate_buckets"
     ONCE = "once"
     SECRETS = "secrets"
     JOBS = "jobs"
@@ -65,6 +66,16 @@ class RateRecord(NamedTuple):
     domain: RateDomain
     tokens: float
     updated_ms: int
+
+
+class RateBucketRecord(NamedTuple):
+    """The token bucket of a domain that a pattern limits, as it was at updated_ms, with the limit that held then. It is
+    full again at full_ms."""
+
+    domain: RateDomain
+    tokens: float
+    updated_ms: int
+    full_ms: int
 
 
 class OnceRecord(NamedTuple):
@@ -123,6 +134,7 @@ Record = (
     | Handler
     | ConsumerRecord
     | RateRecord
+    | RateBucketRecord
     | OnceRecord
     | Secret
     | JobCopy
@@ -142,6 +154,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.HANDLERS: Handler,
     Part.CONSUMERS: ConsumerRecord,
     Part.RATES: RateRecord,
+    Part.RATE_BUCKETS: RateBucketRecord,
     Part.ONCE: OnceRecord,
     Part.SECRETS: Secret,
     Part.JOBS: JobCopy,

@@ -89,6 +89,20 @@ def test_only_the_proxy_is_reached_from_outside_and_believed(name: str) -> None:
     assert document["services"]["functory-a"]["environment"]["FUNCTORY_TRUSTED_PROXIES"] == address
 
 
+@pytest.mark.parametrize("name", FULL)
+def test_daemons_have_a_way_out_that_nobody_comes_in_by(name: str) -> None:
+    """For hosts of handlers and for packages. A proxy that came by it would not have the trusted address."""
+    document = load_yaml(COMPOSE / name)
+    for key, service in document["services"].items():
+        ways = set(service["networks"])
+        out = {way for way in ways if not document["networks"][way].get("internal")}
+        if service["image"] == "functory:latest":
+            assert out == {"egress"}
+            assert "ports" not in service
+        else:
+            assert "egress" not in ways, key
+
+
 def test_the_two_full_forms_differ_only_in_the_database() -> None:
     one, other = services("compose.yaml"), services("compose.ferretdb.yaml")
     for shared in one.keys() & other.keys():
@@ -113,6 +127,17 @@ def test_prepare_makes_every_secret_once(database: str, tmp_path: Path) -> None:
     assert made["store-url"].startswith(b"mongodb://functory:")
     assert subprocess.run(command, check=True, capture_output=True).stdout == b""
     assert {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()} == made
+
+
+@pytest.mark.parametrize(("first", "second"), [("mongodb", "ferretdb"), ("ferretdb", "mongodb")])
+def test_prepare_does_not_keep_the_url_of_another_store(first: str, second: str, tmp_path: Path) -> None:
+    (tmp_path / "prepare.sh").write_text((COMPOSE / "prepare.sh").read_text())
+    command = ["sh", str(tmp_path / "prepare.sh")]
+    subprocess.run([*command, first], check=True, capture_output=True)
+    refused = subprocess.run([*command, second], check=False, capture_output=True, text=True)
+    assert (refused.returncode, "store-url is the URL of the other kind" in refused.stderr) == (1, True)
+    (tmp_path / "secrets" / "store-url").unlink()
+    subprocess.run([*command, second], check=True, capture_output=True)
 
 
 def test_the_scripts_are_readable_by_a_shell() -> None:

@@ -9,7 +9,8 @@ import kubernetes_validate  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
 
-from functory.config import ENVIRONMENT_PREFIX, load_config, setting_fields, wake_address
+from functory.config import ENVIRONMENT_PREFIX, load_config, setting_fields
+from functory.setting_values import wake_address
 from functory.web.app import STATUS_ROUTES
 from functory.web.http.settings import WebSettings
 from tests.support.deploy_files import DEPLOY, load_yaml

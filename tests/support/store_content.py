@@ -57,6 +57,7 @@ async def _records(store: Store) -> None:
     await store.put_note("who|is|in", b"note", expires_ms=T0 + 10**9)
     await store.set_rate_domain(RateDomain(TENANT, "api|ü", 2.5, 10), now_ms=T0)
     await store.set_rate_domain(RateDomain("other", "api", 1.0, 1), now_ms=T0)
+    await store.set_rate_domain(RateDomain(TENANT, "fr*", 0.001, 1000), now_ms=T0)
     pieces = [Content(TENANT, digit * 64, T0 + 1, digit.encode() * size) for digit, size in (("a", 3), ("b", BIG))]
     await store.put_contents(TENANT, pieces)
     await store.put_contents("other", [pieces[0]._replace(tenant="other")])
@@ -141,7 +142,7 @@ async def _relatives(store: Store) -> None:
     await store.delete_jobs(TENANT, [done.id])
     await store.replay_jobs(TENANT, [other.id], dt_ms=T0 + 9, now_ms=T0 + 4)
     for number, name in enumerate(("live", "ended", "live")):
-        await store.create_job(new_job(300 + number, jobtype="acme-unique", unique=name), now_ms=T0)
+        await store.create_job(new_job(300 + number, jobtype="acme-unique", unique=name, domain="free"), now_ms=T0)
     ended = await claim_one(store, jobtype="acme-unique")
     await store.release_jobs(OWNER, [archive(ended)], now_ms=T0)
     await store.number_jobs(TENANT, ["child-0003", waits.id, "child-0005"])

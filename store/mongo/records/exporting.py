@@ -25,6 +25,7 @@ from store.values.transfer import (
     NumberRecord,
     OnceRecord,
     Part,
+    RateBucketRecord,
     RateRecord,
     Record,
     SeriesRecord,
@@ -50,6 +51,13 @@ def _rate_from(row: Document) -> RateRecord:
     return RateRecord(domain, row["tokens"], row["updated"])
 
 
+def _rate_bucket_from(row: Document) -> RateBucketRecord:
+    tenant, _, domain = row["_id"].partition("|")
+    return RateBucketRecord(
+        RateDomain(tenant, domain, row["rate"], row["burst"]), row["tokens"], row["updated"], row["full"]
+    )
+
+
 _PARTS: Final = {
     Part.TENANTS: _Documents("tenants", {}, tenant_from),
     Part.KEYS: _Documents("keys", {}, key_from),
@@ -57,6 +65,7 @@ _PARTS: Final = {
     Part.CONTENTS: _Documents("contents", {}, content_from),
     Part.CONSUMERS: _Documents("consumers", {}, consumer_from),
     Part.RATES: _Documents("rates", {}, _rate_from),
+    Part.RATE_BUCKETS: _Documents("rate_buckets", {}, _rate_bucket_from),
     Part.ONCE: _Documents("once", {}, _once_from),
     Part.NUMBERS: _Documents("numbers", {}, lambda row: NumberRecord(row["_id"], row["n"])),
     Part.SECRETS: _Documents("secrets", {}, secret_from),

@@ -17,7 +17,7 @@ from store.rate_rules import is_pattern
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition
 from store.values.scoreboard import Bucket, FailureGroup
-from store.values.transfer import OnceRecord, Part, RateRecord, SeriesRecord, TypeRecord
+from store.values.transfer import OnceRecord, Part, RateBucketRecord, RateRecord, SeriesRecord, TypeRecord
 
 Requests = list[tuple[str, Any]]
 """The name of a collection, and a request to it."""
@@ -56,6 +56,12 @@ def _rate(record: RateRecord) -> Requests:
     document = {"_id": f"{tenant}|{domain}", "tenant": tenant, "domain": domain, "rate": float(rate), "burst": burst}
     document |= {"pattern": True} if is_pattern(domain) else {}
     return _replaced("rates", document | {"tokens": record.tokens, "updated": record.updated_ms, "version": 0})
+
+
+def _rate_bucket(record: RateBucketRecord) -> Requests:
+    tenant, domain, rate, burst = record.domain
+    document = {"_id": f"{tenant}|{domain}", "rate": float(rate), "burst": burst, "tokens": record.tokens}
+    return _replaced("rate_buckets", document | {"updated": record.updated_ms, "full": record.full_ms, "version": 0})
 
 
 def _once(record: OnceRecord) -> Requests:
@@ -112,6 +118,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.CONTENTS: lambda content: _replaced("contents", content_document(content)),
     Part.CONSUMERS: _consumer,
     Part.RATES: _rate,
+    Part.RATE_BUCKETS: _rate_bucket,
     Part.ONCE: _once,
     Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),
     Part.SECRETS: lambda secret: _replaced("secrets", secret_document(secret)),

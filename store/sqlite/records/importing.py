@@ -29,6 +29,7 @@ from store.values.transfer import (
     JobCopy,
     NumberRecord,
     OnceRecord,
+    RateBucketRecord,
     RateRecord,
     Record,
     SeriesRecord,
@@ -166,6 +167,14 @@ def _put_rate(tx: Tx, record: RateRecord) -> None:
     tx.catalog.forget_patterns(record.domain.tenant)
 
 
+def _put_rate_bucket(tx: Tx, record: RateBucketRecord) -> None:
+    tx.conn.execute(
+        "INSERT OR REPLACE INTO rate_buckets (tenant, domain, rate, burst, tokens, updated, full)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*record.domain, *record[1:]),
+    )
+
+
 def _put_once(tx: Tx, record: OnceRecord) -> None:
     tx.conn.execute("INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)", record)
 
@@ -219,6 +228,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     Handler: _put_handler,
     ConsumerRecord: put_consumer,
     RateRecord: _put_rate,
+    RateBucketRecord: _put_rate_bucket,
     OnceRecord: _put_once,
     NumberRecord: _put_numbers,
     Secret: _put_secret,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.base import Code, JobFilter, JobState, Store, Tenant
+from store.base import Code, JobFilter, JobState, RateDomain, Store, Tenant
 from store.errors import Conflict, InvalidValue
 from store.url import open_store
 from store.values.scoreboard import MINUTE_MS
@@ -70,6 +70,21 @@ async def test_everything_arrives_and_nothing_else(stores: tuple[Store, Store]) 
     for part in PARTS:
         assert arrived[part] == sent[part], part
     assert min(len(records) for records in sent.values()) > 0, "the test has something of everything"
+
+
+async def test_a_domain_under_a_pattern_gets_no_new_tokens(stores: tuple[Store, Store]) -> None:
+    """Its bucket moves with it: whoever has used it up waits, also after the move."""
+    source, target = stores
+    await source.set_rate_domain(RateDomain(TENANT, "mail:*", 0.001, 3), now_ms=T0)
+    more = [new_job(number, jobtype="acme-more", domain="mail:a") for number in range(700, 704)]
+    await source.add_jobs(more, now_ms=T0)
+    await claim(source, jobtype="acme-more")
+    before = await source.find_rate(TENANT, "mail:a", now_ms=T0)
+    assert before is not None
+    assert before.tokens < 1
+    await move(source, target)
+    assert await target.find_rate(TENANT, "mail:a", now_ms=T0) == before
+    assert await claim(target, jobtype="acme-more") == []
 
 
 async def test_every_verb_answers_as_before(stores: tuple[Store, Store]) -> None:

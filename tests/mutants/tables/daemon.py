@@ -182,8 +182,8 @@ MUTANTS: list[Mutant] = [
     ),
     parts(
         "a start ignores the store's read position",
-        "        read_from=read_from,",
-        "        read_from=None,",
+        "    position = await joining.position(reader)\n",
+        "    position = None\n",
     ),
     parts(
         "a daemon starts on half a restore",

@@ -194,15 +194,15 @@ MUTANTS = [
     Mutant(
         "a restore ends before its names are synced",
         "functory/transfer/restore.py",
-        "    sync_tree(data_dir)\n",
-        "",
+        "            sync_tree(data_dir / path.name)\n    sync_folder(data_dir)\n",
+        "            pass\n",
         TRACED,
     ),
     Mutant(
         "a restored store has no synced name",
         "functory/transfer/restore.py",
-        "    near.rename(store_file)\n    sync_folder(store_file.parent)",
-        "    near.rename(store_file)",
+        "    moves.move(near, store_file)\n    sync_folder(store_file.parent)",
+        "    moves.move(near, store_file)",
         TRACED,
     ),
     Mutant(

@@ -1,9 +1,11 @@
 """Backups that are damaged, unfinished or in the way are refused by name; what is restored is what was backed up."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -121,7 +123,11 @@ async def test_a_manifest_may_name_only_files_of_the_backup(backup: Path, tmp_pa
     for path in ("../../etc/passwd", "/etc/passwd", "journals/../../x", "data/.ssh", "a/b/c/d", ""):
         entry = manifest.files[0]
         forged = replace(manifest, files=[replace(entry, path=path)])
-        await asyncio.to_thread((backup / "manifest.json").write_bytes, encode_manifest(forged))
+        with pytest.raises(InvalidBackup, match="no file of a backup"):
+            encode_manifest(forged)
+        body = msgspec.json.encode(forged)
+        sealed = b'{"sha256": "%b", "manifest": %b}' % (hashlib.sha256(body).hexdigest().encode(), body)
+        await asyncio.to_thread((backup / "manifest.json").write_bytes, sealed)
         with pytest.raises(InvalidBackup, match="no file of a backup"):
             await restore_backup(backup, settings_of(tmp_path / "elsewhere"), now_ms=T0)
 

@@ -47,6 +47,29 @@ def test_a_backup_says_what_it_holds(data_dir: Path, tmp_path: Path, capsys: Cap
     assert (status, "already exists" in err) == (5, True)
 
 
+def test_a_backup_into_the_folder_in_which_one_is(
+    data_dir: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run(capsys, "backup", ".", "--data-dir", data_dir)[0] == 0
+    assert (tmp_path / "here" / "manifest.json").exists()
+
+
+def test_a_backup_without_a_journal_says_so(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The journal is elsewhere, or the folder is the wrong one."""
+    (data_dir / "journal" / "identity").unlink()
+    status, out, _ = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
+    assert (status, "WARNING: there is no journal in" in out) == (0, True)
+
+
+def test_a_backup_that_could_not_be_restored_is_none(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    (data_dir / "journal").rename(data_dir / "my journal")
+    status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
+    assert (status, "journals/my journal" in err) == (2, True)
+    assert not (tmp_path / "backup").exists()
+
+
 def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
     backup = tmp_path / "backup"
     run(capsys, "backup", backup, "--data-dir", data_dir)

@@ -1,6 +1,7 @@
 """`functory migrate`, `functory store`: what they refuse, what they say, and that both stores hold the same after."""
 
 import asyncio
+import gzip
 import json
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.support.jobs import T0, new_jobs
 from tests.support.store_content import fill
 
 Capture = pytest.CaptureFixture[str]
+OLD = Path(__file__).parents[2] / "data" / "store-schema-1.db.gz"
 
 
 @pytest.fixture
@@ -151,10 +153,38 @@ def test_the_version_of_a_store(source: Path, tmp_path: Path, capsys: Capture, m
     assert (status, "too new" in out) == (1, True)
 
 
+def test_a_source_of_an_older_schema_is_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+    old = tmp_path / "old.db"
+    old.write_bytes(gzip.decompress(OLD.read_bytes()))
+    arguments = ("migrate", "--from", url(old), "--to", url(tmp_path / "target.db"))
+    status, _, err = run(capsys, *arguments)
+    assert (status, "the source has schema 1" in err, "--upgrade" in err) == (2, True, True)
+    assert old.read_bytes() == gzip.decompress(OLD.read_bytes())
+    assert run(capsys, *arguments, "--upgrade", "--force")[0] == 0
+
+
+def test_a_store_in_use_is_not_forked(source: Path, capsys: Capture) -> None:
+    """Its daemons would end: the store would not know them any more."""
+
+    async def daemons(*, start: bool) -> int:
+        now_ms = time.time_ns() // 1_000_000
+        async with SqliteStore(source) as store:
+            if start:
+                await store.reserve_sysid(info="{}", lease_ms=60_000, now_ms=now_ms)
+            return len(await store.list_daemons(now_ms=now_ms))
+
+    assert asyncio.run(daemons(start=True)) == 1
+    status, _, err = run(capsys, "store", "fork", "--store", url(source))
+    assert (status, "daemons of the store are alive" in err) == (5, True)
+    assert asyncio.run(daemons(start=False)) == 1
+    assert run(capsys, "store", "fork", "--store", url(source), "--force")[0] == 0
+    assert asyncio.run(daemons(start=False)) == 0
+
+
 def test_a_store_that_was_copied_by_hand_gets_a_life_of_its_own(source: Path, tmp_path: Path, capsys: Capture) -> None:
     async def next_sysid() -> int:
         async with SqliteStore(source) as store:
-            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=T0)).sysid, 36)
+            return int((await store.reserve_sysid(info="", lease_ms=1, now_ms=1)).sysid, 36)
 
     before = asyncio.run(next_sysid())
     status, out, _ = run(capsys, "store", "fork", "--store", url(source))

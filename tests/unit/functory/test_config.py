@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from functory.config import Settings, duration, load_config, setting_fields, size
+from functory.config import Settings, load_config, setting_fields
 from functory.errors import InvalidConfig
+from functory.setting_values import duration, size
 
 
 def test_defaults_come_with_units_and_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +50,14 @@ def test_sizes(text: str, number: int) -> None:
         ("journal_segment", "64"),
         ("journal_segment", "64 furlongs"),
         ("port", "http"),
+        ("port", "70000"),
+        ("status_port", "65536"),
+        ("journal", "/fast/journal"),
+        ("journal", "sub/j"),
+        ("journal", "my journal"),
+        ("journal", ".."),
+        ("journal", ""),
+        ("other_journals", "journal-0,a/b"),
         ("role", "boss"),
         ("log_jobs", "perhaps"),
         ("min_isolation", "L9"),

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functory.config import Address, wake_address
 from functory.loops.job_mark import mark_of
 from functory.peers import news as limits
 from functory.peers.address import numeric, own_address
 from functory.peers.announcer import Announcer
 from functory.peers.channel import READ_AT_ONCE, Channel, Envelope
 from functory.peers.news import ALL, DATAGRAM_BYTES, Look, News
+from functory.setting_values import Address, wake_address
 from functory.supervision.processes import OwnPorts, own_arguments
 from store.base import Job, Unclaim
 from vocabulary.names import JOBTYPE, TENANT

@@ -1,0 +1,98 @@
+"""Journals of the data directory that no daemon uses any more. Their lines are moved into the store.
+
+One daemon writes to `journal`, and each of several (`--processes`) to one of its own: `journal-0` and so on. With
+another number of processes, or after a restore, lines that were acknowledged are in a folder that no daemon opens. Here
+a daemon looks for such folders while it serves.
+
+Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`.
+Lines are moved as the daemon's own are, by the same reader and under the identity of their journal: one that is killed
+meanwhile leaves the rest to the next, and no job is added twice. Nothing is written to the journal, and its folder
+stays.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from functory.config import Settings
+from functory.daemon.journals import journal_identity, make_journal
+from functory.daemon.parts import Parts
+from functory.intake.backlog import Backlog
+from functory.intake.journal_reader import JournalReader
+from functory.transfer.backup_layout import journals_in
+from journal import Journal, JournalError, JournalLocked
+from store.errors import StoreUnavailable
+
+log = logging.getLogger("functory.left_journals")
+
+_LOOK_EVERY_S: Final = 10.0
+
+
+class LeftJournals:
+    def __init__(self, settings: Settings, parts: Parts, wake: Callable[[], None]) -> None:
+        """wake: called when jobs were added."""
+        self._settings = settings
+        self._shared = parts.shared
+        self._joining = parts.joining
+        self._wake = wake
+        self._passed_by = {settings.journal, *settings.other_journals}
+        """Names of those that are in use, or that this daemon has read to their end."""
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Which journals have lines that could not be moved, and why. Empty: none."""
+        return "; ".join(f"{name}: {reason}" for name, reason in self._troubles.items())
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            if not self._joining.trouble:
+                await self.look()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Empty each that is left. Those that could not be emptied are tried again at the next look."""
+        for path in await asyncio.to_thread(journals_in, self._settings.data_dir):
+            if path.name in self._passed_by:
+                continue
+            try:
+                await self._empty(path)
+            except JournalLocked:  # somebody uses it, or another daemon is emptying it
+                self._troubles.pop(path.name, None)
+            except (JournalError, StoreUnavailable, OSError) as error:
+                self._note(path.name, str(error))
+            else:
+                self._troubles.pop(path.name, None)
+                self._passed_by.add(path.name)
+
+    def _note(self, name: str, reason: str) -> None:
+        if name not in self._troubles:
+            log.error("journal.left_unread", extra={"journal": name, "reason": reason})
+        self._troubles[name] = reason
+
+    async def _empty(self, path: Path) -> None:
+        identity = await asyncio.to_thread(journal_identity, path)
+        position = await self._joining.position(identity)
+        async with make_journal(self._settings, path, self._shared.clock, self._shared.owner, position) as journal:
+            if journal.stats().backlog_bytes:
+                await self._read_all(path.name, journal, identity)
+
+    async def _read_all(self, name: str, journal: Journal, identity: str) -> None:
+        shared = replace(self._shared, journal=journal)
+        rejects = self._settings.data_dir / "rejected.jsonl"
+        reader = JournalReader(shared, Backlog(shared), reader=identity, rejects=rejects)
+        reader.when_added(lambda _: self._wake())
+        tasks = [asyncio.create_task(reader.run()), asyncio.create_task(reader.flush())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+        log.warning("journal.left_read", extra={"journal": name, "lines": journal.stats().lines_read})

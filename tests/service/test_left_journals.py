@@ -1,0 +1,131 @@
+"""Journals that no daemon uses any more: another number of processes, or a restore. Their lines reach the store."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from functory.config import Settings, load_config
+from functory.daemon.daemon import Daemon
+from functory.transfer.backup import make_backup
+from functory.transfer.restore import restore_backup
+from journal import Journal
+from store.base import Code
+from store.errors import StoreUnavailable
+from store.sqlite import SqliteStore
+from tests.support.jobs import T0
+from tests.support.service import QUICK, ended, register, running_daemon
+
+ALL = "journal,journal-0,journal-1,journal-2"
+
+
+async def leave_lines(data_dir: Path, journal: str, payloads: list[bytes]) -> list[str]:
+    """A daemon accepts lines, and is gone before the store has them. Returns their ids."""
+    async with running_daemon(data_dir, journal=journal, role="api", other_journals=ALL) as daemon:
+        await register(daemon, "acme-x", "return payload")
+        await daemon.intake.flush()
+        sysid = daemon.sysid
+    async with Journal(data_dir / journal, sysid) as left:
+        return await left.write("acme-x", payloads)
+
+
+class Died(Exception):
+    pass
+
+
+async def results(daemon: Daemon, ids: list[str]) -> list[bytes | None]:
+    records = [await ended(daemon, id_) for id_ in ids]
+    assert [(record.outcome.code, record.job.attempts) for record in records if record.outcome] == [
+        (Code.OK, 1) for _ in ids
+    ]
+    return [record.outcome.result for record in records if record.outcome]
+
+
+async def test_with_another_number_of_processes_nothing_is_left_behind(tmp_path: Path) -> None:
+    """From one to two: the first of the two has a journal of another name."""
+    ids = await leave_lines(tmp_path, "journal", [b"1", b"2"])
+    async with running_daemon(tmp_path, journal="journal-0", other_journals="journal-0,journal-1") as daemon:
+        assert await results(daemon, ids) == [b'"1"', b'"2"']
+        assert "left_journals" not in daemon.health().problems
+    async with running_daemon(tmp_path) as daemon:  # and back: it knows how far its journal was read
+        await daemon.intake.flush()
+        (row,) = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+        assert row.ok == 2
+
+
+async def test_a_backup_of_two_restored_for_one_daemon(tmp_path: Path) -> None:
+    ids = await leave_lines(tmp_path / "data", "journal-0", [b"1"])
+    ids += await leave_lines(tmp_path / "data", "journal-1", [b"2"])
+    await make_backup(settings_of(tmp_path / "data"), tmp_path / "backup", now_ms=T0)
+    await restore_backup(tmp_path / "backup", settings_of(tmp_path / "copy"), now_ms=T0)
+    async with running_daemon(tmp_path / "copy") as daemon:
+        assert await results(daemon, ids) == [b'"1"', b'"2"']
+
+
+async def test_a_journal_of_another_daemon_is_not_touched(tmp_path: Path) -> None:
+    """One that is locked, or named: its daemon may only be about to start."""
+    (named,) = await leave_lines(tmp_path, "journal-1", [b"1"])
+    (locked,) = await leave_lines(tmp_path, "journal-2", [b"2"])
+    async with (
+        Journal(tmp_path / "journal-2", "zz"),
+        running_daemon(tmp_path, other_journals="journal-1") as daemon,
+    ):
+        await daemon.left_journals.look()
+        for job_id in (named, locked):
+            assert await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms()) is None
+        assert not daemon.left_journals.trouble
+    async with running_daemon(tmp_path) as daemon:
+        assert await results(daemon, [named, locked]) == [b'"1"', b'"2"']
+
+
+async def test_a_daemon_that_dies_meanwhile_leaves_the_rest_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies after the store has taken some, and before the journal knows."""
+    ids = await leave_lines(tmp_path, "journal-1", [str(number).encode() for number in range(5)])
+
+    async def die(self: Journal, reservation: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr("functory.intake.journal_reader.LONG_STEP", 2)
+        patched.setattr(Journal, "rsync", die)
+        dying = Daemon(settings_of(tmp_path, role="api"))
+        await dying.open()
+        with pytest.raises(Died):
+            await dying.left_journals.look()
+        await dying.close()
+    async with running_daemon(tmp_path) as daemon:
+        assert await results(daemon, ids) == [f'"{number}"'.encode() for number in range(5)]
+        (row,) = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+        assert row.ok == 5
+
+
+async def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await leave_lines(tmp_path, "journal-1", [b"1"])
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteStore, "add_jobs", refuse)
+        await daemon.left_journals.look()
+        assert daemon.health().problems["left_journals"] == "journal-1: it is away"
+    await daemon.left_journals.look()
+    assert "left_journals" not in daemon.health().problems
+    assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    await daemon.close()
+
+
+async def test_a_tenant_named_like_a_mark_is_no_journal(tmp_path: Path) -> None:
+    """Folders of tenants lie beside the journals."""
+    await asyncio.to_thread((tmp_path / "packages" / "identity").mkdir, parents=True)
+    backup = tmp_path.parent / f"{tmp_path.name}-backup"
+    manifest = await make_backup(settings_of(tmp_path), backup, now_ms=T0, journals_only=True)
+    assert manifest.journals == []
+
+
+def settings_of(data_dir: Path, **settings: str) -> Settings:
+    return load_config({"data_dir": str(data_dir), **QUICK, **settings}, {}).settings
