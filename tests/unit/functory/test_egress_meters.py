@@ -1,6 +1,14 @@
 """The proxy's quotas, with a clock that stands still until it is moved."""
 
+from pathlib import Path
+
+import pytest
+
 from functory.egress.meters import EgressLimits, Hour, Meters, Pace
+from tests.support.egress import Names, host, way
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+NAMES = Names(api_example_org=["127.0.0.2"])
 
 
 def test_a_pace_is_a_time_to_wait() -> None:
@@ -68,3 +76,21 @@ def test_a_tenant_that_is_gone_is_forgotten() -> None:
     meters.closed("a")
     meters.forget("a")
     assert meters.by_tenant() == {}
+
+
+async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    moved = Meters.moved
+
+    def count(self: Meters, tenant: str, count: int, now: float, *, to_host: bool, pieces: int = 0) -> float:
+        counted.append(pieces)
+        return moved(self, tenant, count, now, to_host=to_host, pieces=pieces)
+
+    monkeypatch.setattr(Meters, "moved", count)
+    async with host(answer=ANSWER) as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES) as made:
+        url = f"http://api.example.org:{server.port}/"
+        body = b"1\r\nx\r\n" * 500 + b"0\r\n\r\n"
+        answer = await made.ask(f"POST {url} HTTP/1.1\nTransfer-Encoding: chunked", body)
+        assert answer == ANSWER
+        assert server.got.endswith(body)
+    assert sum(counted) == 501

@@ -12,7 +12,7 @@ import pytest
 
 from functory.egress import proxy as proxy_module
 from functory.egress.client_hello import ClientHello
-from functory.egress.meters import EgressLimits, Meters
+from functory.egress.meters import EgressLimits
 from functory.egress.proxy import Gate
 from tests.support.egress import PRIVATE, Names, host, way
 from tests.support.polling import until
@@ -71,24 +71,6 @@ async def test_a_plain_request_is_written_anew_with_its_own_host(tmp_path: Path)
         assert server.got.startswith(f"POST /a?b HTTP/1.1\r\nHost: api.example.org:{server.port}\r\n".encode())
         assert server.got.endswith(b"\r\n\r\nabc")
         assert b"db.internal" not in server.got
-
-
-async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = []
-    moved = Meters.moved
-
-    def count(self: Meters, tenant: str, count: int, now: float, *, to_host: bool, pieces: int = 0) -> float:
-        counted.append(pieces)
-        return moved(self, tenant, count, now, to_host=to_host, pieces=pieces)
-
-    monkeypatch.setattr(Meters, "moved", count)
-    async with host(answer=ANSWER) as server, way(tmp_path, [f"api.example.org:{server.port}"], names()) as made:
-        url = f"http://api.example.org:{server.port}/"
-        body = b"1\r\nx\r\n" * 500 + b"0\r\n\r\n"
-        answer = await made.ask(f"POST {url} HTTP/1.1\nTransfer-Encoding: chunked", body)
-        assert answer == ANSWER
-        assert server.got.endswith(body)
-    assert sum(counted) == 501
 
 
 @pytest.mark.parametrize(("addresses", "status"), [("127.0.0.4 127.0.0.2", 200), ("127.0.0.4 127.0.0.5", 504)])
