@@ -27,7 +27,9 @@ NEW_JOB: Final = (b"J: ", b"#J: ")
 CARRY: Final = (b"C: ", b"#C: ")
 COMMENT: Final = b"#"
 MOST_LINES: Final = 100_000
-"""Of an answer."""
+"""Of an answer, unless the jobs of the batch may have made more together."""
+_OTHER_LINES: Final = 10
+"""Of a job that makes as many as it may: its status, what it carries on, comments."""
 _STEP_LINES: Final = 5000
 _BEFORE: Final = re.compile(rb"(?:(?:[JC]: |#)[^\n]*\n){0,%d}+" % MOST_LINES)
 """Lines that may stand before a status line."""
@@ -91,8 +93,9 @@ class Answer:
 
 async def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[Line]:
     """Exactly `count` lines. Others get their turn while many are read."""
-    if body.count(b"\n") > MOST_LINES:
-        return [Line(outcome.TOO_BIG, f"the answer has more than {MOST_LINES:,} lines".encode())] * count
+    most = max(MOST_LINES, count * (limits.new_jobs + _OTHER_LINES))
+    if body.count(b"\n") > most:
+        return [Line(outcome.TOO_BIG, f"the answer has more than {most:,} lines".encode())] * count
     answer = Answer(count, limits)
     for number, raw in enumerate(body.split(b"\n"), 1):
         if answer.is_over:

@@ -44,7 +44,11 @@ async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
     await _hint_at_handler(client, arguments.type)
     if not arguments.wait:
         return _print_ids(arguments, ids)
-    return await show_ended(client, ids, arguments)
+    try:
+        return await show_ended(client, ids, arguments)
+    except BaseException:  # they were added
+        _print_ids(arguments, ids)
+        raise
 
 
 def _print_ids(arguments: argparse.Namespace, ids: list[str]) -> int:

@@ -2,14 +2,17 @@
 
 import argparse
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Final, TypeVar
 
 from functory.cli.answers import reason
 from functory.cli.job_views import results_table, show_progress
 from functory.cli.progress import Progress
 from functory.cli.remote import print_json
 from functory.client import Client, ClientError
+from functory.errors import NotReadyYet
 from functory.wire.jobs import Job
 
 _LOOK_S: Final = 5.0
@@ -18,12 +21,14 @@ _LOOK_WHILE_IT_RUNS_S: Final = 0.5
 _AT_ONCE: Final = 50
 """Jobs that are waited for side by side: one that is not kept is heard of only by who waits when it ends."""
 _GONE: Final = 404
+_TOO_MANY: Final = 429
+_T = TypeVar("_T")
 
 
 async def show_ended(client: Client, ids: Sequence[str], arguments: argparse.Namespace) -> int:
     """Wait for jobs that were just added, and show them. Those that ended unseen and are not kept are named, and say
     nothing against the others: nobody was to look at them again."""
-    jobs = await _Waiting(client, len(ids), arguments.timeout_s).of(ids)
+    jobs = await _Waiting(client, ids, arguments.timeout_s).all()
     gone = {"state": "ended, not kept"}
     answer = [{"id": job_id, **gone} if job is None else job for job_id, job in jobs.items()]
     print_json(answer) if arguments.json else print(results_table(jobs))
@@ -33,49 +38,72 @@ async def show_ended(client: Client, ids: Sequence[str], arguments: argparse.Nam
 async def until_ended(client: Client, job_id: str, timeout_s: float | None) -> Job:
     """The job once it has ended, or as it is when the time is up. Says on standard error what is being waited for,
     whenever that changes."""
-    return await _Waiting(client, 1, timeout_s).for_one(job_id)
+    return await _Waiting(client, [job_id], timeout_s).for_one(job_id)
 
 
 class _Waiting:
-    def __init__(self, client: Client, count: int, timeout_s: float | None) -> None:
-        self._client = client
-        self._progress = Progress("ended", count)
-        self._deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
-        self._told = ""
-        self._done = 0
+    """Says on standard error what keeps the first of its jobs that have not ended."""
 
-    async def of(self, ids: Sequence[str]) -> dict[str, Job | None]:
+    def __init__(self, client: Client, ids: Sequence[str], timeout_s: float | None) -> None:
+        self._client = client
+        self._progress = Progress("ended", len(ids))
+        self._deadline_s = inf if timeout_s is None else _now_s() + timeout_s
+        self._left = dict.fromkeys(ids)
+        self._told = ""
+
+    async def all(self) -> dict[str, Job | None]:
         """None for a job that is gone."""
-        left, jobs = iter(ids), dict[str, Job | None].fromkeys(ids)
+        waiting, jobs = iter(list(self._left)), dict[str, Job | None].fromkeys(self._left)
 
         async def wait() -> None:
-            for job_id in left:
+            for job_id in waiting:
                 try:
                     jobs[job_id] = await self.for_one(job_id)
                 except ClientError as error:
                     if error.status != _GONE:
                         raise
-                self._done += 1
-                self._progress.at(self._done)
+                del self._left[job_id]
+                self._progress.at(len(jobs) - len(self._left))
 
         with self._progress:
-            await asyncio.gather(*(wait() for _ in range(min(_AT_ONCE, len(ids)))))
+            await asyncio.gather(*(wait() for _ in range(min(_AT_ONCE, len(jobs)))))
         return jobs
 
     async def for_one(self, job_id: str) -> Job:
-        look_s, clock = _LOOK_S, asyncio.get_running_loop().time
+        look_s = _LOOK_S
         while True:
-            left_s = look_s if self._deadline_s is None else min(look_s, max(self._deadline_s - clock(), 0.0))
-            job = await self._client.get_job(job_id, wait_s=left_s)
-            is_late = self._deadline_s is not None and clock() >= self._deadline_s
+            job = await self._patiently(partial(self._look, job_id, look_s))
+            is_late = _now_s() >= self._deadline_s
             if job.state == "archived":
                 return job
-            why = await self._client.why(job_id)
-            text = reason(why)
-            if job.progress is not None:
-                text, look_s = show_progress(job.progress), _LOOK_WHILE_IT_RUNS_S
-            if text != self._told and why.state != "archived":
-                self._told = text
-                self._progress.say(f"Waiting for {job_id}: {text}")
+            if job_id == next(iter(self._left)):
+                look_s = _LOOK_S if job.progress is None else _LOOK_WHILE_IT_RUNS_S
+                await self._tell(job)
             if is_late:
                 return job
+
+    async def _look(self, job_id: str, look_s: float) -> Job:
+        return await self._client.get_job(job_id, wait_s=min(look_s, max(self._deadline_s - _now_s(), 0.0)))
+
+    async def _tell(self, job: Job) -> None:
+        why = await self._patiently(partial(self._client.why, job.id))
+        text = reason(why) if job.progress is None else show_progress(job.progress)
+        if text != self._told and why.state != "archived":
+            self._told = text
+            self._progress.say(f"Waiting for {job.id}: {text}")
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """As long as there is time: many ask at once, and a daemon that did not accept a job may not know it yet."""
+        while True:
+            try:
+                return await ask()
+            except ClientError as error:
+                is_passing = error.status == _TOO_MANY or error.error_code == NotReadyYet.code
+                pause_s = error.retry_after_s or 1.0
+                if not is_passing or _now_s() + pause_s > self._deadline_s:
+                    raise
+                await asyncio.sleep(pause_s)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -124,7 +124,8 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
     async def next_ones() -> "Replayed":
         """Those that had ended when the command began, each call at the rate where the one before stopped."""
         answer = await client.replay(**request)
-        request.setdefault("until_ms", answer.now_ms + 1)
+        if answer.now_ms is not None:
+            request.setdefault("until_ms", answer.now_ms + 1)
         if arguments.rate_per_s is not None and answer.last_due_ms is not None:
             request["after_ms"] = answer.last_due_ms
         return answer

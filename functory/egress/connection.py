@@ -59,6 +59,7 @@ class Side(asyncio.BufferedProtocol):
         self._holds: set[str] = set()
         self.transport: asyncio.Transport | None = None
         self.has_ended = False
+        self._resting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -97,6 +98,13 @@ class Side(asyncio.BufferedProtocol):
         self._holds.discard(why)
         if not self._holds and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
+
+    def rest(self, for_s: float) -> None:
+        """Read nothing for so long, from now on."""
+        if self._resting is not None:
+            self._resting.cancel()
+        self._resting = asyncio.get_running_loop().call_later(for_s, self.let_go, "pace")
+        self.hold("pace")
 
     def write(self, data: bytes) -> None:
         if data and self.transport is not None and not self.transport.is_closing():
@@ -288,8 +296,7 @@ class Connection:
         owner, to_host = self._owner, side is self._client
         rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=to_host, pieces=pieces)
         if rest_s:
-            side.hold("pace")
-            asyncio.get_running_loop().call_later(rest_s, side.let_go, "pace")
+            side.rest(rest_s)
         if reason := owner.meters.why_no_more(owner.tenant, self.moved_at):
             self._break_off(reason)
 

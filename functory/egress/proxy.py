@@ -25,6 +25,8 @@ from runner.resolver import Resolver
 
 _BACKLOG: Final = 32
 _SWEEP_S: Final = 5.0
+_MOST_TRIED: Final = 5
+"""Addresses of a host. If it has more, some may go untried: less time would be too little to answer from afar."""
 _RETRY_S: Final = 0.2
 _MOST_REFUSALS: Final = 4
 """Answers to connections that are too many, under way at a time; more of them wait in the kernel's queue."""
@@ -106,13 +108,15 @@ class EgressProxy:
         return f"{host} is not in {self._listed_in}"
 
     async def _connect_to(self, addresses: Sequence[str], host: str, port: int) -> socket.socket:
-        """To the first that answers; each has its share of the time that is left. No message tells which address a name
-        has: it may be one of the operator's."""
+        """To the first that answers; each has its share of the time that is left, and never too little. No message
+        tells which address a name has: it may be one of the operator's."""
         reason, is_silent = "no connection", False
-        until = time.monotonic() + self.meters.limits.connect_s
+        connect_s = self.meters.limits.connect_s
+        until = time.monotonic() + connect_s
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
-                async with asyncio.timeout((until - time.monotonic()) / left):
+                left_s = until - time.monotonic()
+                async with asyncio.timeout(max(left_s / left, min(left_s, connect_s / _MOST_TRIED))):
                     return await _connected(address, port)
             except TimeoutError:
                 is_silent = True

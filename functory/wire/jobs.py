@@ -256,8 +256,9 @@ class Replayed(Answer):
     more: bool
     dry_run: bool
     last_due_ms: int | None
-    now_ms: int
     ids: list[str]
+    now_ms: int | None = None
+    """Daemons of older versions do not say it."""
 
 
 class QueueBody(Request):

@@ -104,6 +104,8 @@ async def test_an_http_result_past_the_limit() -> None:
 async def test_an_http_answer_of_very_many_lines_is_not_read() -> None:
     lines = await parse_answer(b"#\n" * (MOST_LINES + 1) + b"200 ok\n", 2, LIMITS)
     assert [(line.exitcode, line.result) for line in lines] == [(413, b"the answer has more than 100,000 lines")] * 2
+    lines = await parse_answer(b"J: x|\n" * MOST_LINES + b"200 ok\n" * 200, 200, LIMITS)
+    assert [line.exitcode for line in lines] == [413] + [200] * 199, "together they may make so many jobs"
 
 
 async def test_others_get_their_turn_while_an_http_answer_is_read() -> None:

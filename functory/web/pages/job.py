@@ -145,6 +145,7 @@ def _values(
         "is_silent": False,
         "progress": None,
         "children": [],
+        "is_first": True,
         "why": None,
         "can_cancel": False,
         "can_retry": False,

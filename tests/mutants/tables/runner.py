@@ -162,7 +162,7 @@ MUTANTS: list[Mutant] = [
         " or self._inside:",
         tests="tests/security/test_oversized.py",
     ),
-    answers("an answer has any number of lines", '    if body.count(b"\\n") > MOST_LINES:', "    if False:"),
+    answers("an answer has any number of lines", '    if body.count(b"\\n") > most:', "    if False:"),
     answers("an answer is read in one step", "        if number % _STEP_LINES == 0:", "        if False:"),
     answers("new jobs past the limit are read", "        if self._new_jobs.too_much:", "        if False:"),
     answers("C: lines make a result of a status line", "[JC]: |#", "J: |#"),

@@ -1,9 +1,12 @@
 """The proxy's quotas, with a clock that stands still until it is moved."""
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from functory.egress.connection import Connection, Side
 from functory.egress.meters import EgressLimits, Hour, Meters, Pace
 from tests.support.egress import Names, host, way
 
@@ -94,3 +97,15 @@ async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatc
         assert answer == ANSWER
         assert server.got.endswith(body)
     assert sum(counted) == 501
+
+
+async def test_a_side_rests_until_the_last_of_its_rests_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, read = Side(cast("Connection", None)), asyncio.Event()
+    monkeypatch.setattr(side, "let_go", lambda _: read.set())
+    side.rest(0)
+    side.rest(3600)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not read.is_set()
+    side.rest(0)
+    await read.wait()
