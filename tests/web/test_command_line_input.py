@@ -75,7 +75,7 @@ async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -
 async def test_what_was_added_before_an_error_is_told(site: Site, terminal: Terminal) -> None:
     async with given_input(b"\n".join([b"good"] * 1000 + [b"x" * 2_000_000])):
         shown = await terminal.run("job", "add", "thumb", status=6)
-    assert "1,000 jobs were added; their ids are printed." in shown
+    assert "already added: 1,000 jobs. Every id is printed." in shown
     ids = await site.run(2000)
     assert len(ids) == 1000
     assert set(ids) < set(shown.split())
