@@ -40,7 +40,7 @@ class LeftJournals:
         self._joining = parts.joining
         self._wake = wake
         self._passed_by = {settings.journal, *settings.other_journals}
-        """Names of those that are in use, or that this daemon has read to their end."""
+        """Names of those that are in use, that this daemon has read to their end, or that are not to be read."""
         self._troubles: dict[str, str] = {}
 
     @property
