@@ -37,7 +37,7 @@ async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
     except BaseException:
         if ids:  # nobody should have to guess which
             _print_ids(arguments, ids)
-            print(f"functory: {counted(len(ids), 'job')} were added; their ids are printed.", file=sys.stderr)
+            print(f"functory: already added: {counted(len(ids), 'job')}. Every id is printed.", file=sys.stderr)
         raise
     if not ids:
         raise InvalidInput("No payload: give one as an argument, or lines on standard input. Nothing was added.")

@@ -100,14 +100,12 @@ async def _read_value(file: Path | None) -> str:
     """A last newline is the editor's or echo's, and no part of the value."""
     import asyncio  # noqa: PLC0415 (not for the parser)
 
-    from functory.cli.standard_input import read_all  # noqa: PLC0415
+    from functory.cli.standard_input import read_all, read_unseen  # noqa: PLC0415
 
     if file is not None:
         value = decoded(await asyncio.to_thread(file.read_bytes), str(file))
     elif sys.stdin is not None and sys.stdin.isatty():
-        import getpass  # noqa: PLC0415 (only for people)
-
-        value = await asyncio.to_thread(getpass.getpass, "Value (not shown): ")
+        value = decoded(await read_unseen("Value (not shown): "), "the value")
     else:
         value = decoded(await read_all(), "standard input")
     value = value.removesuffix("\n").removesuffix("\r")

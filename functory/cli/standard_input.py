@@ -1,15 +1,17 @@
 """Standard input, as bytes.
 
 Ensures: whoever waits for it can be interrupted. It is read in a daemon thread, and not through Python's own buffer,
-whose lock such a thread would still hold when the process ends.
+whose lock such a thread would still hold when the process ends. A terminal shows again what is typed, also after an
+interruption.
 """
 
 import asyncio
 import os
 import sys
+import termios
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from functory.errors import InvalidInput
@@ -35,6 +37,32 @@ async def read_lines() -> AsyncIterator[list[bytes]]:
             begun.append(rest)
     if begun:
         yield [b"".join(begun)]
+
+
+async def read_unseen(prompt: str) -> bytes:
+    """A line that somebody types at the terminal, which does not show it."""
+    line = b""
+    with _without_echo(sys.stdin.fileno()):
+        print(prompt, end="", file=sys.stderr, flush=True)
+        async for chunk in _chunks():
+            line += chunk
+            if line.endswith(b"\n"):
+                break
+    return line
+
+
+@contextmanager
+def _without_echo(terminal: int) -> Iterator[None]:
+    before = termios.tcgetattr(terminal)
+    unseen = termios.tcgetattr(terminal)
+    unseen[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, unseen)
+    try:
+        yield
+    finally:
+        # What was pasted beyond the line is dropped: the shell would run it.
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+        print(file=sys.stderr)
 
 
 async def _chunks() -> AsyncIterator[bytes]:

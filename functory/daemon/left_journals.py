@@ -6,8 +6,9 @@ a daemon looks for such folders while it serves.
 
 Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`.
 Lines are moved as the daemon's own are, by the same reader and under the identity of their journal: one that is killed
-meanwhile leaves the rest to the next, and no job is added twice. Nothing is written to the journal, and its folder
-stays.
+meanwhile leaves the rest to the next, and no job is added twice. No line is written to the journal, and its folder
+stays; segments that were read to their end are removed. A folder whose `identity` no daemon made is no journal, and a
+copy of a journal in use (`journal.bak`) is not read: the original is.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from functory.config import Settings
-from functory.daemon.journals import journal_identity, make_journal
+from functory.daemon.journals import found_identity, make_journal
 from functory.daemon.parts import Parts
 from functory.intake.backlog import Backlog
 from functory.intake.journal_reader import JournalReader
@@ -39,7 +40,7 @@ class LeftJournals:
         self._joining = parts.joining
         self._wake = wake
         self._passed_by = {settings.journal, *settings.other_journals}
-        """Names of those that are in use, or that this daemon has read to their end."""
+        """Names of those that are in use, that this daemon has read to their end, or that are not to be read."""
         self._troubles: dict[str, str] = {}
 
     @property
@@ -65,6 +66,8 @@ class LeftJournals:
                 self._troubles.pop(path.name, None)
             except (JournalError, StoreUnavailable, OSError) as error:
                 self._note(path.name, str(error))
+            except ValueError as error:  # its text may quote a file that is not ours
+                self._note(path.name, f"it cannot be read as a journal ({type(error).__name__})")
             else:
                 self._troubles.pop(path.name, None)
                 self._passed_by.add(path.name)
@@ -75,11 +78,22 @@ class LeftJournals:
         self._troubles[name] = reason
 
     async def _empty(self, path: Path) -> None:
-        identity = await asyncio.to_thread(journal_identity, path)
+        identity = await asyncio.to_thread(found_identity, path)
+        if not identity or identity in await asyncio.to_thread(self._identities_in_use):
+            return
         position = await self._joining.position(identity)
         async with make_journal(self._settings, path, self._shared.clock, self._shared.owner, position) as journal:
+            # Asked again now that the lock is held: until then another daemon may have read on.
+            position = await self._joining.position(identity)
+            if position is not None:
+                journal.read_on_from(position)
             if journal.stats().backlog_bytes:
                 await self._read_all(path.name, journal, identity)
+
+    def _identities_in_use(self) -> set[str]:
+        """Of our own journal, and of those that other daemons are said to use."""
+        names = (self._settings.journal, *self._settings.other_journals)
+        return {found_identity(self._settings.data_dir / name) for name in names}
 
     async def _read_all(self, name: str, journal: Journal, identity: str) -> None:
         shared = replace(self._shared, journal=journal)

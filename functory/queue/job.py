@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from functory.errors import ClientError, InvalidInput, LeaseLost
+from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
 from functory.queue.checks import check_delay, encode, to_json
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter, is_passing
@@ -143,18 +143,22 @@ class Job:
 
     async def __aexit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
         """An exception becomes the outcome, and goes no further. What cannot be sent or is not taken is an error, too:
-        otherwise nobody would end the job. A cancelled block gives the job back."""
+        otherwise nobody would end the job. A cancelled block gives the job back. Raises the error of a server
+        that took no end however often it was asked: nothing is recorded then, and somebody should know."""
+        goes_no_further = error is None or isinstance(error, Exception)
         try:
             try:
                 await self._end_by(error)
             except (InvalidInput, ClientError) as unsaid:
                 if not self.is_over:
                     await self._end_bare(unsaid)
-                else:  # it has failed
+                elif goes_no_further and is_passing(unsaid):
+                    raise
+                else:  # it has failed, or its lease will lapse
                     log.warning("queue.refused", extra={"id": self.id, "reason": str(unsaid)})
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
-        return error is None or isinstance(error, Exception)
+        return goes_no_further
 
     async def _end_by(self, error: BaseException | None) -> None:
         if self.is_over or self.is_ending:
@@ -188,17 +192,17 @@ class Job:
             is_taken = verdict.status != INVALID
         except Exception as error:
             is_taken = is_passing(error)
+            if isinstance(error, ClientError) and error.status in (_TOO_LARGE, INVALID):
+                raise InvalidInput(f"job {self.id}: {error}", detail={"status": error.status}) from error
             raise
         finally:
             self.is_ending = False
             self.is_over = is_taken
         self._check(verdict)
 
-    async def _end_bare(self, unsaid: Exception) -> None:
+    async def _end_bare(self, unsaid: FunctoryError) -> None:
         """With what was wrong, and nothing of what it was about. If not even that is taken, the lease will lapse."""
-        is_too_large = (
-            isinstance(unsaid, ClientError) and unsaid.status == _TOO_LARGE
-        )  # and so would the next result be
+        is_too_large = unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
         try:
             await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(unsaid))
         finally:
@@ -221,7 +225,8 @@ class Job:
         if verdict.status == INVALID:
             raise InvalidInput(f"job {self.id}: {verdict.message}")
         if verdict.answer is Answer.REFUSED:
-            raise InvalidInput(f"job {self.id} has failed: {verdict.message}", detail={"status": verdict.status})
+            became = " has failed" if verdict.code else ""  # otherwise nothing could be recorded
+            raise InvalidInput(f"job {self.id}{became}: {verdict.message}", detail={"status": verdict.status})
 
 
 def _is_being_cancelled() -> bool:

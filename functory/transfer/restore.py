@@ -52,9 +52,9 @@ async def restore_backup(
 ) -> Manifest:
     """Fill the data directory of the settings, and the file of the store that they name, from a backup.
 
-    Raises InvalidBackup (naming the bad files), NotEmpty (unless replace), StillRunning (a daemon uses the
-    directory or the store), InvalidConfig (the backup has an embedded store and the settings name a server),
-    SchemaTooNew, and what file systems raise. After any of these, nothing has changed.
+    Raises InvalidBackup (naming the bad files), NotEmpty (unless replace; or a journal there is a symbolic link),
+    StillRunning (a daemon uses the directory or the store), InvalidConfig (the backup has an embedded store and
+    the settings name a server), SchemaTooNew, and what file systems raise. After any of these, nothing has changed.
     """
     manifest = await asyncio.to_thread(read_manifest, folder)
     say(f"verifying {len(manifest.files)} files")
@@ -64,6 +64,8 @@ async def restore_backup(
     stage = settings.data_dir / RESTORING
     with sole_use(settings.data_dir), await asyncio.to_thread(_hold_journals, settings.data_dir):
         await asyncio.to_thread(_require_unused, settings.data_dir, store_file)
+        if replace:
+            await asyncio.to_thread(_require_no_links, settings.data_dir, manifest)
         was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
         try:
             say("copying")
@@ -117,6 +119,18 @@ def _require_unused(data_dir: Path, store_file: Path | None) -> None:
             raise StillRunning(
                 f"{file} is in use{f' by process {pid}' if pid else ''}: stop all daemons of this store first, also"
                 " those of other data directories"
+            )
+
+
+def _require_no_links(data_dir: Path, manifest: Manifest) -> None:
+    """A plain folder in the place of a link would put the journal on another disk, and nobody would know."""
+    names = {path.name for path in journals_in(data_dir)} | {journal.name for journal in manifest.journals}
+    for link in (data_dir / name for name in sorted(names)):
+        if link.is_symlink():
+            raise NotEmpty(
+                f"{link} is a symbolic link to {link.readlink()}, and a restore would put a plain folder in its place:"
+                " remove the link (the folder behind it stays), restore, then move the journal to that disk and make"
+                " the link again"
             )
 
 

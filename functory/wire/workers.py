@@ -156,7 +156,8 @@ class DrainBody(Request):
 class VerdictRow(Answer):
     """What became of one item. `status`: 200 done; 404 unknown; 408 timed out, 409 late: stop working on it, nothing
     was changed. Of `refused`: the exit code with which the job has failed, or 422: the item makes no sense, and nothing
-    was recorded. `message` says why. `code` is the outcome that was recorded."""
+    was recorded. `message` says why. `code` is the outcome that was recorded; of `refused` with 413 and none, nothing
+    could be, and the lease will lapse."""
 
     id: str
     answer: Literal["ok", "late", "unknown", "fixed", "timed_out", "refused"]

@@ -82,7 +82,7 @@ class Verdict(NamedTuple):
     until_ms: int | None = None
     """When the lease lapses, of a job that is still held."""
     code: str = ""
-    """What is recorded as the outcome: ok, failed, retry, error, abandoned."""
+    """What is recorded as the outcome: ok, failed, retry, error, abandoned; empty if nothing is."""
     message: str = ""
     status: int | None = None
     """Of a refusal: the exit code with which the job has failed, or INVALID."""

@@ -1,20 +1,22 @@
 """Journals that no daemon uses any more: another number of processes, or a restore. Their lines reach the store."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
 
 from functory.config import Settings, load_config
 from functory.daemon.daemon import Daemon
+from functory.daemon.joining import Joining
 from functory.transfer.backup import make_backup
 from functory.transfer.restore import restore_backup
-from journal import Journal
+from journal import Journal, Position
 from store.base import Code
-from store.errors import StoreUnavailable
+from store.errors import InvalidValue, StoreUnavailable
 from store.sqlite import SqliteStore
 from tests.support.jobs import T0
-from tests.support.service import QUICK, ended, register, running_daemon
+from tests.support.service import QUICK, ended, register, running_daemon, until
 
 ALL = "journal,journal-0,journal-1,journal-2"
 
@@ -116,6 +118,86 @@ async def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.M
     await daemon.left_journals.look()
     assert "left_journals" not in daemon.health().problems
     assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    await daemon.close()
+
+
+async def test_a_line_that_another_daemon_has_read_meanwhile_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job has run and is not kept, so only the position in the store tells."""
+    await leave_lines(tmp_path, "journal-2", [b"1"])
+    used = "journal,journal-0,journal-1"
+    slow = Daemon(settings_of(tmp_path, journal="journal-0", other_journals=used, role="api"))
+    quick = Daemon(settings_of(tmp_path, journal="journal-1", other_journals=used, role="api"))
+    async with running_daemon(tmp_path, other_journals=ALL) as running:
+        await register(running, "acme-x", "return payload", keep="none")
+
+        async def runs() -> int:
+            """So many once nothing is left to run."""
+            (row,) = await running.store.get_counters("acme", now_ms=running.clock.now_ms())
+            return 0 if row.waiting or row.running else row.ok
+
+        ask = Joining.position
+
+        async def ask_while_another_reads(self: Joining, reader: str) -> Position | None:
+            monkeypatch.undo()
+            position = await ask(self, reader)
+            await quick.left_journals.look()
+            running.wake()
+            assert await until(runs) == 1
+            return position
+
+        await slow.open()
+        await quick.open()
+        monkeypatch.setattr(Joining, "position", ask_while_another_reads)
+        await slow.left_journals.look()
+        running.wake()
+        assert await until(runs) == 1
+        await slow.close()
+        await quick.close()
+
+
+async def test_a_copy_of_a_journal_in_use_is_not_read(tmp_path: Path) -> None:
+    ids = await leave_lines(tmp_path, "journal", [b"1"])
+    ids += await leave_lines(tmp_path, "journal-1", [b"2"])
+    for name in ("journal", "journal-1"):
+        await asyncio.to_thread(shutil.copytree, tmp_path / name, tmp_path / f"{name}.bak")
+    daemon = Daemon(settings_of(tmp_path, role="api", other_journals="journal-1"))
+    await daemon.open()  # it does not read its own lines yet
+    await daemon.left_journals.look()
+    for job_id in ids:
+        assert await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms()) is None
+    assert not daemon.left_journals.trouble
+    await daemon.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"# made in 2026\nSECRET-KEY-1ABC\n" * 20, b"0123456789abcdef\n"]
+)
+async def test_a_folder_with_another_file_of_that_name_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "keys"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread((folder / "identity").write_bytes, content)
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+    await daemon.left_journals.look()
+    assert not daemon.left_journals.trouble
+    await daemon.close()
+    assert [path.name for path in await asyncio.to_thread(lambda: list(folder.iterdir()))] == ["identity"]
+
+
+async def test_a_value_that_makes_no_sense_is_told_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await leave_lines(tmp_path, "journal-1", [b"1"])
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise InvalidValue("precious is no position")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteStore, "get_journal_position", refuse)
+        await daemon.left_journals.look()
+    assert daemon.left_journals.trouble == "journal-1: it cannot be read as a journal (InvalidValue)"
     await daemon.close()
 
 

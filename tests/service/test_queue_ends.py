@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from functory.errors import ClientError, InvalidInput
+from functory.execution.outbox import Outbox
 from functory.queue import Job, Queue
 from functory.queue.link import AddOptions
+from functory.workers.values import Verdict
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -82,6 +84,71 @@ async def test_who_ends_a_job_hears_that_it_has_failed_because_of_what_it_leaves
         async with await queue.next("resize") as other:
             other.add("mail", "x", priority="high")
         assert {(await place.end(job_id)).exitcode for job_id in (first, second)} == {400}
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_who_ends_a_job_with_a_result_too_large_for_a_request_still_has_it(remote: Place) -> None:
+    async with remote.open() as queue:
+        await queue.register("resize")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next()
+        with pytest.raises(InvalidInput, match=f"job {job.id}: .*request_too_large"):
+            await job.done(b"x" * MORE_THAN_THE_STORE_TAKES)
+        assert not job.is_over
+        await job.fail("too large")
+        assert (await remote.end(job_id)).result == b"too large"
+
+
+@pytest.mark.parametrize("status", [429, 503, 507])
+async def test_a_block_whose_end_is_never_delivered_says_so(
+    remote: Place, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    async def refuse(*_: object) -> list[Verdict]:
+        raise ClientError(status, "busy", "not now", {}, retry_after_s=0)
+
+    async with remote.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        monkeypatch.setattr(queue._link, "report", refuse)
+        with pytest.raises(ClientError, match="not now"):
+            async with await queue.next() as job:
+                job.result = "precious"
+
+
+async def test_a_cancelled_block_stays_cancelled_if_its_job_cannot_be_given_back(
+    remote: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> list[Verdict]:
+        raise ClientError(503, "busy", "not now", {}, retry_after_s=0)
+
+    async with remote.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+        with monkeypatch.context() as patched:
+            patched.setattr(queue._link, "give_back", refuse)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0), job:
+                    await asyncio.Event().wait()
+
+
+async def test_a_job_of_which_nothing_can_be_recorded_has_not_failed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        """As if the store took no form of it: what listens is told that it is over, and nothing was recorded."""
+
+    monkeypatch.setattr(Outbox, "_end_maker", refuse)
+    async with place.open() as queue:
+        await queue.register("resize", "mail")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next("resize")
+        job.add("mail", "x", child=True)
+        with pytest.raises(InvalidInput, match=f"job {job.id}: what it left behind cannot be recorded"):
+            await job.done()
+        record = await place.record(job_id)
+        assert record
+        assert record.outcome is None
 
 
 async def test_options_of_a_new_job_are_what_python_has(place: Place) -> None:

@@ -6,11 +6,15 @@ import os
 import pty
 import signal
 import sys
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from functory.cli.main import main
+from functory.vault.vault import Vault
 from functory.wire.base import from_wire
 from tests.support.command_line import clean_environ
 from tests.support.terminal import Terminal, given_input
@@ -75,7 +79,7 @@ async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -
 async def test_what_was_added_before_an_error_is_told(site: Site, terminal: Terminal) -> None:
     async with given_input(b"\n".join([b"good"] * 1000 + [b"x" * 2_000_000])):
         shown = await terminal.run("job", "add", "thumb", status=6)
-    assert "1,000 jobs were added; their ids are printed." in shown
+    assert "already added: 1,000 jobs. Every id is printed." in shown
     ids = await site.run(2000)
     assert len(ids) == 1000
     assert set(ids) < set(shown.split())
@@ -106,29 +110,77 @@ async def test_jobs_that_are_not_kept_are_shown_as_ended(
     assert (shown.count("archived"), shown.count("ended, not kept")) == (2, 1)
 
 
-async def test_who_reads_from_a_terminal_can_be_interrupted(tmp_path: Path) -> None:
+class AtTerminal:
+    """A command whose standard input is a terminal."""
+
+    def __init__(self, process: asyncio.subprocess.Process, ours: int, theirs: int) -> None:
+        self.process = process
+        self._ours = ours
+        self._theirs = theirs
+
+    async def types(self, keys: bytes) -> None:
+        await asyncio.to_thread(os.write, self._ours, keys)
+
+    def shows_what_is_typed(self) -> bool:
+        return bool(termios.tcgetattr(self._theirs)[3] & termios.ECHO)
+
+    async def says(self, text: bytes) -> None:
+        assert self.process.stderr
+        await self.process.stderr.readuntil(text)
+
+    async def end(self) -> tuple[int, bytes]:
+        """Its exit status, and what else it said."""
+        assert self.process.stderr
+        async with asyncio.timeout(60):
+            rest = await self.process.stderr.read()
+            return await self.process.wait(), rest
+
+
+@asynccontextmanager
+async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "k") -> AsyncIterator[AtTerminal]:
     ours, theirs = pty.openpty()
-    environ = {"FUNCTORY_URL": "http://127.0.0.1:1", "FUNCTORY_KEY": "k", "FUNCTORY_TENANT": "acme"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "functory", "job", "add", "greet"),
+        *(sys.executable, "-m", "functory", *words),
         stdin=theirs,
+        stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env=clean_environ() | environ,
+        env=clean_environ() | {"FUNCTORY_URL": url, "FUNCTORY_KEY": key, "FUNCTORY_TENANT": "acme"},
         start_new_session=True,
     )
     try:
-        assert process.stderr
-        assert b"Reading payloads" in await process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(60):
-            rest = await process.stderr.read()
-            assert (await process.wait(), rest) == (130, b"")
+        yield AtTerminal(process, ours, theirs)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
         os.close(ours)
         os.close(theirs)
+
+
+async def test_who_reads_from_a_terminal_can_be_interrupted() -> None:
+    async with at_terminal("job", "add", "greet") as person:
+        await person.says(b"Ctrl-D ends.\n")
+        person.process.send_signal(signal.SIGINT)
+        assert await person.end() == (130, b"")
+
+
+async def test_who_is_asked_for_a_secret_can_be_interrupted() -> None:
+    async with at_terminal("secret", "set", "API_KEY") as person:
+        await person.says(b"Value (not shown): ")
+        person.process.send_signal(signal.SIGINT)
+        assert await person.end() == (130, b"\n")
+        assert person.shows_what_is_typed()
+
+
+async def test_a_secret_is_not_shown_while_it_is_typed(site: Site) -> None:
+    async with at_terminal("secret", "set", "API_KEY", url=site.url, key=site.keys["acme"]) as person:
+        await person.says(b"Value (not shown): ")
+        assert not person.shows_what_is_typed()
+        await person.types(b"pre\x04cious\n")  # Ctrl-D hands over what was typed so far, and ends nothing
+        assert await person.end() == (0, b"\n")
+        assert person.shows_what_is_typed()
+    assert isinstance(site.service.vault, Vault)
+    assert dict((await site.service.vault.read("acme", ("API_KEY",))).values) == {"API_KEY": "precious"}
 
 
 @pytest.mark.parametrize(("closed", "status"), [("<&-", 2), (">&-", 0)])

@@ -100,6 +100,23 @@ async def test_what_is_not_its_own_stays_where_it_is(settings: Settings, backup:
     }
 
 
+async def test_a_journal_on_another_disk_is_not_moved_to_this_one(
+    settings: Settings, backup: Path, tmp_path: Path
+) -> None:
+    journal, fast = settings.journal_dir, tmp_path / "fast"
+    await asyncio.to_thread(journal.rename, fast)
+    await asyncio.to_thread(journal.symlink_to, fast)
+    before = await read(tmp_path)
+    with pytest.raises(NotEmpty, match=r"journal is a symbolic link to .*fast"):
+        await restore_backup(backup, settings, now_ms=T0, replace=True)
+    assert await read(tmp_path) == before
+    assert await asyncio.to_thread(journal.is_symlink)
+    await asyncio.to_thread(require_whole, settings.data_dir)
+    await asyncio.to_thread(journal.unlink)  # as the message says
+    await restore_backup(backup, settings, now_ms=T0, replace=True)
+    assert "identity" in await read(fast)
+
+
 async def test_a_fresh_volume_counts_as_empty(backup: Path, tmp_path: Path) -> None:
     elsewhere = settings_of(tmp_path / "volume")
     await asyncio.to_thread((tmp_path / "volume" / "lost+found").mkdir, parents=True)
