@@ -214,8 +214,7 @@ class StoreModel:
     def release_with_jobs(
         self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
     ) -> ReleaseReport:
-        ids = {new.id for new, _ in new_jobs}
-        if any(new.parent in ids for new, _ in new_jobs):
+        if {new.id for new, _ in new_jobs} & {new.parent for new, _ in new_jobs}:
             raise InvalidValue("a parent is created in the same call")
         before = copy.deepcopy(self.__dict__)
         try:
