@@ -2,8 +2,8 @@
 
 `released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
 
-Whoever moves a window, or ends it, writes `released` and then looks for held jobs. Whoever holds a job writes that and
-then looks at `released` again (`look_again`). So one of the two sees the other, and no job is held for ever.
+Whoever moves a window, or ends it, writes `released` and then looks for held jobs. Whoever adds or replays a job that
+is held writes that and then looks at `released` again (`look_again`). So one of the two sees the other.
 """
 
 from collections.abc import Collection
