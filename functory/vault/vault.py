@@ -59,6 +59,7 @@ class Vault:
         self._lacking: list[str] = []
         """Ids of keys with which secrets are sealed, and which are not in the file."""
         self._has_looked = False
+        """With the keys that there are now."""
         self._changed: Callable[[str], None] = lambda _: None
 
     async def open(self) -> None:
@@ -73,21 +74,18 @@ class Vault:
 
     async def look(self) -> None:
         """Upkeep: see anew what cannot be opened here. It may have been set or sealed anew, or deleted."""
-        if not self._has_looked or self._sealer is None or self._lacking or self._locked:
+        if not self._has_looked or self._sealer is None or self.trouble:
             await self._look()
 
     async def _look(self) -> None:
         keys = await self._store.list_secret_keys()
-        self._has_looked = True
-        before = self._no_keys
         try:
             sealer = await self._load(make=False)
         except (SecretsLockedError, InvalidConfig) as error:
-            self._no_keys = str(error) if keys else ""
+            self._note_keys(str(error) if keys else "")
             return
-        self._no_keys = ""
-        if before:
-            self._changed("")
+        self._has_looked = True
+        self._note_keys("")
         self._lacking = [key_id for key_id in keys if not sealer.has_key(key_id)]
         for tenant in sorted({tenant for tenant, _ in self._locked}):
             known = {secret.name: secret for secret in await self.list_set(tenant)}
@@ -199,7 +197,15 @@ class Vault:
         """The keys, which are read once. Raises InvalidConfig, SecretsLockedError."""
         if self._sealer is None:
             self._sealer = Sealer(await asyncio.to_thread(self._keys, make=make))
+            self._has_looked = False
+            self._note_keys("")
         return self._sealer
+
+    def _note_keys(self, why_not: str) -> None:
+        """Why there are no keys; "" if there are some, or nothing to open."""
+        before, self._no_keys = self._no_keys, why_not
+        if before and not why_not:
+            self._changed("")
 
     def _keys(self, *, make: bool) -> tuple[SealingKey, ...]:
         path, may_make = self._place

@@ -612,7 +612,7 @@ def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
     code, data = 200, value
     if numbers_are_statuses and is_number(value):
         code, data = int(value), None
-    elif isinstance(value, tuple) and len(value) == 2 and is_number(value[0]):
+    elif isinstance(value, tuple) and len(value) == 2 and is_status(value[0]):
         code, data = int(value[0]), value[1]
     if not (100 <= code <= 299 or 400 <= code <= 599):
         return BROKEN, f"returned {code}, an invalid status code; use 1xx, 2xx, 4xx or 5xx".encode()
@@ -622,6 +622,12 @@ def judge(value: object, numbers_are_statuses: bool) -> tuple[int, bytes]:
 def is_number(value: Any) -> TypeGuard[int]:
     """Whole numbers, members of http.HTTPStatus among them; True and False are none."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_status(value: Any) -> TypeGuard[int]:
+    """What says in a pair that it is a status: a plain number or a member of http.HTTPStatus. Other enums are data."""
+    kind = type(value)  # by its name: importing http would make each start slower
+    return kind is int or (is_number(value) and (kind.__module__, kind.__name__) == ("http", "HTTPStatus"))
 
 
 def with_result(code: int, data: object) -> tuple[int, bytes]:

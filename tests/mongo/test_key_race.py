@@ -8,10 +8,14 @@ from functools import partial
 
 import pytest
 
-from store.base import Store
+from store.base import Job, Store
+from store.checked import CheckedStore
+from store.mongo import MongoStore
 from store.mongo.queue.turns import PENDING_MS
-from tests.support.jobs import OWNER, T0, archive, claim, new_job
-from tests.support.turns import interleave, open_pair
+from store.url import open_store
+from tests.support.jobs import OWNER, T0, archive, claim, claim_one, new_job, retry
+from tests.support.mongo_commands import CommandLog
+from tests.support.turns import Pair, Turn, interleave, open_pair
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +63,38 @@ async def _drain(store: Store, jobtype: str, running: set[str]) -> None:
         if ended == 3:
             return
     raise AssertionError(f"{ended} of 3 jobs ended: the key is stuck")
+
+
+async def add_before(jobtype: str, number: int, store: Store) -> list[Job]:
+    await store.add_jobs([new_job(number, key="ada", priority=1000, jobtype=jobtype)], now_ms=T0)
+    return []
+
+
+async def claim_alone(jobtype: str, store: Store) -> list[Job]:
+    return await claim(store, 1, max_per_key=1, now_ms=T0 + 1, jobtype=jobtype)
+
+
+@pytest.mark.parametrize("is_retried", [False, True])
+async def test_a_key_to_which_jobs_are_added_is_searched_once_after_its_cap_became_one(
+    mongo_url: str, commands: CommandLog, *, is_retried: bool
+) -> None:
+    """For jobs to be tried again, in a queue that may be long: the search counts, whatever is added meanwhile."""
+    turn = Turn()
+    stopping = MongoStore(mongo_url, listeners=[turn, commands])
+    async with CheckedStore(stopping) as first, open_store(mongo_url) as store:
+        stop_at, was_stopped = 0, True
+        while was_stopped:
+            stop_at += 1
+            jobtype, number = f"acme-t{stop_at}", 10 * stop_at
+            for n in range(2):  # the second claim without a cap forgets what the first one took
+                await store.add_jobs([new_job(number + n, key="ada", jobtype=jobtype)], now_ms=T0)
+                job = await claim_one(store, jobtype=jobtype)
+                release = retry(job, T0 + 1) if is_retried and n == 0 else archive(job)
+                await store.release_jobs(OWNER, [release], now_ms=T0)
+            await store.add_jobs([new_job(number + 2, key="ada", jobtype=jobtype)], now_ms=T0)
+            commands.sent.clear()
+            one, other = partial(claim_alone, jobtype), partial(add_before, jobtype, number + 3)
+            (taken,), _, was_stopped = await interleave(Pair(first, store, turn), one, other, stop_at)
+            searches = [sent for sent in commands.sent if "begun" in sent.get("filter", ())]
+            assert len(searches) == 1, f"before step {stop_at}"
+            assert (taken.id == new_job(number).id) == is_retried

@@ -9,6 +9,7 @@ import pytest
 from functory.daemon.daemon import Daemon
 from functory.operations.why import why
 from functory.vault.key_file import new_key_line
+from functory.vault.place import key_place
 from functory.vault.vault import KeyPlace, Vault
 from runner.errors import SecretsLockedError
 from store.base import Code, JobState, Secret
@@ -52,4 +53,31 @@ async def test_jobs_wait_for_a_daemon_that_has_the_key(tmp_path: Path, straight:
         record = await ended(daemon, job_id)
         assert record.outcome is not None
         assert (record.outcome.code, record.outcome.result, record.job.attempts) == (Code.OK, b'"13"', 1)
+        assert "secrets" not in daemon.health().problems
+
+
+@pytest.mark.parametrize("how", ["invoke", "set"])
+async def test_jobs_go_on_when_the_key_file_is_put_back(tmp_path: Path, how: str) -> None:
+    """Whoever is first to need the key reads it: here a tenant, before the daemon has looked for it again."""
+    blank = Secret("acme", "API_KEY", 1, 1000, "key1", "", b"")
+    async with running_daemon(tmp_path / "a") as daemon:
+        await daemon.vault.put(blank, "correct horse")
+        await register(daemon, "acme-x", "return str(len(ctx.secrets['API_KEY']))", secrets=["API_KEY"])
+        path = key_place(daemon.settings).path
+    assert path is not None
+    await asyncio.to_thread(path.rename, tmp_path / "copy")
+    async with running_daemon(tmp_path / "a") as daemon:
+        (job_id,) = await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: has_left_it(daemon))
+        assert "is gone" in daemon.health().problems["secrets"]
+        await asyncio.to_thread((tmp_path / "copy").rename, path)
+        if how == "invoke":
+            handler = await daemon.handlers.get("acme-x")
+            assert handler is not None
+            await daemon.trial_runs.invoke("acme-x", handler, b"1")
+        else:
+            await daemon.vault.put(blank._replace(name="OTHER"), "battery staple")
+        record = await ended(daemon, job_id)
+        assert record.outcome is not None
+        assert record.outcome.result == b'"13"'
         assert "secrets" not in daemon.health().problems

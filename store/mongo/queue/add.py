@@ -9,6 +9,7 @@ from store.errors import StoreUnavailable
 from store.mongo.queue.documents import job_document
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
+from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.server.schema import HELD, QUEUED
@@ -70,6 +71,7 @@ async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
         change.applied = [effect for i, effect in enumerate(effects) if i not in refused]
     await db.blobs.remove(documents[i]["blob"] for i in refused)
     await close_seqs(db, seqs)
+    await look_again(db, [HeldJob(job.jobtype, job.id, seqs.by_id[job.id]) for job in jobs if job.id in held], now_ms)
     return len(jobs) - len(refused)
 
 

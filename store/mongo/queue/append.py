@@ -7,6 +7,7 @@ so a number has one job, and never none.
 
 from store.mongo.queue.add import add_effect, insert_new, note_domains
 from store.mongo.queue.documents import job_document
+from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server.core import Core
 from store.mongo.server.schema import HELD, QUEUED
 from store.values.jobs import NewJob
@@ -31,6 +32,8 @@ async def append(db: Core, job: NewJob, seq: int, released: int, now_ms: int) ->
     if refused:
         await db.blobs.remove([document["blob"]])
     await db.collections.types.update_one({"_id": job.jobtype}, {"$pull": {"open": {"first": seq}}})
+    if is_held:
+        await look_again(db, [HeldJob(job.jobtype, job.id, seq)], now_ms)
     return not refused
 
 

@@ -20,6 +20,7 @@ from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
 from store.mongo.queue.relatives import HOLD, follow, wake_parent
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
+from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
@@ -117,7 +118,8 @@ async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
 
 async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
     """Join the parent, if there is one, and become visible in the state that follows from it."""
-    held = not job.parent and await _is_beyond_window(db, job)
+    beyond = None if job.parent else await _find_beyond_window(db, job)
+    held = beyond is not None
     if job.parent:
         parent = await find_and_update(
             db.collections.jobs,
@@ -138,15 +140,19 @@ async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
         return None
     if held and job.parent:
         await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
+    if beyond is not None:
+        await look_again(db, [beyond], now_ms)
     return CreateReport(job.id, created=True, state=job_state(shown, now_ms))
 
 
-async def _is_beyond_window(db: Core, job: NewJob) -> bool:
+async def _find_beyond_window(db: Core, job: NewJob) -> HeldJob | None:
+    """The job with its number, if a consumer holds it."""
     released = (await numbered_types(db, [job])).get(job.jobtype)
     if released is None:
-        return False
+        return None
     hidden = await db.collections.jobs.find_one({"_id": job.id}, {"seq": 1}) or {}
-    return is_beyond(released, job, hidden.get("seq"))
+    seq: int = hidden.get("seq", 0)  # without one it is behind any window
+    return HeldJob(job.jobtype, job.id, seq) if is_beyond(released, job, seq) else None
 
 
 async def _check_parent(db: Core, job: NewJob) -> None:

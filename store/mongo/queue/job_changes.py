@@ -13,7 +13,7 @@ from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_o
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.relatives import end_with_relatives
 from store.mongo.queue.turns import make_turns
-from store.mongo.queue.window import windows
+from store.mongo.queue.window import HeldJob, look_again, windows
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
@@ -67,16 +67,18 @@ class MongoJobChanges(Core):
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
     ) -> tuple[str, ...]:
         archived = await _archived(self, tenant, job_ids)
-        released = await windows(self, {job["type"] for job in archived.values()})
         kept = {job_id: None if data is None else await self.blobs.put(job_id, data) for job_id in archived}
+        released = await windows(self, {job["type"] for job in archived.values()})
+        held = {job_id: job for job_id, job in archived.items() if _is_beyond(job, released)}
         steps = {
-            job_id: with_data(_replay_step(job, dt_ms, now_ms, _is_beyond(job, released)), job, data, kept[job_id])
+            job_id: with_data(_replay_step(job, dt_ms, now_ms, job_id in held), job, data, kept[job_id])
             for job_id, job in archived.items()
         }
         done = await apply(self, [steps[job_id] for job_id, job in archived.items() if "unique" not in job], now_ms)
         for job_id, job in archived.items():  # one by one: two of them may want the same name
             if "unique" in job and await name_for_replay(self, job, now_ms):
                 done |= await apply(self, [steps[job_id]], now_ms)
+        await look_again(self, [HeldJob(job["type"], i, job["seq"]) for i, job in held.items() if i in done], now_ms)
         await self.blobs.remove(archived[job_id].get("out", {}).get("blob") for job_id in done)
         if data is not None:
             await self.blobs.remove(job.get("blob") if i in done else kept[i] for i, job in archived.items())

@@ -11,7 +11,7 @@ from pymongo import UpdateOne
 from store.mongo.queue.documents import domain_of
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
-from store.mongo.queue.turns import IDLE_MS, Standing, fence, find_retried, first_queued, queued_of, read_standing
+from store.mongo.queue.turns import IDLE_MS, Standing, fence, first_queued, note_retried, queued_of, read_standing
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
 from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
@@ -117,21 +117,17 @@ async def _offer(db: Core, turn: Document, standing: Standing, claim: Claim, sha
     if offer.wanted <= 0:
         return offer._replace(wanted=0, until_ms=claim.now_ms + _MOST_WAIT_MS)
     if claim.max_per_key == 1:
-        offer = await _with_others(db, offer)
+        if not offer.has_all and not first_queued(offer.retried):  # after the cap was another
+            noted = await note_retried(db, turn)
+            if noted is None:  # `_write` will see that, too
+                return offer._replace(wanted=0)
+            return await _offer(db, noted, await read_standing(db, [noted]), claim, share)
         if first := first_queued(offer.retried):
             if first["at"] > claim.now_ms:
                 return offer._replace(wanted=0, until_ms=first["at"])
             jobs = await db.collections.jobs.find({"_id": first["_id"], "s": QUEUED}).to_list(1)
             return offer._replace(jobs=jobs)
     return await _with_jobs(db, offer, claim)
-
-
-async def _with_others(db: Core, offer: _Offer) -> _Offer:
-    """The offer with jobs to be tried again that its turn does not know, after the cap was another."""
-    if offer.has_all or first_queued(offer.retried):
-        return offer
-    found = await find_retried(db, offer.turn)
-    return offer._replace(retried=[*offer.retried, *found], has_all=not found)
 
 
 async def _with_jobs(db: Core, offer: _Offer, claim: Claim) -> _Offer:
@@ -190,7 +186,10 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
             state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
         elif offer.until_ms is None:
             state["at"] = claim.now_ms + _MOST_WAIT_MS
-    update = {"$set": {**state, "held": held, "all": offer.has_all}, "$inc": {"v": 1, "tag": JOB_COST_US * len(jobs)}}
+    update = {
+        "$set": {**state, "held": held, "all": offer.has_all},
+        "$inc": {"v": 1, "claims": 1, "tag": JOB_COST_US * len(jobs)},
+    }
     done_ = await db.collections.turns.bulk_write([UpdateOne(same, update)])
     return done_.matched_count == 1
 

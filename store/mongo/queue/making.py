@@ -21,6 +21,7 @@ from store.mongo.queue.relatives import Carried, Made, end_with_relatives, follo
 from store.mongo.queue.release import MongoRelease, drop_bytes, keep_bytes, read_held
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
+from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
@@ -132,8 +133,8 @@ async def _show(db: Core, document: Document, maker_id: str, now_ms: int) -> boo
         if parent is None:
             return False
         held = parent["s"] == schema.RUNNING
-    is_beyond_window = await _number(db, document, job, now_ms)  # also a child, which no window holds
-    held = held or is_beyond_window
+    beyond = await _number(db, document, job, now_ms)  # also a child, which no window holds
+    held = held or beyond is not None
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
     shown |= {"d": True} if deferred else {}
@@ -142,21 +143,23 @@ async def _show(db: Core, document: Document, maker_id: str, now_ms: int) -> boo
     is_shown = await apply(db, [Step({"_id": job.id, "s": schema.HIDDEN}, update, effect)], now_ms)
     if not is_shown and job.unique:  # another job got the name first, and removed this one
         await _take_name(db, job, frozenset(document["keeps"]), now_ms)
+    if beyond is not None:
+        await look_again(db, [beyond], now_ms)
     return True
 
 
-async def _number(db: Core, document: Document, job: NewJob, now_ms: int) -> bool:
-    """Give it the next number of its type if that has a consumer. Returns whether the consumer holds it."""
+async def _number(db: Core, document: Document, job: NewJob, now_ms: int) -> HeldJob | None:
+    """Give it the next number of its type if that has a consumer. Returns the job if the consumer holds it."""
     numbered = await numbered_types(db, [job])
     if not numbered:
-        return False
+        return None
     seq: int | None = document.get("seq")
     if seq is None:
         seqs = await give_seqs(db, [job], numbered, now_ms, are_stored=True)
         seq = seqs.by_id[job.id]
         await db.collections.jobs.update_one({"_id": job.id, "s": schema.HIDDEN}, {"$set": {"seq": seq}})
         await close_seqs(db, seqs)
-    return is_beyond(numbered.get(job.jobtype), job, seq)
+    return HeldJob(job.jobtype, job.id, seq) if is_beyond(numbered.get(job.jobtype), job, seq) else None
 
 
 async def _take_name(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> bool:

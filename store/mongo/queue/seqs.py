@@ -27,7 +27,7 @@ async def numbered_types(db: Core, jobs: Sequence[NewJob]) -> dict[str, int | No
 
 
 def is_beyond(released: int | None, job: NewJob, seq: int | None) -> bool:
-    """Whether a consumer holds the job. The next look at its window finds out if it was let in meanwhile."""
+    """Whether a consumer holds the job. `look_again` finds out if it was let in meanwhile."""
     return released is not None and seq is not None and seq > released and not job.parent
 
 

@@ -8,6 +8,7 @@
     all    `held` has every job that is to be tried again; it does not after a claim with another cap, because without
            a cap there may be very many
     v      grows with every change: a claim changes a turn only as it was read
+    claims grows with every claim: adding jobs does not change it
 
 Whatever changes a job of a key opens its turn afterwards (the ledger does, also after a crash). So a claim never walks
 turns that may not run.
@@ -24,7 +25,7 @@ from typing import Final
 from pymongo import UpdateOne
 
 from store.mongo.server.core import Core
-from store.mongo.server.driver import Document, retried, upserted
+from store.mongo.server.driver import Document, find_and_update, retried, upserted
 from store.mongo.server.schema import HELD, KEYED, QUEUED, RUNNING
 from store.mongo.server.turn_opening import opening, turn_id
 from store.names import KEY_CREDIT_US, PRIORITIES
@@ -132,11 +133,20 @@ def queued_of(turn: Document) -> Document:
     return {"type": turn["type"], "key": turn["key"], "s": QUEUED, "prio": {"$in": list(PRIORITIES)}}
 
 
-async def find_retried(db: Core, turn: Document) -> list[Document]:
-    """Queued jobs of a turn that are to be tried again, in order, where `held` does not have them all."""
+async def note_retried(db: Core, turn: Document) -> Document | None:
+    """Put queued jobs that are to be tried again into `held`, where it may lack some. Returns the turn as it is then,
+    or None if a claim has changed it.
+
+    It reads all queued jobs of the key, which may take long. Jobs that are added meanwhile do not matter, because they
+    are not to be tried again: else a key with a long queue that always grows would get no claim.
+    """
     which = queued_of(turn) | {"begun": {"$exists": True}}
-    found = db.collections.jobs.find(which, _NEEDED, hint=KEYED).sort([("at", 1), ("_id", 1)])
-    return await found.limit(_MOST_RETRIED).to_list(_MOST_RETRIED)
+    cursor = db.collections.jobs.find(which, _NEEDED, hint=KEYED).sort([("at", 1), ("_id", 1)])
+    found = await cursor.limit(_MOST_RETRIED).to_list(_MOST_RETRIED)
+    entries = [{"job": job["_id"], "token": job["token"], "at": 0} for job in found]
+    noted: Document = {"$push": {"held": {"$each": entries}}} if found else {"$set": {"all": True}}
+    same = {"_id": turn["_id"], "claims": turn.get("claims")}
+    return await find_and_update(db.collections.turns, same, noted | {"$inc": {"v": 1}})
 
 
 async def read_standing(db: Core, turns: Sequence[Document]) -> Standing:

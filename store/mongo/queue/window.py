@@ -1,6 +1,9 @@
 """The window over a numbered type: which jobs it lets into the queue, how far all are over, and what it holds.
 
 `released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
+
+Whoever moves a window, or ends it, writes `released` and then looks for held jobs. Whoever adds or replays a job that
+is held writes that and then looks at `released` again (`look_again`). So one of the two sees the other.
 """
 
 from collections.abc import Collection
@@ -25,6 +28,12 @@ class Numbered(NamedTuple):
     head: int
     processed: int
     released: int | None
+
+
+class HeldJob(NamedTuple):
+    jobtype: str
+    id: str
+    seq: int
 
 
 async def numbered(db: Core, jobtype: str) -> Numbered:
@@ -52,6 +61,15 @@ async def let_go(db: Core, jobtype: str, limit: int, now_ms: int) -> int:
     """Held jobs with any number enter the queue."""
     which = {"s": schema.HELD, "type": jobtype, "parent": None}
     return await _queue(db, which, now_ms, limit)
+
+
+async def look_again(db: Core, held: Collection[HeldJob], now_ms: int) -> None:
+    """To be called when jobs were held: those that the window has let in by now, or whose consumer has ended, enter the
+    queue."""
+    released = await windows(db, {job.jobtype for job in held})
+    free = [job.id for job in held if job.seq <= released.get(job.jobtype, job.seq)]
+    if free:
+        await _queue(db, {"_id": {"$in": free}, "s": schema.HELD, "parent": None}, now_ms)
 
 
 async def _queue(db: Core, which: Document, now_ms: int, limit: int = 0) -> int:

@@ -228,6 +228,8 @@ async def test_the_environment_is_the_handlers_and_nothing_else(runner: Runner, 
         ("{1, 2}", 500, b"returned what JSON cannot hold: Object of type set is not JSON serializable"),
         ("__import__('http').HTTPStatus.NOT_FOUND, 'gone'", 404, b'"gone"'),
         ("True, 'gone'", 200, b'[true,"gone"]'),
+        ("__import__('enum').IntEnum('Level', 'LOW HIGH').LOW, 'gone'", 200, b'[1,"gone"]'),
+        ("__import__('signal').SIGTERM, 'gone'", 200, b'[15,"gone"]'),
     ],
 )
 async def test_python_return_values(runner: Runner, value: str, exitcode: int, result: bytes) -> None:

@@ -24,6 +24,7 @@ claim = in_file("store/mongo/queue/claim.py", CLAIM)
 taking = in_file("store/mongo/queue/taking.py", CLAIM)
 keyed = in_file("store/mongo/queue/keyed_claim.py", KEYS)
 turns = in_file("store/mongo/queue/turns.py", KEYS)
+window = in_file("store/mongo/queue/window.py", "tests/mongo/test_window_race.py")
 create = in_file("store/mongo/queue/create.py", between("create", "replay_named"))
 add = in_file(
     "store/mongo/queue/add.py", "tests/contract/store/test_add.py tests/contract/store/test_fences.py -k mongodb"
@@ -53,8 +54,8 @@ MUTANTS: list[Mutant] = [
     making("new jobs never appear", "        await follow_made(self, release.id, now_ms)\n", ""),
     making(
         "a child that a run makes has no number",
-        "    is_beyond_window = await _number(db, document, job, now_ms)",
-        "    is_beyond_window = not job.parent and await _number(db, document, job, now_ms)",
+        "    beyond = await _number(db, document, job, now_ms)",
+        "    beyond = None if job.parent else await _number(db, document, job, now_ms)",
     ),
     importing(
         "a job between two attempts is overtaken after an import", " or (state == schema.QUEUED and", " or (False and"
@@ -243,7 +244,14 @@ MUTANTS: list[Mutant] = [
         "[*offer.counting, *entries, *retried]",
         "[*offer.counting, *entries]",
     ),
-    keyed("a cap of one forgets the retries of another cap", "if offer.has_all or", "if True or"),
+    keyed("a cap of one forgets the retries of another cap", "if not offer.has_all and", "if False and"),
+    turns(
+        "a job that is added makes a search of its key begin anew",
+        '"claims": turn.get("claims")}',
+        '"v": turn["v"]}',
+        tests="tests/mongo/test_key_race.py",
+    ),
+    window("a job that is held beside the end of its consumer stays held", "    if free:", "    if False:"),
     turns(
         "a place that is held comes in a second time",
         ', "held.job": {"$ne": job.id}}',

@@ -220,6 +220,36 @@ async def test_no_key_is_made_beside_secrets_whose_key_is_gone(store: Store, pla
     assert dict((await vault.read("acme", ("API_KEY",))).values) == {"API_KEY": VALUE}
 
 
+async def test_whoever_reads_the_key_file_that_was_put_back_ends_the_trouble(store: Store, place: KeyPlace) -> None:
+    assert place.path is not None
+    first = await Vault(store, place).put(BLANK, VALUE)
+    await asyncio.to_thread(place.path.unlink)
+    vault = Vault(store, place)
+    changed: list[str] = []
+    vault.when_changed(changed.append)
+    await vault.open()
+    await key_file(place.path, new_key_line())
+    await vault.put(BLANK._replace(name="OTHER"), VALUE)
+    assert (vault.trouble, vault.why_locked("acme", ("OTHER",)), changed) == ("", "", [""])
+    await vault.look()
+    assert f"sealed with {first.key_id}, not in the key file" in vault.trouble  # it is not the right one
+
+
+async def test_when_nothing_is_left_to_open_no_key_is_missed(store: Store, place: KeyPlace) -> None:
+    assert place.path is not None
+    await Vault(store, place).put(BLANK, VALUE)
+    await asyncio.to_thread(place.path.unlink)
+    vault = Vault(store, place)
+    changed: list[str] = []
+    vault.when_changed(changed.append)
+    await vault.open()
+    await vault.delete("acme", "API_KEY", 2000)
+    await vault.look()
+    assert (vault.trouble, changed) == ("", [""])
+    await vault.put(BLANK, VALUE)
+    assert vault.why_locked("acme", ("API_KEY",)) == ""
+
+
 async def test_keys_that_the_file_lacks_are_told_until_nothing_is_sealed_with_them(
     store: Store, place: KeyPlace, tmp_path: Path
 ) -> None:
