@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import ServerDisconnectedError
 
 from functory.client import Client
 from functory.errors import ClientError
@@ -15,7 +16,7 @@ from functory.execution.waiters import Waiters
 from functory.operations.jobs import wait_for_job
 from functory.operations.keys import create_key, revoke_key
 from store.base import ApiKey, Archive, Code, Job, JobRecord, JobState, Outcome
-from store.errors import StoreUnavailable
+from store.errors import StoreClosed, StoreUnavailable
 from tests.support.pages import visitor
 from tests.support.service import until
 from tests.support.web import SYSID, Site
@@ -140,6 +141,34 @@ async def test_a_worker_that_waits_gets_no_jobs_after_its_key_has_ended(site: Si
     again = await site.post("/acme/work/take", json=body)
     assert [job["payload"] for job in again.json["jobs"]] == ["a secret"], "it was given back"
     assert again.json["jobs"][0]["attempts"] == 1
+
+
+@pytest.mark.parametrize("error", [StoreClosed("closed"), asyncio.CancelledError()], ids=["store", "stop"])
+@pytest.mark.parametrize("way", ["take", "report"])
+async def test_jobs_whose_taker_cannot_be_confirmed_are_given_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch, way: str, error: BaseException
+) -> None:
+    await second_key(site)
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    order: dict[str, Any] = {"types": ["thumb"], "wait_s": 30}
+    body = order if way == "take" else {"reports": [], "take": order}
+    taking = asyncio.ensure_future(site.post(f"/acme/work/{way}", json=body, key="second"))
+    await until(partial(has_takers, site))
+    site.clock.advance(5)
+    await site.add("x")
+    await site.intake.flush()
+    real = site.store.get_key
+
+    async def fail(_: str) -> None:
+        monkeypatch.setattr(site.store, "get_key", real)
+        raise error
+
+    monkeypatch.setattr(site.store, "get_key", fail)
+    site.workers.wake()
+    with suppress(ServerDisconnectedError):
+        assert (await taking).status >= 500
+    again = await site.post("/acme/work/take", json=order)
+    assert [(job["payload"], job["attempts"]) for job in again.json["jobs"]] == [("x", 1)]
 
 
 @pytest.mark.parametrize(("waited_s", "status"), [(59, 200), (60, 401)])

@@ -221,8 +221,13 @@ MUTANTS: list[Mutant] = [
     ),
     work(
         "jobs that a revoked key waited for are lost",
-        "        await operations.give_back(call.service, call.principal, [D",
-        "        _ = ([D",
+        "        await operations.return_taken(call.service, call.principal, taken)\n",
+        "        pass\n",
+    ),
+    work(
+        "jobs are lost whose taker cannot be confirmed",
+        "    except BaseException:  # the",
+        "    except FunctoryError:  # the",
     ),
     streams(
         "a log is followed with a revoked key", "                    await check()\n", "                    pass\n"
