@@ -11,9 +11,10 @@ import pytest
 from aiohttp import ServerDisconnectedError
 
 from functory.client import Client
-from functory.errors import ClientError
+from functory.errors import ClientError, Unauthorized
 from functory.execution.waiters import Waiters
 from functory.operations.jobs import wait_for_job
+from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key, revoke_key
 from store.base import ApiKey, Archive, Code, Job, JobRecord, JobState, Outcome
 from store.errors import StoreClosed, StoreUnavailable
@@ -208,6 +209,58 @@ async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monke
     assert asked == [site.keys["second id"]]
 
 
+async def test_many_who_wait_with_one_key_ask_the_store_for_it_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await second_key(site)
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    body = {"types": ["thumb"], "wait_s": 30}
+    takings = [asyncio.ensure_future(site.post("/acme/work/take", json=body, key="second")) for _ in range(40)]
+    await until(partial(has_takers, site, 40))
+    site.clock.advance(6)
+    await site.add(*(f"x{number}" for number in range(40)))
+    await site.intake.flush()
+    asked: list[str] = []
+    real = site.store.get_key
+
+    async def ask(key_id: str) -> ApiKey | None:
+        asked.append(key_id)
+        return await real(key_id)
+
+    monkeypatch.setattr(site.store, "get_key", ask)
+    site.workers.wake()
+    answers = await asyncio.gather(*takings)
+    assert sum(len(answer.json["jobs"]) for answer in answers) == 40
+    assert asked == [site.keys["second id"]]
+
+
+async def test_who_waits_until_after_a_revocation_does_not_share_a_look_of_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await second_key(site)
+    real, looking, go_on = site.store.get_key, asyncio.Event(), asyncio.Event()
+
+    async def read_and_stay(key_id: str) -> ApiKey | None:
+        found = await real(key_id)
+        monkeypatch.setattr(site.store, "get_key", real)
+        looking.set()
+        await go_on.wait()
+        return found
+
+    keys = KeyRing(site.service)
+    who = await keys.admit(site.keys["second"])
+    site.clock.advance(5)
+    monkeypatch.setattr(site.store, "get_key", read_and_stay)
+    before = asyncio.ensure_future(keys.confirm(who))
+    await looking.wait()
+    await revoke(site)
+    after = asyncio.ensure_future(keys.confirm(who))
+    go_on.set()
+    await before
+    with pytest.raises(Unauthorized):
+        await after
+
+
 async def test_a_key_that_is_revoked_while_it_is_verified_is_not_kept(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,5 +294,5 @@ async def test_a_log_is_not_followed_after_the_key_was_revoked(site: Site) -> No
                 assert [part async for part in parts] == []
 
 
-async def has_takers(site: Site) -> bool:
-    return site.workers.gauges()["workers_waiting"] > 0
+async def has_takers(site: Site, count: int = 1) -> bool:
+    return site.workers.gauges()["workers_waiting"] >= count

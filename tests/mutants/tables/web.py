@@ -214,6 +214,7 @@ MUTANTS: list[Mutant] = [
         "        self._cache.keep(self._cache.by_digest, digest, verified, changes)\n",
         "        self._cache.keep(self._cache.by_digest, digest, verified)\n",
     ),
+    keyring("a key is good that was looked at before it was revoked", "ask((key_id, changes), ", "ask((key_id, 0), "),
     express_waits(
         "a result is told to a revoked key",
         "                await web.keys.confirm(self._principal)\n",
