@@ -1,6 +1,7 @@
 """One command with what it needs: who asks, what it says, and the connection that it came on."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from functory.bedrock.known_types import KnownTypes
@@ -21,6 +22,9 @@ _MOST_HELD: Final = 10_000
 
 class Peer:
     """The other end of a connection, as far as commands care."""
+
+    if_unheard: Callable[[], Awaitable[None]] | None = None
+    """What remains to be done if the answer under way cannot be sent, because the connection is gone."""
 
     def __init__(self, address: str = "") -> None:
         self.address = address

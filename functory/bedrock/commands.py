@@ -97,6 +97,7 @@ class Commands:
 
     async def _run(self, command: Command | None, request: Request, peer: Peer) -> bytes:
         peer.payer = peer.address
+        peer.if_unheard = None
         who = await self._callers.admit(request)
         peer.payer = who.tenant
         if command is None:

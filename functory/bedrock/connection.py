@@ -229,6 +229,8 @@ class Connection(asyncio.BufferedProtocol):
             await self._write(data)
 
     async def _write(self, data: bytes) -> None:
+        if self._transport.is_closing() and self.peer.if_unheard is not None:
+            await self.peer.if_unheard()
         self._transport.write(data)
         if self._drained is not None:
             await self._drained

@@ -1,7 +1,7 @@
 """What an answer tells of the parents and children of its jobs: their numbers, and their data up to a bound.
 
 First it is found out who they are and how large their data is, then what fits is read. Ensures: the data of all of them
-is at most MOST_BYTES in an answer; what is over that is left out, and marked.
+is at most MOST_BYTES in an answer, or less if there is no room for it; what is over that is left out, and marked.
 """
 
 from typing import Any, Final, NamedTuple
@@ -62,6 +62,10 @@ class Relatives:
                 found.append(self._planned(kind, record.job.id, numbers[record.job.id], record.data_bytes))
         return found
 
+    def keep_within(self, size_bytes: int) -> None:
+        """Read and tell no more data than that: there is no room for all that was planned."""
+        self._left_to_show_bytes = size_bytes
+
     async def show(self, relatives: list[Relative]) -> dict[str, Any]:
         """As fields of the job whose relatives they are."""
         fields: dict[str, Any] = {}
@@ -93,7 +97,7 @@ class Relatives:
 
     async def _data(self, relative: Relative) -> msgspec.Raw | None:
         """None: left out."""
-        if not relative.has_room:
+        if not relative.has_room or relative.size_bytes > self._left_to_show_bytes:
             return None
         size_bytes, data = self._parents.get(relative.job_id, (0, None))
         if data is None:

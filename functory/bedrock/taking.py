@@ -1,11 +1,14 @@
 """GetJob and GetJobs: jobs in the hands of a worker, at once or as soon as there are some.
 
 Ensures: a job is handed to a connection that was open when it was claimed, or given back. What is claimed and cannot be
-answered is given back.
+answered is given back, also if that shows only when the answer is to be sent. A claimed job waits for room for the data
+of its relatives for a few seconds at most.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,10 +18,12 @@ from functory.bedrock.records import data_json, object_json
 from functory.bedrock.refusals import Refusal, missing, wrong
 from functory.bedrock.relatives import Relatives
 from functory.operations import workers
-from functory.workers.values import Delivery, Order, Taken, Worker
+from functory.workers.values import Order, Taken, Worker
 from vocabulary.names import type_of
 
 _MOST_RESULTS: Final = 1000
+ROOM_WAIT_S: Final = 5.0
+"""For the data of relatives; the lease of the jobs runs meanwhile."""
 
 
 async def get_job(call: Call) -> bytes:
@@ -48,15 +53,17 @@ async def _get(call: Call, limit: int) -> list[bytes]:
     taken = await (_wait(call, order, timeout_ms) if waits else workers.take(call.service, call.who, order))
     if not taken:
         raise Refusal(303, "Timeout") if waits else Refusal(404, "No job found")
+    give_back = partial(workers.return_taken, call.service, call.who, taken)
     try:
         await call.confirm()
         shown = await _show(call, taken)
     except BaseException:
-        await _give_back(call, taken)
+        await give_back()
         raise
     if waits and call.peer.gone.is_set():
-        await _give_back(call, taken)
+        await give_back()
         raise Refusal(303, "Timeout")
+    call.peer.if_unheard = give_back
     for job, _ in taken:
         call.peer.has_taken(job.id, job.token, repeats=bool(job.repeat))
     return shown
@@ -92,13 +99,9 @@ async def _take_unless(call: Call, order: Order, gone: "asyncio.Future[Any]") ->
         return []
     jobs = taking.result()
     if jobs and gone.done():
-        await _give_back(call, jobs)
+        await workers.return_taken(call.service, call.who, jobs)
         return []
     return jobs
-
-
-async def _give_back(call: Call, taken: Sequence[Taken]) -> None:
-    await workers.give_back(call.service, call.who, [Delivery(job.id, job.token) for job, _ in taken])
 
 
 async def _show(call: Call, taken: Sequence[Taken]) -> list[bytes]:
@@ -107,7 +110,12 @@ async def _show(call: Call, taken: Sequence[Taken]) -> list[bytes]:
     numbers = await call.numbers.of(call.tenant, list(dict.fromkeys(family)))
     relatives = Relatives(call)
     found = [await relatives.find(job, numbers.get(job.parent)) for job in jobs]
-    async with call.web.bodies.of(call.tenant, relatives.size_bytes):
+    async with AsyncExitStack() as held:
+        try:
+            async with asyncio.timeout(ROOM_WAIT_S):
+                await held.enter_async_context(call.web.bodies.of(call.tenant, relatives.size_bytes))
+        except TimeoutError:
+            relatives.keep_within(call.web.bodies.free_bytes)
         return [
             object_json(
                 {

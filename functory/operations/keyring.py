@@ -3,7 +3,7 @@
 A verified key is trusted for `life_s` without asking the store. So a revoked key works at most that long on other
 daemons, also for who waits there; on this one, the operation that revokes it clears the cache. While the store cannot
 be reached, a key that was good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`): intake
-goes on into the journal.
+goes on into the journal. However many have waited with one key, the store is asked for it once.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from functory.errors import NotReadyYet, Unauthorized
+from functory.loops.one_look import OneLook
 from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
@@ -36,6 +37,8 @@ class KeyRing:
         self._life_ms = life_s * 1000
         self._grace_ms = grace_s * 1000
         self._cache = service.verified_keys
+        self._looks: OneLook[tuple[str, int], VerifiedKey] = OneLook()
+        """By public id, and by how often keys had changed: nobody gets the answer of a look of before a change."""
 
     def recall(self, text: str) -> Principal | None:
         """The principal of a key that was verified a moment ago; None when that must be done again."""
@@ -87,16 +90,20 @@ class KeyRing:
         """
         now_ms = self._service.now_ms()
         known = self._cache.by_id.get(key_id)
-        if known is not None and abs(now_ms - known.checked_ms) < self._life_ms:
-            return _if_valid(known, now_ms)
+        if known is None or abs(now_ms - known.checked_ms) >= self._life_ms:
+            changes = self._cache.changes
+            known = await self._looks.ask((key_id, changes), lambda: self._look(key_id, now_ms, changes))
+        return _if_valid(known, now_ms)
+
+    async def _look(self, key_id: str, now_ms: int, changes: int) -> VerifiedKey:
+        """The key as the store has it, which may have expired. Raises Unauthorized, StoreUnavailable."""
         self._cache.by_id.pop(key_id, None)
-        changes = self._cache.changes
         key = await self._service.store.get_key(key_id)
-        if key is None or (key.expires_ms is not None and key.expires_ms <= now_ms):
+        if key is None:
             raise Unauthorized(_NOT_GOOD)
-        principal = await self._principal(key)
-        self._cache.keep(self._cache.by_id, key_id, VerifiedKey(principal, now_ms), changes)
-        return principal
+        known = VerifiedKey(await self._principal(key), now_ms)
+        self._cache.keep(self._cache.by_id, key_id, known, changes)
+        return known
 
     async def _verify(self, text: str, now_ms: int) -> Principal:
         match = _KEY.fullmatch(text)

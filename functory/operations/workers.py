@@ -99,12 +99,12 @@ async def report_and_take(
     jobs, old = _by_age(taken, service.now_ms())
     has_caps = who.limits.max_running is not None or who.limits.max_running_per_type is not None
     try:
-        await _return(service, who, old)
+        await return_taken(service, who, old)
         if len(jobs) < order.limit and (has_caps if jobs else not order.wait_s):  # what was reported has made room
             with suppress(QuotaExceeded, StoreUnavailable):
                 jobs += await take(service, who, order._replace(limit=order.limit - len(jobs), wait_s=0.0))
     except BaseException:
-        await _return(service, who, jobs)
+        await return_taken(service, who, jobs)
         raise
     return verdicts, jobs
 
@@ -134,10 +134,11 @@ async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[_Cl
     taking.cancel()
     (claim,) = await asyncio.gather(taking, return_exceptions=True)
     if not isinstance(claim, BaseException):
-        await _return(service, who, claim.jobs)
+        await return_taken(service, who, claim.jobs)
 
 
-async def _return(service: Service, who: Principal, jobs: Sequence[Taken]) -> None:
+async def return_taken(service: Service, who: Principal, jobs: Sequence[Taken]) -> None:
+    """Give back jobs that were taken for somebody who will not hear of them. Never raises because the store is away."""
     if jobs:
         try:
             await service.workers.give_back(who.tenant, [Delivery(job.id, job.token) for job, _ in jobs])

@@ -8,14 +8,16 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import ServerDisconnectedError
 
 from functory.client import Client
-from functory.errors import ClientError
+from functory.errors import ClientError, Unauthorized
 from functory.execution.waiters import Waiters
 from functory.operations.jobs import wait_for_job
+from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key, revoke_key
 from store.base import ApiKey, Archive, Code, Job, JobRecord, JobState, Outcome
-from store.errors import StoreUnavailable
+from store.errors import StoreClosed, StoreUnavailable
 from tests.support.pages import visitor
 from tests.support.service import until
 from tests.support.web import SYSID, Site
@@ -142,6 +144,34 @@ async def test_a_worker_that_waits_gets_no_jobs_after_its_key_has_ended(site: Si
     assert again.json["jobs"][0]["attempts"] == 1
 
 
+@pytest.mark.parametrize("error", [StoreClosed("closed"), asyncio.CancelledError()], ids=["store", "stop"])
+@pytest.mark.parametrize("way", ["take", "report"])
+async def test_jobs_whose_taker_cannot_be_confirmed_are_given_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch, way: str, error: BaseException
+) -> None:
+    await second_key(site)
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    order: dict[str, Any] = {"types": ["thumb"], "wait_s": 30}
+    body = order if way == "take" else {"reports": [], "take": order}
+    taking = asyncio.ensure_future(site.post(f"/acme/work/{way}", json=body, key="second"))
+    await until(partial(has_takers, site))
+    site.clock.advance(5)
+    await site.add("x")
+    await site.intake.flush()
+    real = site.store.get_key
+
+    async def fail(_: str) -> None:
+        monkeypatch.setattr(site.store, "get_key", real)
+        raise error
+
+    monkeypatch.setattr(site.store, "get_key", fail)
+    site.workers.wake()
+    with suppress(ServerDisconnectedError):
+        assert (await taking).status >= 500
+    again = await site.post("/acme/work/take", json=order)
+    assert [(job["payload"], job["attempts"]) for job in again.json["jobs"]] == [("x", 1)]
+
+
 @pytest.mark.parametrize(("waited_s", "status"), [(59, 200), (60, 401)])
 async def test_with_the_store_away_a_key_is_good_for_who_waits_until_it_expires(
     site: Site, monkeypatch: pytest.MonkeyPatch, waited_s: int, status: int
@@ -179,6 +209,58 @@ async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monke
     assert asked == [site.keys["second id"]]
 
 
+async def test_many_who_wait_with_one_key_ask_the_store_for_it_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await second_key(site)
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    body = {"types": ["thumb"], "wait_s": 30}
+    takings = [asyncio.ensure_future(site.post("/acme/work/take", json=body, key="second")) for _ in range(40)]
+    await until(partial(has_takers, site, 40))
+    site.clock.advance(6)
+    await site.add(*(f"x{number}" for number in range(40)))
+    await site.intake.flush()
+    asked: list[str] = []
+    real = site.store.get_key
+
+    async def ask(key_id: str) -> ApiKey | None:
+        asked.append(key_id)
+        return await real(key_id)
+
+    monkeypatch.setattr(site.store, "get_key", ask)
+    site.workers.wake()
+    answers = await asyncio.gather(*takings)
+    assert sum(len(answer.json["jobs"]) for answer in answers) == 40
+    assert asked == [site.keys["second id"]]
+
+
+async def test_who_waits_until_after_a_revocation_does_not_share_a_look_of_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await second_key(site)
+    real, looking, go_on = site.store.get_key, asyncio.Event(), asyncio.Event()
+
+    async def read_and_stay(key_id: str) -> ApiKey | None:
+        found = await real(key_id)
+        monkeypatch.setattr(site.store, "get_key", real)
+        looking.set()
+        await go_on.wait()
+        return found
+
+    keys = KeyRing(site.service)
+    who = await keys.admit(site.keys["second"])
+    site.clock.advance(5)
+    monkeypatch.setattr(site.store, "get_key", read_and_stay)
+    before = asyncio.ensure_future(keys.confirm(who))
+    await looking.wait()
+    await revoke(site)
+    after = asyncio.ensure_future(keys.confirm(who))
+    go_on.set()
+    await before
+    with pytest.raises(Unauthorized):
+        await after
+
+
 async def test_a_key_that_is_revoked_while_it_is_verified_is_not_kept(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,5 +294,5 @@ async def test_a_log_is_not_followed_after_the_key_was_revoked(site: Site) -> No
                 assert [part async for part in parts] == []
 
 
-async def has_takers(site: Site) -> bool:
-    return site.workers.gauges()["workers_waiting"] > 0
+async def has_takers(site: Site, count: int = 1) -> bool:
+    return site.workers.gauges()["workers_waiting"] >= count

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from functory.errors import FunctoryError, InvalidInput, Unauthorized
+from functory.errors import FunctoryError, InvalidInput
 from functory.operations import workers as operations
 from functory.web.api.rendering import show_options
 from functory.web.api.submission import payload_of
@@ -123,8 +123,8 @@ async def _confirm(call: Call, taken: Sequence[Taken]) -> None:
     """A key may have been revoked while its owner waited: then it gets no jobs. Raises Unauthorized."""
     try:
         await call.confirm()
-    except Unauthorized:
-        await operations.give_back(call.service, call.principal, [Delivery(job.id, job.token) for job, _ in taken])
+    except BaseException:  # the store has failed, or the daemon stops: nobody will hear of the jobs then, either
+        await operations.return_taken(call.service, call.principal, taken)
         raise
 
 

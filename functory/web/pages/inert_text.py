@@ -27,8 +27,13 @@ _UNSEEN_ALWAYS: Final = (
 )
 _SHAPING: Final = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\ufe00-\ufe0f"
 """What Unicode shows as nothing (Default_Ignorable_Code_Point). Some of it shapes emoji and letters of other scripts:
-beside these it stays, and so does what makes a keycap of a digit."""
-_UNSEEN: Final = re.compile(rf"[{_UNSEEN_ALWAYS}]|(?<![^\x00-\x7f{_UNSEEN_ALWAYS}])(?!\ufe0f\u20e3)[{_SHAPING}]")
+beside these it stays, and so does what makes a keycap of a digit or the flag of a region."""
+_FLAG: Final = r"\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,7}\U000e007f"
+_UNSEEN: Final = re.compile(
+    rf"(?P<flag>{_FLAG})"
+    rf"|(?:[{_UNSEEN_ALWAYS}]|(?<![^\x00-\x7f])(?!\ufe0f\u20e3)[{_SHAPING}])[{_UNSEEN_ALWAYS}{_SHAPING}]*"
+)
+"""A flag, or a run of what cannot be seen: one character of it does not hide the next."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb]")
 
 
@@ -88,7 +93,7 @@ def spell(text: str) -> str:
     """Control characters as pictures, and characters that change the direction of text or show nothing as their
     names."""
     text = text.replace("\r\n", "\n")
-    return _CONTROL.sub(_picture, _UNSEEN.sub(_name, text))
+    return _CONTROL.sub(_picture, _UNSEEN.sub(_names, text))
 
 
 def has_turning(text: str) -> bool:
@@ -113,11 +118,11 @@ def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
-    return "␡" if code == 0x7F else _name(match)
+    return "␡" if code == 0x7F else _names(match)
 
 
-def _name(match: re.Match[str]) -> str:
-    return f"⟨U+{ord(match[0]):04X}⟩"
+def _names(match: re.Match[str]) -> str:
+    return match[0] if match.lastgroup == "flag" else "".join(f"⟨U+{ord(char):04X}⟩" for char in match[0])
 
 
 def _fold(text: str) -> tuple[str, bool]:

@@ -8,6 +8,7 @@ HOSTILE = "tests/bedrock/test_hostile.py"
 CALLERS = "tests/bedrock/test_callers.py"
 SESSION = "tests/bedrock/test_session.py"
 GONE = "tests/bedrock/test_numbers.py"
+ROOM = "tests/bedrock/test_room.py"
 NUMBERS = "tests/contract/store/test_numbers.py"
 
 changing = in_file("functory/bedrock/changing.py", COMMANDS)
@@ -106,6 +107,18 @@ MUTANTS: list[Mutant] = [
         "call.web.bodies.of(call.tenant, relatives.size_bytes)",
         "call.web.bodies.of(call.tenant, 0)",
         tests=HOSTILE,
+    ),
+    taking(
+        "a claimed job waits for room without a bound",
+        "asyncio.timeout(ROOM_WAIT_S)",
+        "asyncio.timeout(None)",
+        tests=ROOM,
+    ),
+    connection(
+        "jobs are lost with an answer that nobody hears",
+        "            await self.peer.if_unheard()\n",
+        "            pass\n",
+        tests=ROOM,
     ),
     in_file("functory/bedrock/input_room.py", HOSTILE)(
         "one owner takes all room",

@@ -88,8 +88,8 @@ MUTANTS: list[Mutant] = [
     ),
     keyring(
         "a session outlives its key",
-        "        if key is None or (key.expires_ms is not None and key.expires_ms <= now_ms):\n            raise Unauthorized(_NOT_GOOD)\n        principal",
-        "        if key is None:\n            raise Unauthorized(_NOT_GOOD)\n        principal",
+        "        return _if_valid(known, now_ms)\n\n    async def _look",
+        "        return known.principal\n\n    async def _look",
         tests="tests/web/test_waiting.py",
     ),
     principal("a suspended tenant goes on", '        if self.suspended and scope != "read":', "        if False:"),

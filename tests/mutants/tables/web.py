@@ -214,6 +214,7 @@ MUTANTS: list[Mutant] = [
         "        self._cache.keep(self._cache.by_digest, digest, verified, changes)\n",
         "        self._cache.keep(self._cache.by_digest, digest, verified)\n",
     ),
+    keyring("a key is good that was looked at before it was revoked", "ask((key_id, changes), ", "ask((key_id, 0), "),
     express_waits(
         "a result is told to a revoked key",
         "                await web.keys.confirm(self._principal)\n",
@@ -221,8 +222,13 @@ MUTANTS: list[Mutant] = [
     ),
     work(
         "jobs that a revoked key waited for are lost",
-        "        await operations.give_back(call.service, call.principal, [D",
-        "        _ = ([D",
+        "        await operations.return_taken(call.service, call.principal, taken)\n",
+        "        pass\n",
+    ),
+    work(
+        "jobs are lost whose taker cannot be confirmed",
+        "    except BaseException:  # the",
+        "    except FunctoryError:  # the",
     ),
     streams(
         "a log is followed with a revoked key", "                    await check()\n", "                    pass\n"

@@ -22,12 +22,12 @@ keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_kee
 MUTANTS: list[Mutant] = [
     operations(
         "what was taken with a report that failed is kept until its lease lapses",
-        "        await _return(service, who, claim.jobs)\n",
+        "        await return_taken(service, who, claim.jobs)\n",
         "        pass\n",
     ),
     operations(
         "what was taken before more could be is kept until its lease lapses",
-        "        await _return(service, who, jobs)\n",
+        "        await return_taken(service, who, jobs)\n",
         "        pass\n",
     ),
     reports("a report that comes twice makes its jobs twice", " and held.ending is None])", "])"),

@@ -25,6 +25,10 @@ from functory.web.pages.inert_text import MAX_LINE_CHARS, MAX_LINES, has_turning
         ("a\u2060\u3164\U000e0041".encode(), "a⟨U+2060⟩⟨U+3164⟩⟨U+E0041⟩"),
         ("pass\u200dword\ufe0f".encode(), "pass⟨U+200D⟩word⟨U+FE0F⟩"),
         ("\u200b\u200cx".encode(), "⟨U+200B⟩⟨U+200C⟩x"),
+        ("pass\u200d\u200d\u200c\u200dword".encode(), "pass⟨U+200D⟩⟨U+200D⟩⟨U+200C⟩⟨U+200D⟩word"),
+        ("a\ufe0f\u200b\ufe0f\u115fb".encode(), "a⟨U+FE0F⟩⟨U+200B⟩⟨U+FE0F⟩⟨U+115F⟩b"),
+        ("\U0001f3f4\U000e0067\U000e0062".encode(), "\U0001f3f4⟨U+E0067⟩⟨U+E0062⟩"),
+        ("a\U000e0067\U000e0062\U000e0065\U000e007f".encode(), "a⟨U+E0067⟩⟨U+E0062⟩⟨U+E0065⟩⟨U+E007F⟩"),
     ],
 )
 def test_what_could_do_something_is_left_out_or_spelled(data: bytes, text: str) -> None:
@@ -32,7 +36,14 @@ def test_what_could_do_something_is_left_out_or_spelled(data: bytes, text: str) 
 
 
 @pytest.mark.parametrize(
-    "text", ["\u2764\ufe0f\u200d\U0001f525", "1\ufe0f\u20e3", "\u0645\u06cc\u200c\u062e", "a\u00a0b"]
+    "text",
+    [
+        "\u2764\ufe0f\u200d\U0001f525",
+        "1\ufe0f\u20e3",
+        "\u0645\u06cc\u200c\u062e",
+        "a\u00a0b",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    ],
 )
 def test_emoji_and_other_scripts_stay_as_they_are(text: str) -> None:
     assert show(text.encode()).text == text
