@@ -276,11 +276,13 @@ class StraightWay:
 
     def _start_gathered(self, jobtype: str) -> None:
         if jobtype in self._waiting:
+            self._oldest_s[jobtype] = self._clock.monotonic_s()
             self._offer_or_return(jobtype)
 
     def _on_gates(self, jobtypes: Iterable[str]) -> None:
         for jobtype in jobtypes:
-            self._start_gathered(jobtype)
+            if jobtype in self._waiting:
+                self._offer_or_return(jobtype)
 
     def _offer_or_return(self, jobtype: str) -> None:
         gate = self._gates.get(jobtype)

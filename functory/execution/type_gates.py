@@ -19,6 +19,8 @@ from vocabulary.names import tenant_of
 log = logging.getLogger("functory.gates")
 
 _MOST_KNOWN: Final = 20_000
+_RENEWED: Final = 0.25
+"""The part of its life in which an answer that is used is renewed: jobs that come all the time wait for none."""
 _PAUSE_S: Final = 0.05
 """After a question that the store could not answer."""
 
@@ -50,9 +52,16 @@ class TypeGates:
         self._listener = listener
 
     def get(self, jobtype: str) -> TypeGate | None:
-        """None: it must be asked for."""
+        """None: it must be asked for. One that will be old soon is asked for again meanwhile."""
         known = self._known.get(jobtype)
-        return known[0] if known is not None and known[1] > self._clock.monotonic_s() else None
+        if known is None:
+            return None
+        left_s = known[1] - self._clock.monotonic_s()
+        if left_s <= 0:
+            return None
+        if left_s < _RENEWED * self._life_s:
+            self.want(jobtype)
+        return known[0]
 
     def want(self, jobtype: str) -> None:
         """Ask for it, together with the others that are wanted."""

@@ -32,7 +32,8 @@ class Gates:
     def __init__(self) -> None:
         self.store = SlowStore()
         self.known = asyncio.Event()
-        self.gates = TypeGates(cast("Store", self.store), FakeClock(), 1.0, self._runs)
+        self.clock = FakeClock()
+        self.gates = TypeGates(cast("Store", self.store), self.clock, 1.0, self._runs)
         self.gates.when_known(self._told)
 
     async def _runs(self, _jobtype: str, _version: int) -> bool:
@@ -106,3 +107,18 @@ async def test_who_is_told_that_the_store_could_not_say_may_ask_again() -> None:
     await it.want("acme-a")
     await it.answered()
     assert it.version("acme-a") == 1
+
+
+async def test_an_answer_that_is_used_is_renewed_before_it_is_old() -> None:
+    it = Gates()
+    await it.want("acme-a", "acme-b")
+    await it.answered()
+    it.clock.elapsed_s = 0.5
+    assert it.version("acme-a") == 1
+    assert len(it.store.asked) == 1, "it is young"
+    it.clock.elapsed_s, it.store.version = 0.8, 2
+    assert it.version("acme-a") == 1
+    await it.answered()
+    assert it.store.asked[1:] == [["acme-a"]], "nobody has used the other"
+    it.clock.elapsed_s = 1.5
+    assert (it.version("acme-a"), it.version("acme-b")) == (2, None)
