@@ -107,8 +107,8 @@ async def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[L
 
 
 def is_one_status_line(body: bytes) -> bool:
-    """Whether the answer for a batch of one is a status line, with nothing but new jobs and comments before it. Also if
-    these are too many to be read."""
+    """Whether the answer for a batch of one is a status line, with nothing before it but what belongs to its job, and
+    comments. Also if these are too many to be read."""
     text = body.rstrip(b"\r\n")
     last = text.rfind(b"\n") + 1
     if parse_line(text[last:].removesuffix(b"\r")) is None:

@@ -276,16 +276,21 @@ async def test_a_command_that_has_no_data_is_short(bedrock: Bedrock) -> None:
         assert (reply.status, "longer than" in reply.reason) == (402, True)
 
 
+async def make_album(session: Session, carried: str, **of_pieces: str) -> None:
+    """A parent with ten children, which can be taken."""
+    await session.ask("CreateJob", name="album")
+    await session.ask("GetJob", name="album")
+    for _ in range(10):
+        await session.ask("CreateJob", name="piece", parentJobID=1, **of_pieces)
+    await session.ask("FinishJob", jobID=1, data=carried)
+
+
 async def test_the_data_of_relatives_is_bounded_and_has_room_before_it_is_read(
     bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = '{"a":"' + "x" * 1_000_000 + '"}'
     async with bedrock.session() as session:
-        await session.ask("CreateJob", name="album")
-        await session.ask("GetJob", name="album")
-        for _ in range(10):
-            await session.ask("CreateJob", name="piece", parentJobID=1, data=data)
-        await session.ask("FinishJob", jobID=1, data=data)
+        await make_album(session, data, data=data)
         seen = note_rooms(bedrock, monkeypatch)
         pieces: list[Any] = []
         while len(pieces) < 10:
@@ -306,11 +311,7 @@ async def test_the_data_of_a_parent_is_told_to_so_many_of_its_children(
 ) -> None:
     data = '{"a":"' + "x" * 1_000_000 + '"}'
     async with bedrock.session() as session:
-        await session.ask("CreateJob", name="album")
-        await session.ask("GetJob", name="album")
-        for _ in range(10):
-            await session.ask("CreateJob", name="piece", parentJobID=1)
-        await session.ask("FinishJob", jobID=1, data=data)
+        await make_album(session, data)
         seen = note_rooms(bedrock, monkeypatch)
         pieces = (await session.ask("GetJobs", name="piece", numResults=10)).json["jobs"]
         assert [piece.get("parentData") == json.loads(data) for piece in pieces] == [True] * 8 + [False] * 2

@@ -1,5 +1,7 @@
 """A visitor of the pages without a browser: cookies kept, forms sent with the token that stands in them."""
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -74,3 +76,13 @@ async def visitor(site: Place, who: str = "") -> AsyncIterator[Visitor]:
             assert isinstance(site, Site)
             assert (await made.sign_in(site.keys[who])).status == 303
         yield made
+
+
+async def next_part(answer: aiohttp.ClientResponse) -> str:
+    """The HTML of the next event."""
+    async with asyncio.timeout(30):
+        while line := await answer.content.readline():
+            if line.startswith(b"data: "):
+                text: str = json.loads(line[6:])
+                return text
+    raise AssertionError("the stream ended")

@@ -12,7 +12,7 @@ import pytest
 from functory.web.http.settings import WebSettings
 from store.base import Code, Outcome, Retry
 from store.errors import StoreUnavailable
-from tests.support.pages import Visitor, visitor
+from tests.support.pages import Visitor, next_part, visitor
 from tests.support.web import T0, Site, open_site
 
 ROW = re.compile(r'<tr data-key="([^"]+)">')
@@ -282,16 +282,6 @@ async def test_stopping_ends_live_pages_at_once(tmp_path: Path) -> None:
             await site.listener.stop()
         with suppress(aiohttp.ClientError):
             await answer.content.read()
-
-
-async def next_part(answer: aiohttp.ClientResponse) -> str:
-    """The HTML of the next event."""
-    async with asyncio.timeout(30):
-        while line := await answer.content.readline():
-            if line.startswith(b"data: "):
-                text: str = json.loads(line[6:])
-                return text
-    raise AssertionError("the stream ended")
 
 
 async def test_a_job_that_is_tried_again_offers_a_fix_and_a_run_now(site: Site) -> None:

@@ -1,24 +1,10 @@
 """What is made once for several readers of a page: nothing of one reader is in it, nor of an earlier tenant."""
 
-import asyncio
-import json
-
-import aiohttp
-
 from functory.operations.keys import create_key
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
-from tests.support.pages import visitor
+from tests.support.pages import next_part, visitor
 from tests.support.web import Site
-
-
-async def first_part(answer: aiohttp.ClientResponse) -> str:
-    async with asyncio.timeout(30):
-        while line := await answer.content.readline():
-            if line.startswith(b"data: "):
-                text: str = json.loads(line[6:])
-                return text
-    raise AssertionError("the stream ended")
 
 
 async def test_a_live_part_has_the_readers_own_host_and_rights(site: Site) -> None:
@@ -31,11 +17,11 @@ async def test_a_live_part_has_the_readers_own_host_and_rights(site: Site) -> No
         acme.session.get(live) as here,
         reader.session.get(live) as limited,
     ):
-        assert "http://203.0.113.66/acme/job/hello/add" in await first_part(elsewhere)
-        text = await first_part(here)
+        assert "http://203.0.113.66/acme/job/hello/add" in await next_part(elsewhere)
+        text = await next_part(here)
         assert f"{site.url}/acme/job/hello/add" in text
         assert "203.0.113.66" not in text, "the key would be sent there"
-        assert ("/ui/t/acme/new" in text, "/ui/t/acme/new" in await first_part(limited)) == (True, False)
+        assert ("/ui/t/acme/new" in text, "/ui/t/acme/new" in await next_part(limited)) == (True, False)
 
 
 async def test_a_tenant_sees_nothing_of_an_earlier_one_of_its_name(site: Site) -> None:
