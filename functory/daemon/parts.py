@@ -241,6 +241,7 @@ def _straight_way(
         executor.held_leases,
         lease_ms=round(settings.lease_s * 1000),
         is_clear=executor.is_clear,
+        ahead=executor.ahead,
         offer=executor.offer,
         mode=settings.straight,
     )

@@ -108,7 +108,7 @@ class Executor:
         self.wake()
 
     def use(self, straight: StraightWay) -> None:
-        self._straight = straight
+        self._straight, self._outlook.on_fewer = straight, straight.catch_up
 
     @property
     def held_leases(self) -> HeldLeases:
@@ -124,6 +124,10 @@ class Executor:
         """Whether this daemon starts jobs now, and knows of none of the type that waits in the store."""
         is_starting = not self._is_stopping and not self.is_paused
         return is_starting and jobtype not in self._claims.jobs and self._outlook.is_clear(jobtype)
+
+    def ahead(self, jobtype: str) -> int | None:
+        """How many jobs of a type the store has that this daemon is about to start; None if it may not start them."""
+        return None if self._is_stopping or self.is_paused else self._outlook.ahead(jobtype)
 
     def offer(self, jobtype: str) -> None:
         """The number of jobs of a type that wait on the straight way has changed."""
@@ -294,6 +298,7 @@ class Executor:
                 for jobtype in {**oldest_ms, **straight}
             ]
         )
+        self._outlook.on_fewer()
 
     # One slot
 

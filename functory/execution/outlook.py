@@ -5,7 +5,7 @@ look began. So a job that starts without the store overtakes nothing that this d
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from store.base import Job, Store, WaitingType
@@ -48,6 +48,8 @@ class Outlook:
         """Types that were added to before that, while the look is under way."""
         self._changed: set[str] = set()
         """Tenants whose handlers or pauses were changed since the last look began; "" for all."""
+        self.on_fewer: Callable[[], None] = _nobody
+        """Called when jobs have been taken: fewer wait than before."""
         self.looked_s = -math.inf
         self.looks = 0
 
@@ -110,6 +112,7 @@ class Outlook:
             self.waiting[jobtype] = left
         else:
             self.waiting.pop(jobtype, None)
+        self.on_fewer()
 
     def rest(self, jobtype: str) -> None:
         """A claim of it found nothing."""
@@ -125,7 +128,18 @@ class Outlook:
             jobtype not in self.waiting
             and jobtype not in self._added
             and jobtype not in self._asked
-            and jobtype not in self.unable
+            and self._is_known(jobtype)
+        )
+
+    def ahead(self, jobtype: str) -> int | None:
+        """How many of the type the last look saw; None if what waits may not be about to start."""
+        may_start = jobtype not in self._resting and self._is_known(jobtype)
+        return self.waiting.get(jobtype, 0) if may_start else None
+
+    def _is_known(self, jobtype: str) -> bool:
+        """Whether the last look holds for the type, and it runs here."""
+        return (
+            jobtype not in self.unable
             and (not self._changed or self._changed.isdisjoint(("", tenant_of(jobtype))))
             and self.age_s <= self._life_s
         )
@@ -138,3 +152,7 @@ class Outlook:
         """Types with runnable jobs for which no claim was tried for this long."""
         now_s = self._clock.monotonic_s()
         return sorted(jobtype for jobtype, since_s in self.untried.items() if now_s - since_s >= for_s)
+
+
+def _nobody() -> None:
+    """Nobody waits for that."""

@@ -17,15 +17,16 @@ from operator import itemgetter
 from typing import Any, Final
 
 from functory.config import StraightMode
+from functory.execution.followers import FEW, Followers
 from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
+from functory.execution.straight_jobs import delivered, ended
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
 from store.base import Archive, Discard, Finish, Job, JobRecord, JobState, NewJob, Release
 from store.errors import StoreUnavailable
-from store.names import DONE_LOCK, DONE_OFFSET_MS
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.straight")
@@ -54,10 +55,12 @@ class StraightWay:
         *,
         lease_ms: int,
         is_clear: Callable[[str], bool],
+        ahead: Callable[[str], int | None],
         offer: Callable[[str], None],
         mode: StraightMode,
     ) -> None:
-        """is_clear: whether nothing of a type waits in the store, as far as known. offer: jobs of a type can start."""
+        """is_clear: whether nothing of a type waits in the store, as far as known. ahead: otherwise, how many are about
+        to be taken up there; None if they may not be. offer: jobs of a type can start."""
         self._store = shared.store
         self._clock = shared.clock
         self._owner = shared.owner
@@ -68,12 +71,15 @@ class StraightWay:
         self._leases = leases
         self._lease_ms = lease_ms
         self._is_clear = is_clear
+        self._ahead = ahead
         self._offer = offer
         self._mode = mode
         self._turn = 0
         self._waiting: dict[str, deque[NewJob]] = {}
+        self._followers = Followers(shared.clock)
         self._waiting_lines = 0
         self._waiting_bytes = 0
+        """Of those that wait and of those that follow."""
         self._oldest_s: dict[str, float] = {}
         """Since when the first of a type waits."""
         self._running: dict[str, NewJob] = {}
@@ -92,13 +98,13 @@ class StraightWay:
 
     # Lines come in
 
-    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
+    def admits(self, jobtype: str, lines: Sequence[bytes], in_line: int) -> bool:
         count = len(lines)
         if (
             self._mode == "off"
             or count + len(self._waiting.get(jobtype, ())) > _MOST_OF_ONE
             or count + self._waiting_lines > _MOST_WAITING
-            or not self._is_clear(jobtype)
+            or not (self._is_next(jobtype, in_line) or self._may_follow(jobtype, count, in_line))
             or sum(map(len, lines)) + self._waiting_bytes > _MOST_BYTES
             or max(map(len, lines)) > _LARGEST_BYTES
         ):
@@ -114,17 +120,36 @@ class StraightWay:
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
-        waiting = self._waiting.get(jobtype)
-        if waiting is None:
-            waiting = self._waiting[jobtype] = deque()
-            self._oldest_s[jobtype] = self._clock.monotonic_s()
-        waiting.extend(jobs)
         self._waiting_lines += len(jobs)
         self._waiting_bytes += sum(len(job.data) for job in jobs)
-        if not self._gathering.waits_for_more(jobtype, len(waiting)):
-            self._offer_or_return(jobtype)
-        if self._waiting and self._returning is None:
+        if self._is_next(jobtype, self._intake.in_line(tenant_of(jobtype))):
+            self._wait(jobtype, jobs)
+            if not self._gathering.waits_for_more(jobtype, len(self._waiting[jobtype])):
+                self._offer_or_return(jobtype)
+        else:
+            self._followers.join(jobtype, jobs)
+        if (self._waiting or self._followers) and self._returning is None:
             self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
+
+    def catch_up(self) -> None:
+        """Jobs of the store were taken up, or a look has seen none: who followed them may start."""
+        for jobtype in self._followers.jobtypes if self._followers else ():
+            if self._is_clear(jobtype) and not self._intake.in_line(tenant_of(jobtype)):
+                self._wait(jobtype, self._followers.leave(jobtype))
+                self._offer_or_return(jobtype)
+
+    def _wait(self, jobtype: str, jobs: Sequence[NewJob]) -> None:
+        if jobtype not in self._waiting:
+            self._waiting[jobtype] = deque()
+            self._oldest_s[jobtype] = self._clock.monotonic_s()
+        self._waiting[jobtype].extend(jobs)
+
+    def _is_next(self, jobtype: str, in_line: int) -> bool:
+        return not in_line and jobtype not in self._followers and self._is_clear(jobtype)
+
+    def _may_follow(self, jobtype: str, count: int, in_line: int) -> bool:
+        ahead = self._ahead(jobtype)
+        return ahead is not None and ahead + in_line <= FEW and self._followers.may_join(jobtype, count)
 
     def may_run(self, jobtype: str) -> bool:
         gate = self._gates.get(jobtype)
@@ -134,7 +159,8 @@ class StraightWay:
 
     async def flush(self, tenant: str) -> None:
         loop = asyncio.get_running_loop()
-        for jobtype in [jobtype for jobtype in self._waiting if not tenant or tenant_of(jobtype) == tenant]:
+        here = {**self._waiting, **dict.fromkeys(self._followers.jobtypes)}
+        for jobtype in [jobtype for jobtype in here if not tenant or tenant_of(jobtype) == tenant]:
             self._return(jobtype)
         ids = {job.id for job in self._running.values() if not tenant or tenant_of(job.jobtype) == tenant}
         trouble = await self._show([job_id for job_id in ids if job_id in self._running])
@@ -176,7 +202,7 @@ class StraightWay:
         if self._job_log is not None:
             self._job_log.entered([job.id for job in new], [jobtype] * len(new), [job.data for job in new], now_ms)
         until_ms = now_ms + self._lease_ms
-        return [_delivered(job, self._owner, until_ms) for job in new], gate.handler_version
+        return [delivered(job, self._owner, until_ms) for job in new], gate.handler_version
 
     def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
         """Show them as running if they are not over in a while. To be cancelled when they are."""
@@ -213,7 +239,7 @@ class StraightWay:
             self._shown.pop(job.id, None)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
-                self.recent.add(_record(job, release, now_ms))
+                self.recent.add(ended(job, release, now_ms))
         if not self._gathering.is_idle:
             self._gathering.ended({job.jobtype for job, _ in endings})
         self._leave()
@@ -222,7 +248,7 @@ class StraightWay:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
         for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
-                self.recent.add(_record(job, release, self._clock.now_ms()))
+                self.recent.add(ended(job, release, self._clock.now_ms()))
         for job, _, _ in endings if self._shown else ():
             if self._shown.pop(job.id, None) is not None:
                 self._running.pop(job.id, None)
@@ -250,8 +276,8 @@ class StraightWay:
         job = self._running.get(job_id)
         if job is None or tenant_of(job.jobtype) != tenant or not self._intake.is_held(job_id):
             return None
-        delivered = _delivered(job, self._owner, now_ms + self._lease_ms)
-        return JobRecord(delivered, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
+        as_sent = delivered(job, self._owner, now_ms + self._lease_ms)
+        return JobRecord(as_sent, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
 
     def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
         return self.recent.find(tenant, job_id)
@@ -298,12 +324,18 @@ class StraightWay:
         now_s = self._clock.monotonic_s()
         for jobtype in [name for name, since_s in self._oldest_s.items() if now_s - since_s >= _RETURN_AFTER_S]:
             self._return(jobtype)
-        if self._waiting:
+        for jobtype in self._followers.waited(_RETURN_AFTER_S):
+            self._followers.tire(jobtype)
+            self._return(jobtype)
+        if self._waiting or self._followers:
             self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
 
     def _return(self, jobtype: str) -> None:
-        jobs = self._waiting.pop(jobtype)
-        del self._oldest_s[jobtype]
+        """With those that follow: none overtakes another."""
+        jobs = list(self._waiting.pop(jobtype, ()))
+        self._oldest_s.pop(jobtype, None)
+        if jobtype in self._followers:
+            jobs += self._followers.leave(jobtype)
         self._waiting_lines -= len(jobs)
         self._waiting_bytes -= sum(len(job.data) for job in jobs)
         self._intake.return_to_line(jobs)
@@ -344,8 +376,8 @@ class StraightWay:
             log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
             return str(error)
         shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
-        delivered = [_delivered(job, self._owner, now_ms + self._lease_ms) for job in shown]
-        may_start = self._leases.claimed(delivered, now_ms)
+        as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown]
+        may_start = self._leases.claimed(as_sent, now_ms)
         self._shown.update(dict.fromkeys([job.id for job in shown], may_start))
         await self._intake.arrived([job.id for job in jobs])
         self._leave()
@@ -363,18 +395,3 @@ class StraightWay:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._gates.close()
-
-
-def _delivered(job: NewJob, owner: str, until_ms: int) -> Job:
-    """The first delivery."""
-    return Job(job.id, job.jobtype, job.data, until_ms, owner, 1, 1, job.priority, job.dt_ms, job.create_ms)
-
-
-def _record(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobRecord:
-    """As the store would show it: it has never had relatives."""
-    outcome = release.outcome
-    archived = job._replace(dt_ms=now_ms + DONE_OFFSET_MS, lock=DONE_LOCK)
-    result_bytes = len(outcome.result or b"")
-    return JobRecord(
-        archived, JobState.ARCHIVED, outcome, outcome.started_ms, now_ms, len(job.data), result_bytes, 0, 0
-    )

@@ -43,8 +43,9 @@ _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(N
 class StraightWay(Protocol):
     """Takes lines that need not wait for the store (execution/straight.py)."""
 
-    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
-        """Whether jobs of these lines could start as soon as they are durable."""
+    def admits(self, jobtype: str, lines: Sequence[bytes], in_line: int) -> bool:
+        """Whether jobs of these lines could start as soon as they are durable, or as soon as the jobs before them have
+        started. in_line: how many lines of the tenant are on the long way, and not in the store."""
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         """They are durable."""
@@ -144,6 +145,8 @@ class Backlog:
             return
         if is_straight and self._straight is not None:
             self._straight.take(self._jobs(ids, jobtype, lines, options))
+            if self._waiting.get(tenant, 0) > 0:  # somebody follows these
+                self._hurry()
             return
         self._total += count
         if self._may_pass(tenant, count, options):
@@ -167,11 +170,14 @@ class Backlog:
         return (
             self._straight is not None
             and options == PLAIN
-            and not self.waits(tenant)
-            and not self._boarding_of.get(tenant)
+            and self._knows_all
             and len(self._ahead) + len(lines) <= _MOST_AHEAD
-            and self._straight.admits(jobtype, lines)
+            and self._straight.admits(jobtype, lines, self.in_line(tenant))
         )
+
+    def in_line(self, tenant: str) -> int:
+        """Lines of the tenant on the long way that the store does not have, as far as they are known."""
+        return max(self._waiting.get(tenant, 0), 0) + self._boarding_of.get(tenant, 0)
 
     def waits(self, tenant: str) -> bool:
         """Whether lines of the tenant may be waiting for the reader."""
@@ -304,8 +310,11 @@ class Backlog:
         if not self._waiting:
             self._is_urgent = False
         if count > 0 and (is_urgent or self._in_line >= _MANY):
-            self._is_urgent = bool(self._waiting)
-            self._call_reader()
+            self._hurry()
+
+    def _hurry(self) -> None:
+        self._is_urgent = bool(self._waiting)
+        self._call_reader()
 
 
 def _nobody() -> None:

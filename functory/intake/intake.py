@@ -50,6 +50,10 @@ class Intake:
         """Whether the line of a job is on the straight way, and the job not in the store yet."""
         return self._backlog.is_held(job_id)
 
+    def in_line(self, tenant: str) -> int:
+        """Lines of the tenant on the long way that the store does not have."""
+        return self._backlog.in_line(tenant)
+
     async def arrived(self, ids: Sequence[str], position: JournalPosition | None = None) -> None:
         """The store has these, and that position."""
         self._reader.kept(position)

@@ -58,8 +58,8 @@ class Straight:
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
 
-    def admits(self, jobtype: str, _lines: Sequence[bytes]) -> bool:
-        return jobtype.startswith("quiet-")
+    def admits(self, jobtype: str, _lines: Sequence[bytes], in_line: int) -> bool:
+        return not in_line and jobtype.startswith("quiet-")
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         self.jobs += jobs

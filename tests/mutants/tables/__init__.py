@@ -16,6 +16,7 @@ from tests.mutants.tables import (
     scheduler,
     store_mongo,
     store_sqlite,
+    straight,
     tenants,
     web,
     workers,
@@ -37,6 +38,7 @@ AREAS: dict[str, list[Mutant]] = {
     "web": web.MUTANTS,
     "operations": operations.MUTANTS,
     "daemon": daemon.MUTANTS,
+    "straight": straight.MUTANTS,
     "workers": workers.MUTANTS,
     "bedrock": bedrock.MUTANTS,
 }

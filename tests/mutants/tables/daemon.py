@@ -14,7 +14,6 @@ executor = in_file("functory/execution/executor.py", PROMISES)
 keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
 batches = in_file("functory/execution/batches.py", PROMISES)
 straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
-gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test_gathering.py")
 leases = in_file("functory/execution/leases.py", LEASES)
 outbox = in_file("functory/execution/outbox.py", f"{PROMISES} {OUTBOX}")
 outcomes = in_file(
@@ -354,21 +353,10 @@ MUTANTS: list[Mutant] = [
     ),
     straight(
         "jobs that come quickly start one by one",
-        "        if not self._gathering.waits_for_more(jobtype, len(waiting)):",
-        "        if True:",
+        "            if not self._gathering.waits_for_more(jobtype, len(self._waiting[jobtype])):",
+        "            if True:",
     ),
     straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
-    gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
-    gathering(
-        "what has ended holds others up",
-        "in jobtypes:\n            self._under_way.pop(jobtype, None)\n",
-        "in jobtypes:\n            pass\n",
-    ),
-    gathering("many wait for more", "        if jobs >= ENOUGH:", "        if False:"),
-    gathering("a flood makes others wait", "        if jobs < ENOUGH:", "        if True:"),
-    gathering(
-        "types are remembered without a bound", "        if len(self._under_way) > _MOST_TYPES:", "        if False:"
-    ),
     straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
     straight(
         "what cannot start in time waits for ever",

@@ -1,0 +1,19 @@
+"""Jobs on the straight way, which the store does not have, as the store would show them."""
+
+from store.base import Archive, Discard, Finish, Job, JobRecord, JobState, NewJob
+from store.names import DONE_LOCK, DONE_OFFSET_MS
+
+
+def delivered(job: NewJob, owner: str, until_ms: int) -> Job:
+    """The first delivery."""
+    return Job(job.id, job.jobtype, job.data, until_ms, owner, 1, 1, job.priority, job.dt_ms, job.create_ms)
+
+
+def ended(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobRecord:
+    """It has never had relatives."""
+    outcome = release.outcome
+    archived = job._replace(dt_ms=now_ms + DONE_OFFSET_MS, lock=DONE_LOCK)
+    result_bytes = len(outcome.result or b"")
+    return JobRecord(
+        archived, JobState.ARCHIVED, outcome, outcome.started_ms, now_ms, len(job.data), result_bytes, 0, 0
+    )

@@ -1,0 +1,54 @@
+"""Promises of the straight way to who comes while others are under way: they start together, or follow."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test_gathering.py")
+FOLLOWERS = "tests/service/test_followers.py"
+following = in_file("functory/execution/straight.py", FOLLOWERS)
+followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
+outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
+
+MUTANTS: list[Mutant] = [
+    gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
+    gathering(
+        "what has ended holds others up",
+        "in jobtypes:\n            self._under_way.pop(jobtype, None)\n",
+        "in jobtypes:\n            pass\n",
+    ),
+    gathering("many wait for more", "        if jobs >= ENOUGH:", "        if False:"),
+    gathering("a flood makes others wait", "        if jobs < ENOUGH:", "        if True:"),
+    gathering(
+        "types are remembered without a bound", "        if len(self._under_way) > _MOST_TYPES:", "        if False:"
+    ),
+    following("one that finds another before it is never straight again", "ahead + in_line <= FEW", "False"),
+    following("a flood follows itself", "ahead + in_line <= FEW", "True"),
+    following(
+        "who follows overtakes",
+        "        if self._is_next(jobtype, self._intake.in_line(tenant_of(jobtype))):",
+        "        if True:",
+    ),
+    following(
+        "who follows what is in the journal overtakes it",
+        "if self._is_clear(jobtype) and not self._intake.in_line(tenant_of(jobtype)):",
+        "if self._is_clear(jobtype):",
+    ),
+    following(
+        "who has followed in vain waits for ever",
+        "in self._followers.waited(_RETURN_AFTER_S):",
+        "in self._followers.waited(1e9):",
+    ),
+    following("all follow in vain", "            self._followers.tire(jobtype)\n", ""),
+    following(
+        "a flush forgets who follows", "{**self._waiting, **dict.fromkeys(self._followers.jobtypes)}", "self._waiting"
+    ),
+    followed_lines(
+        "nobody hurries those that others follow",
+        "            if self._waiting.get(tenant, 0) > 0:  # somebody follows these\n                self._hurry()\n",
+        "",
+    ),
+    followed_lines("lines on their way past are overtaken", " + self._boarding_of.get(tenant, 0)", ""),
+    outlook("nobody hears that jobs were taken", "        self.on_fewer()\n", ""),
+    outlook(
+        "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
+    ),
+]
