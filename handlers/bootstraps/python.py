@@ -254,7 +254,7 @@ class Log(io.TextIOBase):
     def reset(self) -> None:
         self.pieces: list[str] = []
         self.size = 0
-        self.dirty = False
+        self.dirty = False  # something was written since the last `take`, whatever has become of it
         self.kept = ""
         self.dropped = 0
         self.lines: list[bytes] = []  # the new jobs that were printed
@@ -299,7 +299,6 @@ class Log(io.TextIOBase):
         if self.inside or not any(self.open.startswith(mark) or mark.startswith(self.open) for mark in self.marks):
             text += self.open
             self.open, self.inside = "", True
-        self.dirty = bool(self.open or self.lines or self.dropped or self.overlong)
         view = memoryview(encode(text))
         while view:
             try:

@@ -1,0 +1,54 @@
+"""Jobs that run one after the other in a warm context have nothing of each other, whenever they print."""
+
+import pytest
+
+from handlers.model import Handler
+from runner.protocol import NewJob
+from runner.runner import Runner
+from tests.support.engines import jobs, languages, run, wasi
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+AFTER_A_WHILE = """read -r x || true
+case $x in
+a) sleep 0.1; echo "S: 404 no"; echo "C: of a" ;;
+*) exit 75 ;;
+esac"""
+
+SPINS = """
+(drop (call $read (i32.const 64)))
+(if (i32.eq (i32.load8_u (i32.const 64)) (i32.const 97)) (then
+  (loop $spin
+    (local.set $n (i32.add (local.get $n) (i32.const 1)))
+    (br_if $spin (i32.lt_u (local.get $n) (i32.const 300000000))))
+  (call $print (i32.const 100) (i32.const 18))))
+(call $exit (i32.const 75))"""
+"""Long enough that what it prints leaves at once."""
+
+LATE_MARKS = {"sh": AFTER_A_WHILE, "wasm": wasi(SPINS, '(data (i32.const 100) "S: 404 no\\0aC: of a\\0a")')}
+
+
+@pytest.mark.parametrize("lang", languages(*LATE_MARKS))
+async def test_the_status_of_a_job_and_what_it_carries_are_its_own(runner: Runner, lang: str) -> None:
+    seen = await run(runner, Handler(lang, LATE_MARKS[lang], memory_mb=192), jobs("a", "b", "c"))
+    assert [(one.exitcode, one.result, one.carried) for one in seen.stopped] == [
+        (404, b"no", b"of a"),
+        (100, b"", None),
+        (100, b"", None),
+    ]
+
+
+OPEN_LINES = {
+    "python": """import time
+if payload == 'a': time.sleep(0.05); print('abc', end='')
+else: print('J: mail|' + payload)""",
+    "sh": """read -r x || true
+if [ "$x" = a ]; then sleep 0.1; printf abc; sleep 0.3; else echo "J: mail|$x"; fi""",
+}
+
+
+@pytest.mark.parametrize("lang", languages(*OPEN_LINES))
+async def test_a_line_that_a_job_leaves_open_hides_no_new_job_of_the_next(runner: Runner, lang: str) -> None:
+    seen = await run(runner, Handler(lang, OPEN_LINES[lang]), jobs("a", "b"))
+    assert seen.exitcodes == [200, 200]
+    assert [one.new_jobs for one in seen.stopped] == [(), (NewJob("mail", b"b"),)]
