@@ -14,6 +14,7 @@ full buffer would cost truth.
 
 from __future__ import annotations
 
+import _thread  # threading itself is not imported: a cold start counts every millisecond
 import errno
 import faulthandler
 import io
@@ -24,7 +25,7 @@ import struct
 import sys
 import time
 
-TYPE_CHECKING = False  # typing itself is not imported: a cold start counts every millisecond
+TYPE_CHECKING = False  # nor typing
 if TYPE_CHECKING:
     import ast
     from collections.abc import Callable
@@ -157,7 +158,7 @@ class Context:
 
     def progress(self, value: object) -> None:
         """Show how far the job has come: a number, a text, or what JSON can hold. Ten times a second is enough."""
-        self.slot.tell(value)
+        self.slot.tell(self, value)
 
     def add(self, line: bytes) -> None:
         limits = self.slot.limits
@@ -214,7 +215,7 @@ def as_table(children: list[dict[str, Any]]) -> str:
     return "".join(rows)
 
 
-def ignore(_: object) -> None:
+def ignore(*_: object) -> None:
     pass
 
 
@@ -415,7 +416,7 @@ class Slot:
         self.before_each = before_each
         self.after_each = after_each
         self.secrets: dict[str, str] = {}
-        self.tell: Callable[[object], None] = ignore  # what a running job says of its progress
+        self.tell: Callable[[Context, object], None] = ignore  # what a job says of its progress
         self.children: list[dict[str, Any]] = []  # of the running job
         self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
 
@@ -685,11 +686,15 @@ class Channel:
         self.running = False
         self.forked = False
         self.batch = 0
-        self.told = 0  # when progress was last told
+        self.job: Context | None = None  # the one that is running: no other may tell its progress
+        self.telling = _thread.RLock()  # again by the same thread too: from a signal handler of the tenant's
+        self.tells = False  # a job of this context has told its progress
+        self.told = 0  # when that was last
         self.times_told = 0  # by the running job
 
     def mark_forked(self) -> None:
         self.forked = True
+        self.telling = _thread.RLock()  # a thread that is not in this copy may have held it
 
     def read(self) -> tuple[int, int, bytes] | None:
         """(kind, slot, body), or None when the daemon has closed its end."""
@@ -710,15 +715,31 @@ class Channel:
     def reply(self, kind: int, code: int = 0, index: int = 0, body: bytes = b"") -> None:
         self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
 
-    def progress(self, value: object) -> None:
+    def progress(self, job: Context | None, value: object) -> None:
+        """Called by any thread, at any time: what is not about the running job is left out."""
         text = well_formed(json.dumps(value, ensure_ascii=False)).encode()
         if len(text) > PROGRESS_BYTES:
             raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
-        now = time.perf_counter_ns()
-        if self.running and (self.times_told < PROGRESS_FREE or now - self.told >= PROGRESS_NS):
-            self.told = now
-            self.times_told += 1
-            self.reply(PROGRESS, index=self.batch, body=text)
+        self.tells = True  # before `job` is looked at: see `end_job`
+        with self.telling:
+            if job is None or job is not self.job:
+                return
+            now = time.perf_counter_ns()
+            if self.times_told < PROGRESS_FREE or now - self.told >= PROGRESS_NS:
+                self.told = now
+                self.times_told += 1
+                self.reply(PROGRESS, index=self.batch, body=text)
+
+    def end_job(self) -> None:
+        """From here on no thread writes between the bytes of a reply, or after it.
+
+        A lock would cost a third of a short job's time here, so it is taken only where progress was ever told. A thread
+        that tells for the first time says so before it looks at `job`, which is None by now.
+        """
+        self.job = None
+        if self.tells:
+            with self.telling:
+                pass
 
     def stopped(
         self,
@@ -773,6 +794,7 @@ def enter_folder() -> None:
 
 def serve(engine: Any, channel: Channel, log: Log) -> None:
     slots: dict[int, Slot] = {}
+    log.on_progress = lambda value: channel.progress(channel.job, value)
     enter_folder()
     while (request := channel.read()) is not None:
         kind, number, body = request
@@ -791,6 +813,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
                 answer = engine.check(spec)
             else:
                 slots[number] = engine.load(spec)
+                slots[number].tell = channel.progress
                 slots[number].secrets = {name: os.environ.get(name, "") for name in spec.get("secrets", ())}
         except Refused as err:
             report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
@@ -806,7 +829,6 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
 def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     number, count = struct.unpack_from("<II", body)
     channel.batch = number
-    slot.tell = log.on_progress = channel.progress
     sizes = struct.unpack_from(f"<{count}I", body, 8)
     attempts = struct.unpack_from(f"<{count}I", body, 8 + 4 * count)
     at = 8 + 8 * count
@@ -853,7 +875,7 @@ def run_jobs(
 
     False when the job that stopped last is the last that this process can run.
     """
-    call, limits = slot.call, slot.limits
+    call, limits, end_job = slot.call, slot.limits, channel.end_job
     clock, pack, write, reply_fd = time.perf_counter_ns, REPLY.pack, os.write, channel.reply_fd
     channel.running = True
     for index, size in enumerate(sizes):
@@ -862,18 +884,20 @@ def run_jobs(
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
         last = False
-        channel.times_told = 0
+        channel.job, channel.times_told = ctx, 0
         log.started = started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
             said_nothing = value is None and ctx.new_jobs is None and ctx.carried is None
             if said_nothing and not log.dirty and not channel.forked:
+                end_job()
                 write(reply_fd, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
                 continue
             code, result = judge(value, slot.numbers_are_statuses)
         except BaseException as err:
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
+        end_job()
         duration_us = min((clock() - started) // 1000, MAX_U32)
         log.started = 0
         text, dropped, new_jobs = b"", 0, ctx.new_jobs or []
