@@ -28,7 +28,7 @@ import time
 TYPE_CHECKING = False  # nor typing
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
     from typing import Any, NoReturn, TypeGuard
 
@@ -217,6 +217,10 @@ def as_table(children: list[dict[str, Any]]) -> str:
 
 def ignore(*_: object) -> None:
     pass
+
+
+def unchanged(value: object) -> object:
+    return value
 
 
 def encode(text: str) -> bytes:
@@ -408,11 +412,13 @@ class Slot:
         before_each: Callable[[], object] | None = None,
         after_each: Callable[[], object] | None = None,
         *,
+        finish: Callable[[object], object] = unchanged,
         numbers_are_statuses: bool = True,
     ) -> None:
         self.type = kind
         self.limits = limits
         self.call = call
+        self.finish = finish  # makes a value of what was returned, if it is not None
         self.before_each = before_each
         self.after_each = after_each
         self.secrets: dict[str, str] = {}
@@ -437,14 +443,15 @@ class Python:
             self.globals["__file__"] = os.path.join(os.getcwd(), spec["entry"])
         if "before" in compiled:
             self.run(compiled["before"], "before", spec["limits"])
+        self.globals.pop("handler", None)  # of another type that shares this context
         exec(compiled["body"], self.globals)
-        call = self.globals["handler"]
+        call = self.globals.get("handler")
         if not callable(call):
             raise Refused("body", "handler is not a function; define handler(payload, ctx)")
         hooks = [compiled.get(name) for name in ("beforeEach", "afterEach")]
         each = [None if code is None else (lambda code=code: exec(code, self.globals)) for code in hooks]
         statuses = spec.get("returns") == "status"
-        return Slot(spec["type"], spec["limits"], self.callable(call), *each, numbers_are_statuses=statuses)
+        return Slot(spec["type"], spec["limits"], call, *each, finish=self.finish, numbers_are_statuses=statuses)
 
     def check(self, spec: dict[str, Any]) -> bytes:
         self.compile(spec)
@@ -457,10 +464,9 @@ class Python:
         except BaseException as err:
             raise Refused(field, f"{explain(err)}\n{hint_for(err, limits)}".strip(), code=BROKEN) from None
 
-    def callable(self, call: Any) -> Callable[[str, Context], object]:
-        # 0x80 | 0x100: coroutine functions, without importing inspect or asyncio for those that are not.
-        flags = getattr(getattr(call, "__code__", None), "co_flags", 0)
-        return (lambda payload, ctx: self.wait(call(payload, ctx))) if flags & 0x180 else call
+    def finish(self, value: object) -> object:
+        """An async handler has not run yet when it has returned, whatever it was wrapped in."""
+        return self.wait(value) if hasattr(type(value), "__await__") else value
 
     def wait(self, coroutine: Any) -> object:
         if self.loop is None:
@@ -496,17 +502,38 @@ def as_module(tree: ast.Module) -> ast.Module:
     """A body that defines `handler` stays as it is; any other becomes the inside of one, lines unmoved."""
     import ast
 
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handler":
-            return tree
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "handler" for t in node.targets):
-            return tree
-        if isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names):
-            return tree
+    if any(names_handler(node) and not isinstance(node, ast.AnnAssign) for node in tree.body):
+        return tree
+    if any(map(names_handler, own_parts(tree.body))) and not is_inside(tree.body):
+        return tree
     arguments = ast.arguments([], [ast.arg("payload"), ast.arg("ctx")], None, [], [], None, [])
     kind = ast.AsyncFunctionDef if awaits(tree.body) else ast.FunctionDef
     function = kind("handler", arguments, tree.body or [ast.Pass()], [], None)
     return ast.fix_missing_locations(ast.Module([function], []))
+
+
+def names_handler(node: ast.AST) -> bool:
+    import ast
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == "handler"
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "handler" for target in node.targets)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None and isinstance(node.target, ast.Name) and node.target.id == "handler"
+    return isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names)
+
+
+def is_inside(nodes: list[ast.stmt]) -> bool:
+    """Whether only a function can have this as its body: then `handler` is a name of its own in it."""
+    import ast
+
+    parts = list(own_parts(nodes))
+    if awaits(nodes) or any(isinstance(part, ast.Return) for part in parts):
+        return True
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    set_here = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return any(name.id in {"payload", "ctx"} - set_here for name in names)
 
 
 def require_handler(text: str) -> None:
@@ -559,21 +586,29 @@ def does_nothing(node: ast.stmt) -> bool:
 
 
 def awaits(nodes: list[ast.stmt]) -> bool:
-    """True when `await` or `async for` stands in the body itself, not in a function defined there."""
+    """True when `await` or `async for` stands in the body itself."""
     import ast
 
-    waiting: list[ast.AST] = list(nodes)
-    while waiting:
-        node = waiting.pop()
+    for node in own_parts(nodes):
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
             return True
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp) and any(
             part.is_async for part in node.generators
         ):
             return True
+    return False
+
+
+def own_parts(nodes: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All that stands in the body itself, and not in a function or class that is defined there."""
+    import ast
+
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
-    return False
 
 
 def remember(name: str, text: str) -> None:
@@ -893,7 +928,7 @@ def run_jobs(
                 end_job()
                 write(reply_fd, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
                 continue
-            code, result = judge(value, slot.numbers_are_statuses)
+            code, result = judge(slot.finish(value), slot.numbers_are_statuses)
         except BaseException as err:
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)

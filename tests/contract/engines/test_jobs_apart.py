@@ -52,3 +52,12 @@ async def test_a_line_that_a_job_leaves_open_hides_no_new_job_of_the_next(runner
     seen = await run(runner, Handler(lang, OPEN_LINES[lang]), jobs("a", "b"))
     assert seen.exitcodes == [200, 200]
     assert [one.new_jobs for one in seen.stopped] == [(), (NewJob("mail", b"b"),)]
+
+
+async def test_a_type_that_turns_out_to_define_no_handler_gets_none_of_another_type(runner: Runner) -> None:
+    first = Handler("python", "def handler(payload, ctx): return 'of the first'", eid="shared")
+    second = Handler("python", "if not __name__:\n    def handler(payload, ctx): return 1", eid="shared")
+    assert (await run(runner, first, jobs("x"), "acme-first")).results == [b'"of the first"']
+    seen = await run(runner, second, jobs("x"), "acme-second")
+    assert seen.exitcodes == [500]
+    assert b"handler is not a function" in seen.results[0]
