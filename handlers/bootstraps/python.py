@@ -334,6 +334,14 @@ class Log(io.TextIOBase):
             self.dropped += len(self.kept) - self.keep
             self.kept = self.kept[-self.keep :]
 
+    def end_hook(self) -> None:
+        """What it printed is the first job's, but not the start of its first line, nor its status."""
+        self.settle()
+        if self.open or self.inside:
+            self.write("\n")
+            self.settle()
+        self.status = self.carried = None
+
     def without_marks(self, text: str) -> str:
         rest = []
         for number, line in enumerate(text.split("\n")):
@@ -848,6 +856,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
                 answer = engine.check(spec)
             else:
                 slots[number] = engine.load(spec)
+                log.end_hook()
                 slots[number].tell = channel.progress
                 slots[number].secrets = {name: os.environ.get(name, "") for name in spec.get("secrets", ())}
         except Refused as err:
@@ -872,22 +881,27 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     family = body[ids_end + sizes[0] :] if count == 1 else b""  # of a single job: what it is told of its children
     slot.children = json.loads(family) if family else []
     if slot.before_each is not None:
-        if not run_hook(channel, slot.before_each, FAILED, number):
+        if not run_hook(channel, log, slot.before_each, FAILED, number):
             return
         channel.reply(BEGUN, index=number)
     if not run_jobs(channel, log, slot, body, ids_end, sizes, attempts, ids):
         channel.reply(LEAVING, index=number)
         os._exit(0)
-    if slot.after_each is None or run_hook(channel, slot.after_each, ENDED, number):
+    if slot.after_each is None or run_hook(channel, log, slot.after_each, ENDED, number):
+        log.reset()  # what afterEach printed: the jobs of its batch have stopped
         channel.reply(ENDED, index=number)
 
 
-def run_hook(channel: Channel, hook: Callable[[], object], kind: int, number: int) -> bool:
+def run_hook(channel: Channel, log: Log, hook: Callable[[], object], kind: int, number: int) -> bool:
     channel.running = True
     try:
         hook()
+        log.end_hook()
     except BaseException as err:
         channel.running = False
+        log.end_hook()
+        log.pass_on()  # to the first job of the batch, and no other
+        log.reset()
         channel.reply(kind, BROKEN, number, explain(err).encode("utf-8", "replace"))
         if isinstance(err, TimedOut):
             os._exit(0)

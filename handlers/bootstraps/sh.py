@@ -147,6 +147,7 @@ class Sh:
     def restart(self) -> None:
         try:
             self.start()
+            self.log.end_hook()
         except python.Refused as err:
             if self.pid:  # without what `before` was to set it is of no use
                 os.kill(self.pid, signal.SIGKILL)

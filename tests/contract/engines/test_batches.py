@@ -235,7 +235,7 @@ ONCE = '[ -e "$TMPDIR/done" ] || { : >"$TMPDIR/done"; %s; }'
 @pytest.mark.parametrize("end", ["exit 3", "kill -9 $$", "set -e; false; true", "echo nonsense >&9"])
 async def test_a_hook_that_ends_the_shell_costs_one_batch(runner: Runner, hook: str, end: str) -> None:
     hooks = {hook: ONCE % end}
-    made = Handler("sh", 'echo "S: 200 $greeting"', before="greeting=hello", **hooks)  # type: ignore[arg-type]
+    made = Handler("sh", 'echo "S: 200 $greeting"', before="greeting=hello; printf loading", **hooks)  # type: ignore[arg-type]
     seen = [await run(runner, made, jobs("x")) for _ in range(3)]
     assert [one.exitcodes for one in seen] == [[500], [200], [200]]
     assert b"the shell that runs the jobs" in seen[0].results[0]

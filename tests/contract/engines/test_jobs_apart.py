@@ -61,3 +61,49 @@ async def test_a_type_that_turns_out_to_define_no_handler_gets_none_of_another_t
     seen = await run(runner, second, jobs("x"), "acme-second")
     assert seen.exitcodes == [500]
     assert b"handler is not a function" in seen.results[0]
+
+
+OPEN_HOOKS = {
+    "python": ("print('loading', end='')", "print('J: mail|' + payload); return 404, 'no'"),
+    "sh": ("printf loading", 'read -r x || true; echo "J: mail|$x"; echo \'S: 404 "no"\''),
+}
+
+
+@pytest.mark.parametrize("lang", languages(*OPEN_HOOKS))
+@pytest.mark.parametrize("hook", ["before", "before_each"])
+async def test_a_line_that_a_hook_leaves_open_hides_no_mark_of_the_first_job(
+    runner: Runner, lang: str, hook: str
+) -> None:
+    text, body = OPEN_HOOKS[lang]
+    seen = await run(runner, Handler(lang, body, **{hook: text}), jobs("a", "b"))  # type: ignore[arg-type]
+    assert [(one.exitcode, one.result) for one in seen.stopped] == [(404, b'"no"')] * 2
+    assert [one.new_jobs for one in seen.stopped] == [(NewJob("mail", b"a"),), (NewJob("mail", b"b"),)]
+    assert b"".join(one.log for one in seen.stopped) == b"loading\n"
+
+
+AFTER = {
+    "python": ("print('body')", "print('after'); print('J: mail|after'); print('open', end='')"),
+    "sh": ("echo body", "echo after; echo 'J: mail|after'; echo 'S: 404 after'; printf open"),
+}
+
+
+@pytest.mark.parametrize("lang", languages(*AFTER))
+async def test_what_after_each_prints_is_no_jobs(runner: Runner, lang: str) -> None:
+    body, after_each = AFTER[lang]
+    for _ in range(2):
+        seen = await run(runner, Handler(lang, body, after_each=after_each), jobs("x"))
+        assert [(one.exitcode, one.log, one.new_jobs) for one in seen.stopped] == [(200, b"body\n", ())]
+
+
+async def test_what_a_hook_that_fails_prints_is_seen_with_its_own_batch(runner: Runner) -> None:
+    before_each = """tries = globals().get('tries', 0) + 1
+if tries == 1: print('J: mail|x'); print('why'); print('open', end=''); raise ValueError"""
+    made = Handler("python", "print('body')", before_each=before_each)
+    seen = [(await run(runner, made, jobs("x"))).stopped[0] for _ in range(2)]
+    assert [(one.exitcode, one.log, one.new_jobs) for one in seen] == [(500, b"why\nopen\n", ()), (200, b"body\n", ())]
+
+
+async def test_a_hook_has_no_status_and_carries_nothing(runner: Runner) -> None:
+    said = "echo 'S: 404 of a hook'; echo 'C: of a hook'"
+    seen = await run(runner, Handler("sh", "true", before=said, before_each=said), jobs("x"))
+    assert [(one.exitcode, one.result, one.carried) for one in seen.stopped] == [(200, b"", None)]
