@@ -234,6 +234,10 @@ def encode(text: str) -> bytes:
         return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode("utf-8", "surrogateescape")
 
 
+MARKED = {"J": "a new job line", "S": "a result", "C": "a line to carry on", "P": "a progress line"}
+MARK_CHARS = len("#S: 200 ")  # that are at most before what a marked line says
+
+
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
@@ -248,6 +252,7 @@ class Log(io.TextIOBase):
     def __init__(self) -> None:
         self.keep = 16384
         self.line_max = 1 << 20
+        self.result_max = 1 << 24
         self.lines_max = 1000
         self.statuses = False
         self.on_progress: Callable[[object], None] = ignore
@@ -267,7 +272,7 @@ class Log(io.TextIOBase):
         self.carried: bytes | None = None
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
-        self.overlong = False
+        self.overlong = ""  # what a marked line was to be that is too long
 
     def take_statuses(self) -> None:
         self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
@@ -315,24 +320,30 @@ class Log(io.TextIOBase):
 
     def settle(self, final: bool = False) -> None:
         """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
-        text = self.open + "".join(self.pieces)
+        begun = len(self.open)
+        text, self.open = self.open, ""
+        text += "".join(self.pieces)  # in place, for lines that are long and come in pieces
         self.pieces = []
         self.size = 0
-        cut = len(text) if final else text.rfind("\n") + 1
+        cut = len(text) if final else text.rfind("\n", begun) + 1
         self.open = text[cut:]
         if cut:
             done = text[:cut]
             self.kept += self.without_marks(done) if ": " in done else done
             self.inside = False
-        marked = self.open.startswith(self.marks) and not self.inside
-        if len(self.open) > (self.line_max if marked else self.keep):
-            self.overlong = self.overlong or marked
+        mark = self.open[:2].lstrip("#")[:1] if self.open.startswith(self.marks) and not self.inside else ""
+        if len(self.open) > (self.most_of(mark) + MARK_CHARS if mark else self.keep):
+            if mark:
+                self.overlong = self.overlong or f"{MARKED[mark]} of more than {self.most_of(mark)} bytes"
             self.kept += self.open
             self.open = ""
             self.inside = True
         if len(self.kept) > self.keep:
             self.dropped += len(self.kept) - self.keep
             self.kept = self.kept[-self.keep :]
+
+    def most_of(self, mark: str) -> int:
+        return self.result_max if mark == "S" else self.line_max
 
     def end_hook(self) -> None:
         """What it printed is the first job's, but not the start of its first line, nor its status."""
@@ -391,7 +402,7 @@ class Log(io.TextIOBase):
         found = encode(self.kept), self.dropped, self.lines
         self.reset()
         if overlong:
-            raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
+            raise TooBig(f"printed {overlong}")
         return found
 
 
@@ -850,6 +861,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
         spec["attachment"] = body[4 + length :]
         limits = spec["limits"]
         log.keep, log.line_max, log.lines_max = limits["log_bytes"], limits["new_job_bytes"], limits["new_jobs"]
+        log.result_max = limits["result_bytes"]
         answer = b""
         try:
             if kind == CHECK:
