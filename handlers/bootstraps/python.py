@@ -292,6 +292,8 @@ class Log(io.TextIOBase):
         return False
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() takes a str, not {type(text).__name__}")
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)

@@ -107,3 +107,18 @@ async def test_a_hook_has_no_status_and_carries_nothing(runner: Runner) -> None:
     said = "echo 'S: 404 of a hook'; echo 'C: of a hook'"
     seen = await run(runner, Handler("sh", "true", before=said, before_each=said), jobs("x"))
     assert [(one.exitcode, one.result, one.carried) for one in seen.stopped] == [(200, b"", None)]
+
+
+@pytest.mark.parametrize("wrong", ["b'x'", "None", "7"])
+async def test_what_cannot_be_printed_is_an_error_of_its_line_and_of_no_other(runner: Runner, wrong: str) -> None:
+    body = f"""import sys
+print('before')
+try: sys.stdout.write({wrong})
+except TypeError:
+    if payload == 'raise': raise
+print('after')"""
+    seen = await run(runner, Handler("python", body), jobs("catch", "raise"))
+    assert seen.exitcodes == [200, 500]
+    assert b"".join(one.log for one in seen.stopped) == b"before\nafter\nbefore\n"
+    assert f"sys.stdout.write({wrong})".encode() in seen.results[1]
+    assert b"TypeError: write() takes a str, not " in seen.results[1]
