@@ -14,6 +14,7 @@ full buffer would cost truth.
 
 from __future__ import annotations
 
+import _thread  # threading itself is not imported: a cold start counts every millisecond
 import errno
 import faulthandler
 import io
@@ -24,10 +25,10 @@ import struct
 import sys
 import time
 
-TYPE_CHECKING = False  # typing itself is not imported: a cold start counts every millisecond
+TYPE_CHECKING = False  # nor typing
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
     from typing import Any, NoReturn, TypeGuard
 
@@ -157,7 +158,7 @@ class Context:
 
     def progress(self, value: object) -> None:
         """Show how far the job has come: a number, a text, or what JSON can hold. Ten times a second is enough."""
-        self.slot.tell(value)
+        self.slot.tell(self, value)
 
     def add(self, line: bytes) -> None:
         limits = self.slot.limits
@@ -214,8 +215,12 @@ def as_table(children: list[dict[str, Any]]) -> str:
     return "".join(rows)
 
 
-def ignore(_: object) -> None:
+def ignore(*_: object) -> None:
     pass
+
+
+def unchanged(value: object) -> object:
+    return value
 
 
 def encode(text: str) -> bytes:
@@ -227,6 +232,10 @@ def encode(text: str) -> bytes:
         import re
 
         return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode("utf-8", "surrogateescape")
+
+
+MARKED = {"J": "a new job line", "S": "a result", "C": "a line to carry on", "P": "a progress line"}
+MARK_CHARS = len("#S: 200 ")  # that are at most before what a marked line says
 
 
 class Log(io.TextIOBase):
@@ -243,6 +252,7 @@ class Log(io.TextIOBase):
     def __init__(self) -> None:
         self.keep = 16384
         self.line_max = 1 << 20
+        self.result_max = 1 << 24
         self.lines_max = 1000
         self.statuses = False
         self.on_progress: Callable[[object], None] = ignore
@@ -254,7 +264,7 @@ class Log(io.TextIOBase):
     def reset(self) -> None:
         self.pieces: list[str] = []
         self.size = 0
-        self.dirty = False
+        self.dirty = False  # something was written since the last `take`, whatever has become of it
         self.kept = ""
         self.dropped = 0
         self.lines: list[bytes] = []  # the new jobs that were printed
@@ -262,7 +272,7 @@ class Log(io.TextIOBase):
         self.carried: bytes | None = None
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
-        self.overlong = False
+        self.overlong = ""  # what a marked line was to be that is too long
 
     def take_statuses(self) -> None:
         self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
@@ -282,6 +292,8 @@ class Log(io.TextIOBase):
         return False
 
     def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() takes a str, not {type(text).__name__}")
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
@@ -299,7 +311,6 @@ class Log(io.TextIOBase):
         if self.inside or not any(self.open.startswith(mark) or mark.startswith(self.open) for mark in self.marks):
             text += self.open
             self.open, self.inside = "", True
-        self.dirty = bool(self.open or self.lines or self.dropped or self.overlong)
         view = memoryview(encode(text))
         while view:
             try:
@@ -311,24 +322,38 @@ class Log(io.TextIOBase):
 
     def settle(self, final: bool = False) -> None:
         """Sort what was written into new jobs, a status and the log; memory stays bounded whatever it was."""
-        text = self.open + "".join(self.pieces)
+        begun = len(self.open)
+        text, self.open = self.open, ""
+        text += "".join(self.pieces)  # in place, for lines that are long and come in pieces
         self.pieces = []
         self.size = 0
-        cut = len(text) if final else text.rfind("\n") + 1
+        cut = len(text) if final else text.rfind("\n", begun) + 1
         self.open = text[cut:]
         if cut:
             done = text[:cut]
             self.kept += self.without_marks(done) if ": " in done else done
             self.inside = False
-        marked = self.open.startswith(self.marks) and not self.inside
-        if len(self.open) > (self.line_max if marked else self.keep):
-            self.overlong = self.overlong or marked
+        mark = self.open[:2].lstrip("#")[:1] if self.open.startswith(self.marks) and not self.inside else ""
+        if len(self.open) > (self.most_of(mark) + MARK_CHARS if mark else self.keep):
+            if mark:
+                self.overlong = self.overlong or f"{MARKED[mark]} of more than {self.most_of(mark)} bytes"
             self.kept += self.open
             self.open = ""
             self.inside = True
         if len(self.kept) > self.keep:
             self.dropped += len(self.kept) - self.keep
             self.kept = self.kept[-self.keep :]
+
+    def most_of(self, mark: str) -> int:
+        return self.result_max if mark == "S" else self.line_max
+
+    def end_hook(self) -> None:
+        """What it printed is the first job's, but not the start of its first line, nor its status."""
+        self.settle()
+        if self.open or self.inside:
+            self.write("\n")
+            self.settle()
+        self.status = self.carried = None
 
     def without_marks(self, text: str) -> str:
         rest = []
@@ -379,7 +404,7 @@ class Log(io.TextIOBase):
         found = encode(self.kept), self.dropped, self.lines
         self.reset()
         if overlong:
-            raise TooBig(f"printed a new job line of more than {self.line_max} bytes")
+            raise TooBig(f"printed {overlong}")
         return found
 
 
@@ -408,15 +433,17 @@ class Slot:
         before_each: Callable[[], object] | None = None,
         after_each: Callable[[], object] | None = None,
         *,
+        finish: Callable[[object], object] = unchanged,
         numbers_are_statuses: bool = True,
     ) -> None:
         self.type = kind
         self.limits = limits
         self.call = call
+        self.finish = finish  # makes a value of what was returned, if it is not None
         self.before_each = before_each
         self.after_each = after_each
         self.secrets: dict[str, str] = {}
-        self.tell: Callable[[object], None] = ignore  # what a running job says of its progress
+        self.tell: Callable[[Context, object], None] = ignore  # what a job says of its progress
         self.children: list[dict[str, Any]] = []  # of the running job
         self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
 
@@ -437,14 +464,15 @@ class Python:
             self.globals["__file__"] = os.path.join(os.getcwd(), spec["entry"])
         if "before" in compiled:
             self.run(compiled["before"], "before", spec["limits"])
+        self.globals.pop("handler", None)  # of another type that shares this context
         exec(compiled["body"], self.globals)
-        call = self.globals["handler"]
+        call = self.globals.get("handler")
         if not callable(call):
             raise Refused("body", "handler is not a function; define handler(payload, ctx)")
         hooks = [compiled.get(name) for name in ("beforeEach", "afterEach")]
         each = [None if code is None else (lambda code=code: exec(code, self.globals)) for code in hooks]
         statuses = spec.get("returns") == "status"
-        return Slot(spec["type"], spec["limits"], self.callable(call), *each, numbers_are_statuses=statuses)
+        return Slot(spec["type"], spec["limits"], call, *each, finish=self.finish, numbers_are_statuses=statuses)
 
     def check(self, spec: dict[str, Any]) -> bytes:
         self.compile(spec)
@@ -457,10 +485,9 @@ class Python:
         except BaseException as err:
             raise Refused(field, f"{explain(err)}\n{hint_for(err, limits)}".strip(), code=BROKEN) from None
 
-    def callable(self, call: Any) -> Callable[[str, Context], object]:
-        # 0x80 | 0x100: coroutine functions, without importing inspect or asyncio for those that are not.
-        flags = getattr(getattr(call, "__code__", None), "co_flags", 0)
-        return (lambda payload, ctx: self.wait(call(payload, ctx))) if flags & 0x180 else call
+    def finish(self, value: object) -> object:
+        """An async handler has not run yet when it has returned, whatever it was wrapped in."""
+        return self.wait(value) if hasattr(type(value), "__await__") else value
 
     def wait(self, coroutine: Any) -> object:
         if self.loop is None:
@@ -496,17 +523,38 @@ def as_module(tree: ast.Module) -> ast.Module:
     """A body that defines `handler` stays as it is; any other becomes the inside of one, lines unmoved."""
     import ast
 
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "handler":
-            return tree
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "handler" for t in node.targets):
-            return tree
-        if isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names):
-            return tree
+    if any(names_handler(node) and not isinstance(node, ast.AnnAssign) for node in tree.body):
+        return tree
+    if any(map(names_handler, own_parts(tree.body))) and not is_inside(tree.body):
+        return tree
     arguments = ast.arguments([], [ast.arg("payload"), ast.arg("ctx")], None, [], [], None, [])
     kind = ast.AsyncFunctionDef if awaits(tree.body) else ast.FunctionDef
     function = kind("handler", arguments, tree.body or [ast.Pass()], [], None)
     return ast.fix_missing_locations(ast.Module([function], []))
+
+
+def names_handler(node: ast.AST) -> bool:
+    import ast
+
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == "handler"
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == "handler" for target in node.targets)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None and isinstance(node.target, ast.Name) and node.target.id == "handler"
+    return isinstance(node, ast.Import | ast.ImportFrom) and any((a.asname or a.name) == "handler" for a in node.names)
+
+
+def is_inside(nodes: list[ast.stmt]) -> bool:
+    """Whether only a function can have this as its body: then `handler` is a name of its own in it."""
+    import ast
+
+    parts = list(own_parts(nodes))
+    if awaits(nodes) or any(isinstance(part, ast.Return) for part in parts):
+        return True
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    set_here = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return any(name.id in {"payload", "ctx"} - set_here for name in names)
 
 
 def require_handler(text: str) -> None:
@@ -559,21 +607,29 @@ def does_nothing(node: ast.stmt) -> bool:
 
 
 def awaits(nodes: list[ast.stmt]) -> bool:
-    """True when `await` or `async for` stands in the body itself, not in a function defined there."""
+    """True when `await` or `async for` stands in the body itself."""
     import ast
 
-    waiting: list[ast.AST] = list(nodes)
-    while waiting:
-        node = waiting.pop()
+    for node in own_parts(nodes):
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
             return True
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp) and any(
             part.is_async for part in node.generators
         ):
             return True
+    return False
+
+
+def own_parts(nodes: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All that stands in the body itself, and not in a function or class that is defined there."""
+    import ast
+
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
-    return False
 
 
 def remember(name: str, text: str) -> None:
@@ -686,11 +742,15 @@ class Channel:
         self.running = False
         self.forked = False
         self.batch = 0
-        self.told = 0  # when progress was last told
+        self.job: Context | None = None  # the one that is running: no other may tell its progress
+        self.telling = _thread.RLock()  # again by the same thread too: from a signal handler of the tenant's
+        self.tells = False  # a job of this context has told its progress
+        self.told = 0  # when that was last
         self.times_told = 0  # by the running job
 
     def mark_forked(self) -> None:
         self.forked = True
+        self.telling = _thread.RLock()  # a thread that is not in this copy may have held it
 
     def read(self) -> tuple[int, int, bytes] | None:
         """(kind, slot, body), or None when the daemon has closed its end."""
@@ -711,15 +771,31 @@ class Channel:
     def reply(self, kind: int, code: int = 0, index: int = 0, body: bytes = b"") -> None:
         self.write(REPLY.pack(len(body), kind, 0, code, index, 0) + body)
 
-    def progress(self, value: object) -> None:
+    def progress(self, job: Context | None, value: object) -> None:
+        """Called by any thread, at any time: what is not about the running job is left out."""
         text = well_formed(json.dumps(value, ensure_ascii=False)).encode()
         if len(text) > PROGRESS_BYTES:
             raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
-        now = time.perf_counter_ns()
-        if self.running and (self.times_told < PROGRESS_FREE or now - self.told >= PROGRESS_NS):
-            self.told = now
-            self.times_told += 1
-            self.reply(PROGRESS, index=self.batch, body=text)
+        self.tells = True  # before `job` is looked at: see `end_job`
+        with self.telling:
+            if job is None or job is not self.job:
+                return
+            now = time.perf_counter_ns()
+            if self.times_told < PROGRESS_FREE or now - self.told >= PROGRESS_NS:
+                self.told = now
+                self.times_told += 1
+                self.reply(PROGRESS, index=self.batch, body=text)
+
+    def end_job(self) -> None:
+        """From here on no thread writes between the bytes of a reply, or after it.
+
+        A lock would cost a third of a short job's time here, so it is taken only where progress was ever told. A thread
+        that tells for the first time says so before it looks at `job`, which is None by now.
+        """
+        self.job = None
+        if self.tells:
+            with self.telling:
+                pass
 
     def stopped(
         self,
@@ -774,6 +850,7 @@ def enter_folder() -> None:
 
 def serve(engine: Any, channel: Channel, log: Log) -> None:
     slots: dict[int, Slot] = {}
+    log.on_progress = lambda value: channel.progress(channel.job, value)
     enter_folder()
     while (request := channel.read()) is not None:
         kind, number, body = request
@@ -786,12 +863,15 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
         spec["attachment"] = body[4 + length :]
         limits = spec["limits"]
         log.keep, log.line_max, log.lines_max = limits["log_bytes"], limits["new_job_bytes"], limits["new_jobs"]
+        log.result_max = limits["result_bytes"]
         answer = b""
         try:
             if kind == CHECK:
                 answer = engine.check(spec)
             else:
                 slots[number] = engine.load(spec)
+                log.end_hook()
+                slots[number].tell = channel.progress
                 slots[number].secrets = {name: os.environ.get(name, "") for name in spec.get("secrets", ())}
         except Refused as err:
             report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
@@ -807,7 +887,6 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
 def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     number, count = struct.unpack_from("<II", body)
     channel.batch = number
-    slot.tell = log.on_progress = channel.progress
     sizes = struct.unpack_from(f"<{count}I", body, 8)
     attempts = struct.unpack_from(f"<{count}I", body, 8 + 4 * count)
     at = 8 + 8 * count
@@ -816,22 +895,27 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     family = body[ids_end + sizes[0] :] if count == 1 else b""  # of a single job: what it is told of its children
     slot.children = json.loads(family) if family else []
     if slot.before_each is not None:
-        if not run_hook(channel, slot.before_each, FAILED, number):
+        if not run_hook(channel, log, slot.before_each, FAILED, number):
             return
         channel.reply(BEGUN, index=number)
     if not run_jobs(channel, log, slot, body, ids_end, sizes, attempts, ids):
         channel.reply(LEAVING, index=number)
         os._exit(0)
-    if slot.after_each is None or run_hook(channel, slot.after_each, ENDED, number):
+    if slot.after_each is None or run_hook(channel, log, slot.after_each, ENDED, number):
+        log.reset()  # what afterEach printed: the jobs of its batch have stopped
         channel.reply(ENDED, index=number)
 
 
-def run_hook(channel: Channel, hook: Callable[[], object], kind: int, number: int) -> bool:
+def run_hook(channel: Channel, log: Log, hook: Callable[[], object], kind: int, number: int) -> bool:
     channel.running = True
     try:
         hook()
+        log.end_hook()
     except BaseException as err:
         channel.running = False
+        log.end_hook()
+        log.pass_on()  # to the first job of the batch, and no other
+        log.reset()
         channel.reply(kind, BROKEN, number, explain(err).encode("utf-8", "replace"))
         if isinstance(err, TimedOut):
             os._exit(0)
@@ -854,7 +938,7 @@ def run_jobs(
 
     False when the job that stopped last is the last that this process can run.
     """
-    call, limits = slot.call, slot.limits
+    call, limits, end_job = slot.call, slot.limits, channel.end_job
     clock, pack, write, reply_fd = time.perf_counter_ns, REPLY.pack, os.write, channel.reply_fd
     channel.running = True
     for index, size in enumerate(sizes):
@@ -863,18 +947,20 @@ def run_jobs(
         ctx = Context(slot, ids[index], attempts[index], raw)
         after_ms = NO_DELAY
         last = False
-        channel.times_told = 0
+        channel.job, channel.times_told = ctx, 0
         log.started = started = clock()
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
             said_nothing = value is None and ctx.new_jobs is None and ctx.carried is None
             if said_nothing and not log.dirty and not channel.forked:
+                end_job()
                 write(reply_fd, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
                 continue
-            code, result = judge(value, slot.numbers_are_statuses)
+            code, result = judge(slot.finish(value), slot.numbers_are_statuses)
         except BaseException as err:
             last = isinstance(err, TimedOut | Leave)
             code, result, after_ms = judge_error(err, limits)
+        end_job()
         duration_us = min((clock() - started) // 1000, MAX_U32)
         log.started = 0
         text, dropped, new_jobs = b"", 0, ctx.new_jobs or []

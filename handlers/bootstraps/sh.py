@@ -5,6 +5,7 @@ and the daemon.
 they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
 stdin of the job, what it and its children print is its log, `S: 403 why` is its status. JOB_CHILDREN names a file with
 a line for each child job of a parent that runs again. The shell tells exit statuses on a descriptor that no job has.
+A hook may end the shell, with `exit` say. That costs its batch; the next has a new shell, in which `before` has run.
 
 One file, standard library only; the protocol and the job's log are those of `python.py` beside it.
 """
@@ -68,17 +69,18 @@ class Sh:
 
     def __init__(self) -> None:
         self.folder = ""
+        self.before = ""
         self.place = re.compile(rb"(?!)")
         self.files = 0
         self.pid = 0
         self.payload_fd = self.order_fd = self.status_fd = self.output_fd = -1
 
     def load(self, spec: dict[str, Any]) -> python.Slot:
+        self.log.take_statuses()
+        if spec["before"]:  # of the first handler
+            self.before = self.save("before", spec["before"])
         if not self.pid:
-            self.log.take_statuses()
             self.start()
-        if spec["before"]:
-            self.source("before", self.save("before", spec["before"]))
         body = self.save("handler", spec["body"])
         hooks = [self.hook(name, spec[name]) for name in ("beforeEach", "afterEach")]
         return python.Slot(spec["type"], spec["limits"], lambda _, ctx: self.run(body, ctx), *hooks)
@@ -122,7 +124,8 @@ class Sh:
 
     def start(self) -> None:
         """One shell per context. Its stdin is a memfd that is filled anew, and rewound, for each job."""
-        self.payload_fd = high(os.memfd_create("payload"))
+        if self.payload_fd < 0:
+            self.payload_fd = high(os.memfd_create("payload"))
         orders, self.order_fd = map(high, os.pipe())
         self.status_fd, statuses = map(high, os.pipe())
         self.output_fd, output = map(high, os.pipe())
@@ -138,6 +141,18 @@ class Sh:
         )
         for fd in (orders, statuses, output):
             os.close(fd)
+        if self.before:
+            self.source("before", self.before)
+
+    def restart(self) -> None:
+        try:
+            self.start()
+            self.log.end_hook()
+        except python.Refused as err:
+            if self.pid:  # without what `before` was to set it is of no use
+                os.kill(self.pid, signal.SIGKILL)
+                self.end()
+            raise python.Refused("before", f"before failed: {err.message}", code=python.BROKEN) from None
 
     def source(self, name: str, path: str) -> None:
         try:
@@ -165,6 +180,8 @@ class Sh:
 
     def order(self, order: str) -> int:
         """Have the shell do one thing and return its exit status; its output goes to the log meanwhile."""
+        if not self.pid:
+            self.restart()
         try:
             os.write(self.order_fd, order.encode() + b"\n")
             waiting = select.poll()
@@ -184,15 +201,22 @@ class Sh:
             raise python.Leave(python.BROKEN, f"the shell that runs the jobs {self.end()}") from None
 
     def end(self) -> str:
-        """How the shell ended. Its pipes may close a moment before that is known."""
+        """How the shell ended; one that still runs is ended. Its pipes may close a moment before that is known."""
         latest = time.monotonic() + ENDED_S
-        while time.monotonic() < latest:
-            pid, how = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                status = os.waitstatus_to_exitcode(how)
-                return f"ended by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+        ended, how = os.waitpid(self.pid, os.WNOHANG)
+        while not ended and time.monotonic() < latest:
             time.sleep(0.001)
-        return "no longer tells how they end"
+            ended, how = os.waitpid(self.pid, os.WNOHANG)
+        if not ended:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        self.pid = 0
+        for fd in (self.order_fd, self.status_fd, self.output_fd):
+            os.close(fd)
+        if not ended:
+            return "no longer tells how they end"
+        status = os.waitstatus_to_exitcode(how)
+        return f"ended by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
 
     def read_output(self, once: bool = False) -> None:
         try:

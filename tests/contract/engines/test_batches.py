@@ -226,3 +226,28 @@ async def test_many_quick_jobs_in_a_row_use_nothing_up(runner: Runner, lang: str
     count = 300 if lang == "sh" else 3000
     seen = await run(runner, handler(lang, "nothing"), jobs(*["x"] * count))
     assert set(seen.exitcodes) == {200}
+
+
+ONCE = '[ -e "$TMPDIR/done" ] || { : >"$TMPDIR/done"; %s; }'
+
+
+@pytest.mark.parametrize("hook", ["before_each", "after_each"])
+@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$", "set -e; false; true", "echo nonsense >&9"])
+async def test_a_hook_that_ends_the_shell_costs_one_batch(runner: Runner, hook: str, end: str) -> None:
+    hooks = {hook: ONCE % end}
+    made = Handler("sh", 'echo "S: 200 $greeting"', before="greeting=hello; printf loading", **hooks)  # type: ignore[arg-type]
+    seen = [await run(runner, made, jobs("x")) for _ in range(3)]
+    assert [one.exitcodes for one in seen] == [[500], [200], [200]]
+    assert b"the shell that runs the jobs" in seen[0].results[0]
+    assert [one.results for one in seen[1:]] == [[b"hello"]] * 2, "the new shell has what `before` set"
+
+
+async def test_a_new_shell_in_which_before_fails_is_an_error_of_each_batch(runner: Runner) -> None:
+    before = '[ ! -e "$TMPDIR/done" ] || { echo no second time; exit 4; }'
+    made = Handler("sh", "true", before=before, after_each=': >"$TMPDIR/done"; exit 3')
+    seen = [await run(runner, made, jobs("x")) for _ in range(3)]
+    assert [one.exitcodes for one in seen] == [[500]] * 3
+    assert b"afterEach failed: the shell that runs the jobs ended with exit status 3" in seen[0].results[0]
+    for one in seen[1:]:
+        assert b"before failed: " in one.results[0]
+        assert b"no second time" in one.results[0]

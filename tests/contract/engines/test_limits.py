@@ -77,17 +77,35 @@ async def test_one_endless_line(runner: Runner, lang: str) -> None:
         ("python", "return 'x' * 17_000_000"),
         ("node", "() => 'x'.repeat(17000000)"),
         pytest.param("php", "return str_repeat('x', 17000000);", marks=pytest.mark.slow),
-        ("sh", "exit 0"),
     ],
 )
 async def test_result_bytes(runner: Runner, lang: str, body: str) -> None:
     handler(lang, "nothing")
     seen = await run(runner, Handler(lang, body, memory_mb=512), jobs("x"))
-    if lang == "sh":  # its result is a line, and lines have a limit of their own
-        assert seen.exitcodes == [200]
-    else:
-        assert seen.exitcodes == [413]
-        assert seen.results == [b"returned 17000002 bytes, the limit is 16777216"]
+    assert seen.exitcodes == [413]
+    assert seen.results == [b"returned 17000002 bytes, the limit is 16777216"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "size", "says"),
+    [
+        ("S: 200 ", 2_000_000, b""),
+        ("#S: 200 ", 16 << 20, b""),
+        ("S: 200 ", 17_000_000, b"printed a result of more than 16777216 bytes"),
+        ("C: ", 1 << 20, b""),
+        ("C: ", 2_000_000, b"printed a line to carry on of more than 1048576 bytes"),
+        ("J: mail|", (1 << 20) - len("mail|"), b""),
+        ("J: mail|", 2_000_000, b"printed a new job line of more than 1048576 bytes"),
+        ("P: ", 2_000_000, b"printed a progress line of more than 1048576 bytes"),
+    ],
+)
+async def test_a_marked_line_has_the_limit_of_what_it_says(runner: Runner, mark: str, size: int, says: bytes) -> None:
+    """In pieces, and without an end: how much of it came at once makes no difference."""
+    body = f"printf '{mark}'; head -c {size} /dev/zero | tr '\\0' x"
+    [stopped] = (await run(runner, Handler("sh", body, memory_mb=512), jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.result[:200]) == ((413, says) if says else (200, stopped.result[:200]))
+    left = [stopped.result, stopped.carried or b"", *(new.payload for new in stopped.new_jobs)]
+    assert says or max(map(len, left)) == size
 
 
 async def test_a_new_job_line_without_end(runner: Runner) -> None:

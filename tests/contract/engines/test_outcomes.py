@@ -247,9 +247,27 @@ async def test_python_return_values(runner: Runner, value: str, exitcode: int, r
         "async def few():\n    yield payload.upper()\nreturn [each async for each in few()][0]",
         "async def few():\n    yield payload.upper()\nimport asyncio\nreturn asyncio.run(anext(x async for x in few()))",  # noqa: E501
         "return payload.upper()",
+        "if True:\n    def handler(payload, ctx): return payload.upper()\nelse:\n    handler = None",
+        "try:\n    import fast as handler\nexcept ImportError:\n    handler = lambda payload, ctx: payload.upper()",
+        "with open('/dev/null') as ctx:\n    size = ctx.read()\n    def handler(payload, ctx): return payload.upper()",
+        "handler: object = lambda payload, ctx: payload.upper()",
+        "for name in ('upper',):\n    async def handler(payload, ctx): return getattr(payload, name)()",
+        (
+            "import functools\nasync def answer(how, payload, ctx): return how(payload)\n"
+            "handler = functools.partial(answer, str.upper)"
+        ),
+        (
+            "def plain(call):\n    return lambda *args: call(*args)\n"
+            "@plain\nasync def handler(payload, ctx): return payload.upper()"
+        ),
+        "class Answer:\n    async def __call__(self, payload, ctx): return payload.upper()\nhandler = Answer()",
+        "for handler in (str.lower, str.upper): answer = handler(payload)\nreturn answer",
+        "if payload:\n    handler = str.upper\nelse:\n    handler = str.lower\nreturn handler(payload)",
+        "handler: object = payload.upper()\nreturn handler",
     ],
 )
 async def test_python_forms_of_a_body(runner: Runner, body: str) -> None:
+    await runner.check("acme-test", Handler("python", body))
     seen = await run(runner, Handler("python", body), jobs("abc"))
     assert seen.results == [b'"ABC"']
 

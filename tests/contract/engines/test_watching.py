@@ -161,3 +161,61 @@ async def test_progress_that_cannot_be_shown_is_an_error_of_the_handler(runner: 
     seen = Run()
     await runner.run_jobs("acme-test", jobs("x"), Handler("python", f"ctx.progress({value})"), seen.hear)
     assert seen.stopped[0].code == "error"
+
+
+BETWEEN_THE_BYTES = """import os, threading
+write = os.write
+def tell_while_it_is_written(fd, data):
+    if len(data) < 1_000_000: return write(fd, data)
+    os.write = write
+    written = write(fd, data[:50_000])
+    late = threading.Thread(target=ctx.progress, args=('late',))
+    late.start()
+    late.join()
+    return written
+os.write = tell_while_it_is_written
+ctx.progress('early')
+return b'x' * 3_000_000"""
+
+
+async def test_what_a_thread_tells_while_a_big_result_is_written_is_no_part_of_it(runner: Runner) -> None:
+    seen = Run()
+    await runner.run_jobs("acme-test", jobs("0", "1"), Handler("python", BETWEEN_THE_BYTES), seen.hear)
+    assert [(one.exitcode, one.result == b"x" * 3_000_000) for one in seen.stopped] == [(200, True)] * 2
+
+
+async def test_a_job_that_is_over_tells_nothing_as_the_next_one(runner: Runner) -> None:
+    batch = jobs("0", "1")
+    body = """import time
+if payload == '0': first = ctx
+else:
+    ctx.progress('of the second'); first.progress('of the first')
+    time.sleep(0.03); print('both have told'); time.sleep(3600)"""
+    made = Handler("python", "global first\n" + body, timeout_s=3600)
+    run = asyncio.create_task(runner.run_jobs("acme-test", batch, made, Run().hear))
+
+    async def both_have_told() -> Glimpse | None:
+        glimpse = runner.glimpse("acme", batch[1].id, 0)
+        return glimpse if glimpse is not None and glimpse.text else None
+
+    glimpse = await until(both_have_told)
+    runner.cancel("acme", batch[1].id)
+    await run
+    assert glimpse.progress == b'"of the second"'
+
+
+@pytest.mark.parametrize(
+    ("lang", "body", "before_each"),
+    [
+        ("python", "global last\nlast = ctx", "if 'last' in globals(): last.progress('late')"),
+        ("sh", "true", "echo 'P: 1'; yes | head -c 100000"),
+    ],
+)
+async def test_what_is_told_in_a_hook_is_no_jobs_progress(
+    runner: Runner, lang: str, body: str, before_each: str
+) -> None:
+    made = Handler(lang, body, before_each=before_each)
+    for _ in range(2):
+        seen = Run()
+        await runner.run_jobs("acme-test", jobs("x"), made, seen.hear)
+        assert [one.exitcode for one in seen.stopped] == [200], seen.stopped
