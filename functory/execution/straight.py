@@ -20,6 +20,7 @@ from functory.config import StraightMode
 from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
+from functory.execution.straight_arrivals import add_running
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
@@ -339,14 +340,14 @@ class StraightWay:
     async def _add_running(self, jobs: Sequence[NewJob]) -> str:
         now_ms = self._clock.now_ms()
         try:
-            await self._store.add_running_jobs(self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
+            gone = await add_running(self._store, self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
         except StoreUnavailable as error:
             log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
             return str(error)
         shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
-        delivered = [_delivered(job, self._owner, now_ms + self._lease_ms) for job in shown]
+        delivered = [_delivered(job, self._owner, now_ms + self._lease_ms) for job in shown if job.id not in gone]
         may_start = self._leases.claimed(delivered, now_ms)
-        self._shown.update(dict.fromkeys([job.id for job in shown], may_start))
+        self._shown.update((job.id, _never if job.id in gone else may_start) for job in shown)
         await self._intake.arrived([job.id for job in jobs])
         self._leave()
         return ""
@@ -363,6 +364,11 @@ class StraightWay:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._gates.close()
+
+
+def _never(_jobs: Iterable[Job]) -> bool:
+    """Its tenant was deleted: it does not start, and if it runs its end is stale."""
+    return False
 
 
 def _delivered(job: NewJob, owner: str, until_ms: int) -> Job:
