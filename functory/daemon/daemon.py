@@ -223,6 +223,13 @@ class Daemon:
         self.waiters.ended((mark_of(job_id),))
         self._parts.announcer.cancelled(job_id)
 
+    async def worker_left(self, tenant: str, name: str) -> None:
+        if self._parts.peers.others:
+            with suppress(StoreUnavailable):  # then the leases lapse
+                mark = mark_of(name)
+                await self.workers.keep_goodbye(tenant, mark, name)
+                self._parts.announcer.left(tenant, mark)
+
     def consumers_changed(self) -> None:
         self._parts.announcer.tell(Look.CONSUMERS)
 

@@ -28,6 +28,7 @@ class Hearing:
         self._upkeep = upkeep
         self._errands: dict[str, Callable[[], Awaitable[object]]] = {}
         self._cancelled: set[int] = set()
+        self._left: set[tuple[str, int]] = set()
         self._woken = asyncio.Event()
         self._keys_listener: Callable[[], None] = lambda: None
 
@@ -63,6 +64,9 @@ class Hearing:
         if news.cancelled:
             self._cancelled |= news.cancelled
             self._errands["cancelled"] = self._end_cancelled
+        if news.left:
+            self._left |= news.left
+            self._errands["left"] = self._give_back
         if self._errands:
             self._woken.set()
 
@@ -91,3 +95,8 @@ class Hearing:
         marks, self._cancelled = self._cancelled, set()
         leases = [lease for lease in self._parts.executor.leases() if mark_of(lease.id) in marks]
         await self._upkeep.end_cancelled(leases)
+
+    async def _give_back(self) -> None:
+        left, self._left = self._left, set()
+        for tenant, mark in left:
+            await self._parts.workers.left_elsewhere(tenant, mark)

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar, cast
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.straight import StraightWay
+from functory.execution.straight_arrivals import add_ended
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
 from functory.intake.intake import Intake
@@ -328,11 +329,10 @@ class Outbox:
         """Jobs that the store need not have: they are added with their end, and the journal's position with them."""
         jobs = [straight.new_job(job.id) for job, _, _ in batch]
         releases = [release for _, release, _ in batch]
-        position, now_ms = self._intake.position(), self._now()
-        report = await self._until_it_works(
-            lambda: self._store.add_ended_jobs(self._owner, jobs, releases, now_ms=now_ms, position=position)
-        )
-        straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), now_ms)
+        position, ended_ms = self._intake.position(), self._now()
+        add = partial(add_ended, self._store, self._owner, jobs, releases, ended_ms=ended_ms, position=position)
+        report = await self._until_it_works(lambda: add(now_ms=self._now()))
+        straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), ended_ms)
         await self._intake.arrived([job.id for job in jobs], position)
         self._note(batch, report)
 

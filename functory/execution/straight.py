@@ -21,7 +21,8 @@ from functory.execution.followers import FEW, Followers
 from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
-from functory.execution.straight_jobs import delivered, ended
+from functory.execution.straight_arrivals import add_running
+from functory.execution.straight_jobs import delivered, ended, never
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
@@ -371,14 +372,14 @@ class StraightWay:
     async def _add_running(self, jobs: Sequence[NewJob]) -> str:
         now_ms = self._clock.now_ms()
         try:
-            await self._store.add_running_jobs(self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
+            gone = await add_running(self._store, self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
         except StoreUnavailable as error:
             log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
             return str(error)
         shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
-        as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown]
+        as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown if job.id not in gone]
         may_start = self._leases.claimed(as_sent, now_ms)
-        self._shown.update(dict.fromkeys([job.id for job in shown], may_start))
+        self._shown.update((job.id, never if job.id in gone else may_start) for job in shown)
         await self._intake.arrived([job.id for job in jobs])
         self._leave()
         return ""

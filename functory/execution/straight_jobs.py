@@ -1,5 +1,7 @@
 """Jobs on the straight way, which the store does not have, as the store would show them."""
 
+from collections.abc import Iterable
+
 from store.base import Archive, Discard, Finish, Job, JobRecord, JobState, NewJob
 from store.names import DONE_LOCK, DONE_OFFSET_MS
 
@@ -17,3 +19,8 @@ def ended(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobReco
     return JobRecord(
         archived, JobState.ARCHIVED, outcome, outcome.started_ms, now_ms, len(job.data), result_bytes, 0, 0
     )
+
+
+def never(_jobs: Iterable[Job]) -> bool:
+    """Its tenant was deleted: it does not start, and if it runs its end is stale."""
+    return False

@@ -1,4 +1,5 @@
-"""Lines that wait in a journal longer than their tenant exists are not for the tenant of that name that there is now.
+"""Lines that wait in a journal longer than their tenant exists are not for the tenant of that name that there is now,
+nor are their jobs if those ran meanwhile.
 
 A daemon that was stopped, or whose store was away, may have accepted them before the one was deleted and the other
 created. Clocks of daemons differ, so a line must be a good deal older: no line of the new tenant is ever taken for one
@@ -9,18 +10,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from journal import Record, parse_id
-from store.base import Store
+from store.base import NewJob, Store
 from vocabulary.names import tenant_of
 
 APART_MS: Final = 60_000
 """More than clocks of daemons that share a store may differ."""
 
 
-async def lines_of_former_tenants(store: Store, records: Sequence[Record]) -> set[str]:
+async def lines_of_former_tenants(store: Store, lines: Sequence[Record] | Sequence[NewJob]) -> set[str]:
     """The ids of those. Raises StoreUnavailable."""
     created_ms = {tenant.name: tenant.created_ms for tenant in await store.list_tenants()}
     return {
-        record.id
-        for record in records
-        if parse_id(record.id).time_ms < created_ms.get(tenant_of(record.jobtype), 0) - APART_MS
+        line.id for line in lines if parse_id(line.id).time_ms < created_ms.get(tenant_of(line.jobtype), 0) - APART_MS
     }
+
+
+async def jobs_of_former_tenants(store: Store, jobs: Sequence[NewJob], now_ms: int) -> set[str]:
+    """The same. The store is asked only if one of them is old enough for it."""
+    is_old = min(job.create_ms for job in jobs) < now_ms - APART_MS
+    return await lines_of_former_tenants(store, jobs) if is_old else set()

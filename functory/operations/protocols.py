@@ -333,6 +333,9 @@ class Control(Protocol):
     def cancelled(self, job_id: str) -> None:
         """A job was cancelled in the store: whoever waits for it looks again, and whoever runs it ends the run."""
 
+    async def worker_left(self, tenant: str, name: str) -> None:
+        """A worker has said goodbye here: whoever else handed jobs out to it gives them back."""
+
     def consumers_changed(self) -> None:
         """Consumers were made, changed, started, stopped or deleted."""
 

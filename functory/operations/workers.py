@@ -153,10 +153,14 @@ async def give_back(
     service: Service, who: Principal, deliveries: Sequence[Delivery], *, goodbye: str = ""
 ) -> list[Verdict]:
     """Jobs that were not begun: they wait again at their place, and no attempt is counted. goodbye: the name of a
-    worker that leaves; with it goes back what it holds of this daemon. Raises InvalidInput."""
+    worker that leaves; with it goes back what it took from this daemon, and in a moment what it took from others.
+    Raises InvalidInput."""
     _check_count("leases", len(deliveries))
     _check_label("worker", goodbye)
-    return await service.workers.give_back(who.tenant, deliveries, goodbye)
+    verdicts = await service.workers.give_back(who.tenant, deliveries, goodbye)
+    if goodbye:
+        await service.control.worker_left(who.tenant, goodbye)
+    return verdicts
 
 
 async def drain_worker(service: Service, who: Principal, name: str, *, drained: bool) -> None:

@@ -70,6 +70,12 @@ class Announcer:
             self._news.note_changed(tenant)
             self._send_in(0.0)
 
+    def left(self, tenant: str, mark: int) -> None:
+        """A worker has said goodbye."""
+        if self.peers.others:
+            self._news.note_left(tenant, mark)
+            self._send_in(0.0)
+
     def tell(self, look: Look) -> None:
         if self.peers.others:
             self._news.look |= look

@@ -1,11 +1,11 @@
-"""What a daemon tells the others: types that got jobs, jobs that ended, tenants that changed. Pure.
+"""What a daemon tells the others: types that got jobs, jobs that ended, tenants that changed, workers that left. Pure.
 
 A datagram is a byte for the format and then items: a byte for the kind, a byte for the length, the value. Items of an
 unknown kind are left out, so that a newer version can add some. A job is named by a mark of four bytes: two jobs with
-the same mark cost a look that finds nothing.
+the same mark cost a look that finds nothing. So is a worker, with its tenant.
 
 Ensures: every set is bounded. When there are too many types or tenants to name, all are meant; marks beyond the bound
-are dropped, and their jobs are found by the poll.
+are dropped, and their jobs are found by the poll, or when their leases lapse.
 """
 
 import enum
@@ -19,6 +19,7 @@ DATAGRAM_BYTES: Final = 1200
 """Before sealing. It passes every network in one piece."""
 MOST_TYPES: Final = 64
 MOST_TENANTS: Final = 64
+MOST_WORKERS: Final = 64
 MOST_MARKS: Final = 3000
 ALL: Final = ""
 """In place of a tenant: all of them."""
@@ -50,12 +51,13 @@ class Kind(enum.IntEnum):
     ADDED = 3
     CANCELLED = 4
     ENDED = 5
+    LEFT = 6
 
 
 class News:
     """Gathered on one side before it is sent, and on the other before it is acted upon."""
 
-    __slots__ = ("added", "cancelled", "changed", "ended", "look")
+    __slots__ = ("added", "cancelled", "changed", "ended", "left", "look")
 
     def __init__(self) -> None:
         self.look = Look.NOTHING
@@ -67,9 +69,11 @@ class News:
         """Marks of jobs that were cancelled and may be running."""
         self.ended: set[int] = set()
         """Marks of jobs that are over."""
+        self.left: set[tuple[str, int]] = set()
+        """Workers that said goodbye: tenants, and marks of their names."""
 
     def __bool__(self) -> bool:
-        return bool(self.look or self.changed or self.added or self.cancelled or self.ended)
+        return bool(self.look or self.changed or self.added or self.cancelled or self.ended or self.left)
 
     def note_added(self, jobtypes: Iterable[str]) -> None:
         self.added.update(jobtypes)
@@ -90,6 +94,10 @@ class News:
         if len(self.cancelled) < MOST_MARKS:
             self.cancelled.update(map(mark_of, job_ids))
 
+    def note_left(self, tenant: str, mark: int) -> None:
+        if len(self.left) < MOST_WORKERS:
+            self.left.add((tenant, mark))
+
     def datagrams(self) -> Iterator[bytes]:
         """All of it, in pieces of at most DATAGRAM_BYTES. The few that concern many come first."""
         piece = bytearray((_FORMAT,))
@@ -109,6 +117,8 @@ class News:
             yield Kind.CHANGED, tenant.encode()
         for jobtype in self.added:
             yield Kind.ADDED, jobtype.encode()
+        for tenant, mark in self.left:
+            yield Kind.LEFT, mark.to_bytes(_MARK_BYTES) + tenant.encode()
         for kind, marks in ((Kind.CANCELLED, self.cancelled), (Kind.ENDED, self.ended)):
             for mark in marks:
                 yield kind, mark.to_bytes(_MARK_BYTES)
@@ -133,6 +143,8 @@ class News:
             self.note_changed(text)
         elif kind == Kind.ADDED and is_jobtype(text):
             self.note_added((text,))
+        elif kind == Kind.LEFT and is_tenant(tenant := value[_MARK_BYTES:].decode("ascii", "replace")):
+            self.note_left(tenant, int.from_bytes(value[:_MARK_BYTES]))
         elif kind in {Kind.CANCELLED, Kind.ENDED} and len(value) == _MARK_BYTES:
             marks = self.ended if kind == Kind.ENDED else self.cancelled
             if len(marks) < MOST_MARKS:

@@ -104,7 +104,8 @@ class ReportBody(Request):
 
 
 class ReturnBody(Request):
-    """Jobs that were not begun. With `goodbye`, everything that the worker of this name took from this daemon."""
+    """Jobs that were not begun. With `goodbye`, everything that the worker of this name holds: the
+    verdicts are of what it took from this daemon, and others give back what it took from them in a moment."""
 
     leases: Annotated[list[LeaseBody], Meta(max_length=1000)] = field(default_factory=list)
     goodbye: Word = ""

@@ -8,6 +8,7 @@ taker_line.py      the workers of one tenant that wait, and the types that may h
 handout.py         the lines of all tenants, and one look at the store for all of them
 reports.py         renewals, outcomes and jobs given back, each with a verdict
 presence.py        which workers were seen, and when; pace.py how much they do; drains.py which take no more
+goodbyes.py        which left, for the daemons that they did not tell
 asked_types.py     which workers take a type, and when one last asked for it
 unasked.py         which types wait for workers, and how long none has asked for them
 worker_queue.py    the front of it all

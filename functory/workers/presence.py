@@ -113,9 +113,10 @@ class Presence:
         """Those whose workers were seen here."""
         return list(self._workers)
 
-    def left(self, tenant: str, name: str) -> None:
-        """It said goodbye."""
-        if name in self._workers.get(tenant, {}):
+    def left(self, tenant: str, name: str, at_ms: int | None = None) -> None:
+        """It said goodbye: now, or then, and may have come again since."""
+        seen = self._workers.get(tenant, {}).get(name)
+        if seen is not None and (at_ms is None or (seen.asked_ms <= at_ms and (tenant, name) not in self._waiting)):
             self._forget(tenant, name)
             self._changed.add(tenant)
 

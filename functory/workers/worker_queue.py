@@ -14,9 +14,11 @@ from contextlib import suppress
 import msgspec
 
 from functory.execution.outbox import Ending, Outbox
+from functory.loops.job_mark import mark_of
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
 from functory.workers.drains import Drains
+from functory.workers.goodbyes import Goodbyes
 from functory.workers.handout import Handout
 from functory.workers.presence import Presence, Seen
 from functory.workers.reports import Reports
@@ -41,6 +43,7 @@ class WorkerQueue:
         self._unasked = UnaskedTypes(shared.store, shared.clock, self._presence)
         self._reports = Reports(shared, outbox, claims, self._presence.worked)
         self._drains = Drains(shared, since_ms)
+        self._goodbyes = Goodbyes(shared)
         self._stopping = asyncio.Event()
         outbox.when_released(self._learn)
         outbox.when_released(self.released)
@@ -85,6 +88,25 @@ class WorkerQueue:
         if goodbye:
             self._presence.left(tenant, goodbye)
         return verdicts
+
+    async def keep_goodbye(self, tenant: str, mark: int, name: str) -> None:
+        """For the other daemons, before they are told. mark: what they are told of it. Raises StoreUnavailable."""
+        await self._goodbyes.keep(tenant, mark, name)
+
+    async def left_elsewhere(self, tenant: str, mark: int) -> None:
+        """A worker has said goodbye to another daemon: what it took here before is given back. Raises
+        StoreUnavailable."""
+        known = {*self._claims.held.by_worker(tenant), *(seen.name for seen in self._presence.here(tenant))}
+        goodbye = await self._goodbyes.find(tenant, mark) if mark in map(mark_of, known) else None
+        if goodbye is None:
+            return
+        mine = [
+            Delivery(held.job.id, held.job.token)
+            for held in self._claims.held.of_worker(tenant, goodbye.name)
+            if held.claimed_ms <= goodbye.at_ms
+        ]
+        await self._reports.give_back(tenant, mine)
+        self._presence.left(tenant, goodbye.name, goodbye.at_ms)
 
     def moved(self, tenant: str, delivery: Delivery) -> None:
         """A job that a worker held is one of another type now, and waits there."""

@@ -8,6 +8,7 @@ import pytest
 
 from functory.execution.leases import HeldLeases
 from store.base import Archive, Code, Job, JobState, Lease, Outcome
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 from vocabulary.clock import SystemClock
 
@@ -56,16 +57,6 @@ def test_a_late_release_leaves_the_lease_of_a_new_delivery() -> None:
     assert leases.all() == [Lease("id1", 2)]
     leases.released([second])
     assert leases.all() == []
-
-
-class LeapingClock(SystemClock):
-    """As if the daemon had stood still for a while."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
 
 
 async def test_what_lapsed_while_the_daemon_stood_still_is_not_started(

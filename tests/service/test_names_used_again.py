@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+import functory.execution.straight
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from store.base import Tenant
 from store.errors import Conflict, StoreUnavailable
-from tests.support.service import ended, register, running_daemon, service_of
+from tests.support.clocks import LeapingClock
+from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
 
 
@@ -80,3 +82,51 @@ async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
         assert daemon.journal.read_point == daemon.journal.write_point
         await daemon.intake.write("acme-x", [b"of the new one"])
         assert await count_jobs(daemon) == 1
+
+
+@pytest.mark.parametrize("way", ["with its end", "as running"])
+async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0 if way == "with its end" else 0.0)
+    clock, is_away = LeapingClock(), False
+    async with running_daemon(tmp_path, clock, store=url) as daemon:
+
+        def away_at_times(verb: str) -> None:
+            call = getattr(daemon.store, verb)
+
+            async def answer(*given: Any, **named: Any) -> Any:
+                if is_away:
+                    raise StoreUnavailable("away")
+                return await call(*given, **named)
+
+            monkeypatch.setattr(daemon.store, verb, answer)
+
+        async def is_clear() -> bool:
+            return daemon.executor.is_clear("acme-x")
+
+        async def has_stopped() -> bool:
+            return bool(daemon.outbox._lanes)
+
+        for verb in ("add_running_jobs", "add_ended_jobs", "release_jobs", "add_jobs"):
+            away_at_times(verb)
+        await create(daemon)
+        await register(daemon, "acme-x", "return payload")
+        await until(is_clear)
+        is_away = True
+        (old,) = await daemon.intake.write("acme-x", [b"a secret of the old one"])
+        assert daemon.straight.is_here(old)
+        await until(has_stopped)
+        while (await daemon.store.delete_tenant("acme", limit=1000)).more:  # on another daemon
+            pass
+        clock.ahead_ms = 120_000
+        await daemon.store.create_tenant(Tenant("acme", clock.now_ms()))
+        is_away = False
+        await daemon.outbox.empty()
+        assert await count_jobs(daemon) == 0
+        assert await daemon.store.get_job("acme", old, now_ms=clock.now_ms()) is None
+        assert daemon.journal.read_point == daemon.journal.write_point
+        await register(daemon, "acme-x", "return payload")
+        (new,) = await daemon.intake.write("acme-x", [b"of the new one"])
+        assert (await ended(daemon, new)).outcome is not None

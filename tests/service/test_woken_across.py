@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.loops.job_mark import mark_of
 from functory.operations.daemons import info_of, pause_daemon, shown_info_of
 from functory.operations.jobs import cancel_job
 from functory.operations.type_controls import pause_type
+from functory.operations.workers import give_back
 from functory.peers.peers import Peers
+from functory.workers.values import Worker
 from store.base import Code, JobState
 from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
-from tests.support.workers import Shop
+from tests.support.workers import ACME, Shop, payloads
 
 WAITS = """
 import time, pathlib
@@ -127,6 +130,41 @@ async def test_a_worker_that_waits_elsewhere_is_woken(tmp_path: Path) -> None:
         (job_id,) = await a.intake.write("acme-resize", [b"1"])
         (taken,) = await taking
     assert taken.job.id == job_id
+
+
+async def test_a_goodbye_gives_back_what_a_worker_took_elsewhere(tmp_path: Path, store_url: str) -> None:
+    async with two_daemons(tmp_path, store_url) as (a, b):
+        here, there, worker = Shop(a), Shop(b), Worker("w")
+        await here.serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
+        await there.post("1", "2", "3")
+        assert payloads(await there.take(limit=2, worker=worker)) == ["1", "2"]
+        assert payloads(await there.take(worker=Worker("other"))) == ["3"]
+        waiting = asyncio.create_task(there.take(limit=5, wait_s=30))
+        assert await give_back(here.service, ACME, [], goodbye="w") == [], "it took nothing here"
+        back = await waiting
+        back += await there.take(limit=5, wait_s=30) if len(back) == 1 else []
+        assert (payloads(back), {each.job.attempts for each in back}) == (["1", "2"], {1})
+        assert [seen.name for seen in b.workers._presence.here("acme")] == ["other", ""]
+
+
+async def test_the_word_of_a_goodbye_takes_nothing_from_a_worker_that_has_come_again(tmp_path: Path) -> None:
+    async with two_daemons(tmp_path) as (a, b):
+        here, there, worker = Shop(a), Shop(b), Worker("w")
+        await here.serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
+        (job_id,) = await there.post("1")
+        await give_back(here.service, ACME, [], goodbye="w")
+        said_ms = a.clock.now_ms()
+        await until(lambda: has_passed(b, said_ms))
+        assert len(await there.take(worker=worker)) == 1
+        await b.workers.left_elsewhere("acme", mark_of("w"))
+        assert await state(b, job_id) is JobState.RUNNING
+        assert [seen.name for seen in b.workers._presence.here("acme")] == ["w"]
+
+
+async def has_passed(daemon: Daemon, time_ms: int) -> bool:
+    return daemon.clock.now_ms() > time_ms
 
 
 async def serves(daemon: Daemon, jobtype: str) -> bool:

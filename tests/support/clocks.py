@@ -1,4 +1,6 @@
-"""A clock that moves when it is told to."""
+"""Clocks that move when they are told to."""
+
+from vocabulary.clock import SystemClock
 
 
 class FakeClock:
@@ -18,3 +20,13 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         self.wall_ms += round(seconds * 1000)
         self.elapsed_s += seconds
+
+
+class LeapingClock(SystemClock):
+    """As if the daemon had stood still for a while."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms

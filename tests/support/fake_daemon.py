@@ -184,6 +184,9 @@ class PaperControl:
     def cancelled(self, job_id: str) -> None:
         self.cancels.append(job_id)
 
+    async def worker_left(self, tenant: str, name: str) -> None:
+        self.told.append(f"{name} of {tenant}")
+
     def consumers_changed(self) -> None:
         self.told.append("consumers")
 

@@ -2,8 +2,8 @@
 
 `released` in the document of a type is the last number that was let in; it is absent while the type has no consumer.
 
-Whoever moves a window, or ends it, writes `released` and then looks for held jobs. Whoever adds or replays a job that
-is held writes that and then looks at `released` again (`look_again`). So one of the two sees the other.
+Whoever moves a window, or ends it, writes `released` and then looks for held jobs. Whoever adds, replays or holds a job
+writes that it is held and then looks at `released` again (`look_again`). So one of the two sees the other.
 """
 
 from collections.abc import Collection
@@ -91,10 +91,13 @@ def _enter_step(document: Document, now_ms: int) -> Step:
 async def hold(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
     """Queued jobs with these numbers leave the queue."""
     which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.QUEUED, "parent": None}
-    rows = await db.collections.jobs.find(which, NEEDED).to_list(None)
+    rows = await db.collections.jobs.find(which, {**NEEDED, "seq": 1}).to_list(None)
     held = 0
     for start in range(0, len(rows), _CHUNK):
-        held += len(await apply(db, [_hold_step(row) for row in rows[start : start + _CHUNK]], now_ms))
+        some = rows[start : start + _CHUNK]
+        ids = await apply(db, [_hold_step(row) for row in some], now_ms)
+        await look_again(db, [HeldJob(jobtype, row["_id"], row["seq"]) for row in some if row["_id"] in ids], now_ms)
+        held += len(ids)
     return held
 
 

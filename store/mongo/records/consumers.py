@@ -1,18 +1,23 @@
 """Consumers: their records, their leaders, and moves of their windows.
 
-The record of a consumer is written before its type is marked as one with a consumer, and goes after the mark: a crash
-in between leaves a consumer whose window the next move, or the next step of its end, puts right.
+The record of a consumer is written before its type is marked as one with a consumer (`released`), and goes after the
+mark. A crash in between leaves a consumer whose window whoever works with it next opens, where it was to start.
+
+A window has a name, in the document of the type and in the record. It goes when the consumer ends, and a window is
+opened and closed only under its name: who is late opens none of a consumer that has ended, and closes none of the next.
 """
 
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pymongo.errors import DuplicateKeyError
 
 from store.errors import Conflict, NotFound
 from store.mongo.queue.append import append
-from store.mongo.queue.window import advanced, ends, hold, let_go, let_in, numbered
+from store.mongo.queue.window import Numbered, advanced, ends, hold, let_go, let_in, numbered
 from store.mongo.server.core import Core, once, repeatable
-from store.mongo.server.driver import Document, find_and_update, upserted
+from store.mongo.server.driver import Document, find_and_update
 from store.refusals import check_append
 from store.values.consumers import (
     MAX_WINDOW,
@@ -31,14 +36,20 @@ class MongoConsumers(Core):
         key = _key(consumer.tenant, consumer.name)
         there = await self.collections.consumers.find_one({"_id": key})
         if there is None:
+            start = None if start_index is None else start_index - 1
+            window = await _name_window(self, consumer.jobtype)
+            made = consumer_document(consumer) | {"window": window, "start": start}
             try:
-                await self.collections.consumers.insert_one(consumer_document(consumer))
+                await self.collections.consumers.insert_one(made)
             except DuplicateKeyError:
                 other = await self.collections.consumers.find_one({"type": consumer.jobtype})
                 name = "" if other is None else f": {other['name']}"
                 raise Conflict(f"{consumer.jobtype} has a consumer already{name}") from None
-            start = None if start_index is None else start_index - 1
-            await _open_window(self, consumer.jobtype, start, is_pulled=consumer.is_pulled)
+            try:
+                await _open_window(self, made)
+            except Conflict:
+                await self.collections.consumers.delete_one({"_id": key, "window": window, "ending": False})
+                raise
             return True
         if there["ending"]:
             raise Conflict(f"consumer {consumer.name} is being deleted: repeat the call when that is done")
@@ -47,6 +58,7 @@ class MongoConsumers(Core):
         if there["pulled"] != consumer.is_pulled:
             raise Conflict(f"consumer {consumer.name} cannot change whether its jobs are pulled: delete it first")
         await self.collections.consumers.update_one({"_id": key}, {"$set": {"settings": consumer.settings}})
+        await _window_of(self, there)
         return False
 
     @repeatable
@@ -75,7 +87,8 @@ class MongoConsumers(Core):
         found = await find_and_update(self.collections.consumers, {"_id": _key(tenant, name)}, change)
         if found is None:
             raise NotFound(f"tenant {tenant} has no consumer {name}")
-        await self.collections.types.update_one({"_id": found["type"]}, {"$unset": {"released": "", "pulled": ""}})
+        closed = {"$unset": {"released": "", "pulled": "", "window": ""}}
+        await self.collections.types.update_one(_type_of(found), closed)
         freed = await let_go(self, found["type"], limit, now_ms)
         if freed < limit:
             await self.collections.consumers.delete_one({"_id": found["_id"]})
@@ -100,20 +113,19 @@ class MongoConsumers(Core):
 
     @once
     async def move_window(self, move: WindowMove, *, now_ms: int) -> WindowReport:
-        jobtype = await _jobtype_led(self, move.tenant, move.name, move.token)
-        head, processed, before = await numbered(self, jobtype)
-        if before is None:
-            record = await self.get_consumer(move.tenant, move.name)
-            await _open_window(self, jobtype, None, is_pulled=record is not None and record.is_pulled)
+        consumer = await _find_led(self, move.tenant, move.name, move.token)
+        jobtype: str = consumer["type"]
+        head, processed, before = await _window_of(self, consumer)
         released = max(before or 0, min(move.released, head))
         until = min(move.processed, released, processed + MAX_WINDOW)
         if until > processed:
             processed, _ = await advanced(self, jobtype, processed, until, skip_failed=move.skip_failed)
         if processed < move.processed:  # who asks is wrong about an index, so it may not start others either
             released = max(before or 0, processed)
-        # On condition that the type still has a consumer.
         raised = {"$max": {"processed": processed, "released": released}}
-        await self.collections.types.update_one({"_id": jobtype, "released": {"$gte": 0}}, raised)
+        still_open = _type_of(consumer) | {"released": {"$gte": 0}}
+        if not (await self.collections.types.update_one(still_open, raised)).matched_count:
+            raise _was_deleted(consumer)
         await let_in(self, jobtype, move.after, released, now_ms)
         same = {"_id": _key(move.tenant, move.name), "token": move.token}
         await self.collections.consumers.update_one(same, {"$set": {"note": move.note}})
@@ -122,11 +134,9 @@ class MongoConsumers(Core):
 
     @once
     async def append_job(self, tenant: str, name: str, token: int, seq: int, job: NewJob, *, now_ms: int) -> bool:
-        jobtype = await _jobtype_led(self, tenant, name, token)
-        consumer = await self.get_consumer(tenant, name)
-        state = await numbered(self, jobtype)
-        assert consumer is not None
-        check_append(consumer, job, seq, max(state.head, state.processed))
+        consumer = await _find_led(self, tenant, name, token)
+        state = await _window_of(self, consumer)
+        check_append(consumer_from(consumer), job, seq, max(state.head, state.processed))
         return await append(self, job, seq, state.released or 0, now_ms)
 
     @repeatable
@@ -144,27 +154,73 @@ class MongoConsumers(Core):
     async def hold_jobs(
         self, tenant: str, name: str, token: int, *, after: int, now_ms: int, limit: int = 1000
     ) -> HoldReport:
-        jobtype = await _jobtype_led(self, tenant, name, token)
-        head, _, released = await numbered(self, jobtype)
+        consumer = await _find_led(self, tenant, name, token)
+        head, _, released = await _window_of(self, consumer)
         first = max(after, released or 0)
         until = min(first + limit, head)
-        return HoldReport(await hold(self, jobtype, first, until, now_ms), until if until < head else None)
+        return HoldReport(await hold(self, consumer["type"], first, until, now_ms), until if until < head else None)
 
 
-async def _open_window(db: Core, jobtype: str, start: int | None, *, is_pulled: bool) -> None:
-    """From now on jobs of the type are numbered and held. start: where progress is put; None: where it stands."""
-    if start is None:
-        start = (await numbered(db, jobtype)).processed
-    change = {"$set": {"processed": start, "released": start, "pulled": is_pulled}}
-    await upserted(lambda: db.collections.types.update_one({"_id": jobtype}, change, upsert=True))
-
-
-async def _jobtype_led(db: Core, tenant: str, name: str, token: int) -> str:
+async def _find_led(db: Core, tenant: str, name: str, token: int) -> Document:
     found = await db.collections.consumers.find_one({"_id": _key(tenant, name), "token": token})
     if found is None or not found["leader"]:
         raise Conflict(f"consumer {name} has another leader by now, or was stopped")
-    jobtype: str = found["type"]
-    return jobtype
+    return found
+
+
+async def _window_of(db: Core, consumer: Document) -> Numbered:
+    """The numbers of its type. The window is opened if its creation was interrupted before that. Raises Conflict."""
+    state = await numbered(db, consumer["type"])
+    if state.released is None:
+        await _open_window(db, consumer)
+        state = await numbered(db, consumer["type"])
+    return state
+
+
+async def _open_window(db: Core, consumer: Document) -> None:
+    """From now on jobs of the type are numbered and held. Raises Conflict if the consumer has ended."""
+    if "window" not in consumer:
+        consumer = consumer | {"window": await _give_window(db, consumer)}
+    start = consumer.get("start")  # None: where progress stands
+    if start is None:
+        start = (await numbered(db, consumer["type"])).processed
+    change = {"$set": {"processed": start, "released": start, "pulled": consumer["pulled"]}}
+    types, mine = db.collections.types, _type_of(consumer)
+    opened = await types.update_one(mine | {"released": None}, change)
+    if not opened.matched_count and await types.find_one(mine, {"_id": 1}) is None:  # or somebody else has opened it
+        raise _was_deleted(consumer)
+
+
+def _type_of(consumer: Document) -> Document:
+    """Its type, on condition that the window is the consumer's. Some were made before windows had names."""
+    which: Document = {"_id": consumer["type"]}
+    return which | ({"window": consumer["window"]} if "window" in consumer else {})
+
+
+async def _name_window(db: Core, jobtype: str) -> str:
+    """The name of the window that the next consumer of the type opens, or that its consumer has."""
+    types = db.collections.types
+    while True:
+        found = await types.find_one({"_id": jobtype}, {"window": 1}) or {}
+        if "window" in found:
+            name: str = found["window"]
+            return name
+        change = {"$set": {"window": uuid.uuid4().hex}}
+        with suppress(DuplicateKeyError):  # somebody else has named it
+            await types.update_one({"_id": jobtype, "window": None}, change, upsert=True)
+
+
+async def _give_window(db: Core, consumer: Document) -> str:
+    """Of a consumer that was imported, or made by a version that did not name windows."""
+    window = await _name_window(db, consumer["type"])
+    same = {"_id": consumer["_id"], "ending": False}
+    if not (await db.collections.consumers.update_one(same, {"$set": {"window": window}})).matched_count:
+        raise _was_deleted(consumer)
+    return window
+
+
+def _was_deleted(consumer: Document) -> Conflict:
+    return Conflict(f"consumer {consumer['name']}, or the one before it, was deleted meanwhile")
 
 
 def _key(tenant: str, name: str) -> str:

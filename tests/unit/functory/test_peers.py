@@ -32,7 +32,7 @@ def heard(datagrams: list[bytes]) -> News:
 
 
 def content(news: News) -> tuple[object, ...]:
-    return news.look, news.changed, news.added, news.cancelled, news.ended
+    return news.look, news.changed, news.added, news.cancelled, news.ended, news.left
 
 
 @given(
@@ -44,6 +44,7 @@ def content(news: News) -> tuple[object, ...]:
 def test_what_is_told_is_heard(look: int, tenants: set[str], types: set[str], marks: set[int]) -> None:
     told = News()
     told.look, told.changed, told.added, told.ended = Look(look), tenants, types, marks
+    told.left = set(zip(tenants, marks, strict=False))
     datagrams = list(told.datagrams())
     assert all(len(each) <= DATAGRAM_BYTES for each in datagrams)
     assert content(heard(datagrams)) == content(told)
@@ -54,6 +55,7 @@ def test_any_bytes_can_be_heard(datagram: bytes) -> None:
     news = heard([datagram, b"\x01" + datagram])
     assert len(news.added) <= limits.MOST_TYPES
     assert len(news.ended) <= limits.MOST_MARKS
+    assert len(news.left) <= limits.MOST_WORKERS
 
 
 def test_too_many_to_name_are_all() -> None:
@@ -70,7 +72,9 @@ def test_too_many_to_name_are_all() -> None:
 def test_a_flood_of_marks_is_bounded_where_it_is_heard() -> None:
     told = News()
     told.ended = set(range(3 * limits.MOST_MARKS))
-    assert len(heard(list(told.datagrams())).ended) == limits.MOST_MARKS
+    told.left = {("acme", mark) for mark in range(3 * limits.MOST_WORKERS)}
+    news = heard(list(told.datagrams()))
+    assert (len(news.ended), len(news.left)) == (limits.MOST_MARKS, limits.MOST_WORKERS)
 
 
 # Channel
