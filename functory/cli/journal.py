@@ -44,7 +44,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     is_damaged = False
     lines = segments = 0
     for report in reports(disk):
-        segments += 1
+        segments += not report.is_lost
         lines += report.lines
         is_damaged |= report.is_damaged
         for finding in _findings(report):
@@ -104,7 +104,8 @@ def _as_json(record: Record) -> str:
 def _findings(report: SegmentReport) -> Iterator[dict[str, object]]:
     name = f"segment {report.number}"
     for damage in report.damages:
-        yield {"segment": name, "what": "damage", "offset": damage.offset, "end": damage.end}
+        what = "lost: the file is gone, with lines that were not read" if report.is_lost else "damage"
+        yield {"segment": name, "what": what, "offset": damage.offset, "end": damage.end}
     if report.torn_bytes and not report.is_damaged:
         what = "written and not acknowledged (a torn write, or one under way)"
         yield {"segment": name, "what": what, "offset": report.end, "end": report.size_bytes}
@@ -112,7 +113,9 @@ def _findings(report: SegmentReport) -> Iterator[dict[str, object]]:
 
 def _stats_row(report: SegmentReport, position: Position) -> dict[str, object]:
     state = "unread"
-    if report.is_damaged:
+    if report.is_lost:
+        state = "lost"
+    elif report.is_damaged:
         state = "damaged"
     elif (report.number, report.end) <= (position.segment, position.offset):
         state = "read"

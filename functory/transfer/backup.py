@@ -107,7 +107,7 @@ def _copy_journal(source: Path, target: Path) -> JournalEntry:
     return JournalEntry(
         name=source.name,
         sysid=sysids[-1] if sysids else "",
-        segments=len(found),
+        segments=sum(not report.is_lost for report in found),
         lines=sum(report.lines for report in found),
         damages=sum(len(report.damages) for report in found),
     )

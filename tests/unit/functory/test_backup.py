@@ -78,6 +78,16 @@ async def test_what_is_restored_is_what_was_backed_up(settings: Settings, backup
     assert modes == {0}, "payloads and keys are their owner's business"
 
 
+async def test_a_backup_says_that_a_segment_is_lost(settings: Settings, tmp_path: Path) -> None:
+    async with Journal(settings.journal_dir, "a1") as journal:  # a start begins a segment
+        await journal.write("acme-thumb", ["three"])
+    await asyncio.to_thread((settings.journal_dir / "0000000001.journal").unlink)
+    manifest = await make_backup(settings, tmp_path / "backup", now_ms=T0)
+    (entry,) = manifest.journals
+    assert (entry.segments, entry.lines, entry.damages) == (1, 1, 1)
+    assert await restore_backup(tmp_path / "backup", settings_of(tmp_path / "elsewhere"), now_ms=T0) == manifest
+
+
 async def test_two_copies_of_one_backup_give_different_sysids(backup: Path, tmp_path: Path) -> None:
     sysids = set()
     for name in ("one", "two"):
