@@ -51,6 +51,11 @@ def damaged_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def is_numbered(name: str) -> bool:
+    """Whether it is a segment, or something that was set aside of one."""
+    return _NUMBERED.match(name) is not None
+
+
 def highest_number(names: list[str]) -> int:
     """Over all files that carry a number, also those set aside, so that no number is ever used twice."""
     return max((int(match[1]) for name in names if (match := _NUMBERED.match(name))), default=0)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
+from functory.errors import InvalidConfig
+from functory.transfer.backup_layout import IDENTITY, require_identity
 from journal import OsDisk, Position, Record
 from journal.format import decode_records
 from journal.inspect import SegmentReport, batches, read_position, reports, set_aside
@@ -53,6 +55,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
         is_damaged |= ".damaged" in name
         what = "set aside as damaged" if ".damaged" in name else "a torn write, set aside"
         print(json.dumps({"file": name, "what": what}) if arguments.json else f"{name}  {what}")
+    if IDENTITY in disk.names():  # a daemon's
+        try:
+            require_identity(arguments.directory)
+        except InvalidConfig as error:
+            is_damaged = True
+            print(json.dumps({"file": IDENTITY, "what": str(error)}) if arguments.json else error)
     if not arguments.json:
         verdict = "DAMAGED" if is_damaged else "no damage"
         print(f"{segments:,} segments, {lines:,} lines: {verdict}")

@@ -118,6 +118,18 @@ def test_a_segment_that_is_removed_meanwhile_is_left_out(
     assert (code, [line for line in lines if "lost" in line]) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("content", "code"), [("0123456789abcdef", 0), ("0123456789abcdef\n", 0), ("", 1), ("0123", 1)]
+)
+def test_verify_tells_that_the_identity_is_damaged(
+    directory: Path, capsys: pytest.CaptureFixture[str], content: str, code: int
+) -> None:
+    (directory / "identity").write_text(content)
+    status, lines = run(capsys, "journal", "verify", directory)
+    told = [line for line in lines if line.startswith(f"{directory}/identity is damaged")]
+    assert (status, len(told)) == (code, code)
+
+
 def test_verify_tells_damage_with_its_offset(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = directory / "0000000001.journal"
     content = bytearray(path.read_bytes())
