@@ -20,6 +20,7 @@ from functory.setting_values import (
     Address,
     Network,
     address,
+    at_least,
     count,
     duration,
     folder,
@@ -71,7 +72,9 @@ class Settings:
     trusted_proxies: tuple[Network, ...] = _setting(
         "", networks, "addresses or networks whose X-Forwarded headers are believed"
     )
-    connections: int = _setting("2000", count, "HTTP connections at once; half of them may come from one address")
+    connections: int = _setting(
+        "2000", at_least("1", count), "HTTP connections at once; half of them may come from one address"
+    )
     status_port: int = _setting("0", port_number, "port for health and metrics alone, without a key; 0: none")
     status_host: str = _setting("127.0.0.1", str, "address to listen on for health and metrics")
     bedrock: Address | None = _setting("", address, "HOST:PORT to serve the protocol of Bedrock::Jobs on; empty: none")
@@ -88,15 +91,19 @@ class Settings:
     straight: StraightMode = _setting(
         "on", one_of("on", "off", "mixed"), "start jobs before the store has them; mixed, for tests: every other one"
     )
-    lease_s: float = _setting("30s", duration, "how long a claimed job is this daemon's without renewal")
+    lease_s: float = _setting(
+        "30s", at_least("1ms", duration), "how long a claimed job is this daemon's without renewal"
+    )
     grace_s: float = _setting("20s", duration, "how long a stopping daemon lets running batches finish")
-    poll_s: float = _setting("1s", duration, "how often to look for what other daemons did")
+    poll_s: float = _setting("1s", at_least("1ms", duration), "how often to look for what other daemons did")
     stuck_s: float = _setting("60s", duration, "runnable work without a claim for so long raises an alarm")
 
-    retry_base_s: float = _setting("1s", duration, "first retry delay, before jitter")
-    retry_max_s: float = _setting("10m", duration, "longest retry delay")
-    max_attempts: int = _setting("20", count, "attempts before a job is abandoned")
-    retry_window_s: float = _setting("24h", duration, "how long a failing job is retried, from when it was first due")
+    retry_base_s: float = _setting("1s", at_least("1ms", duration), "first retry delay, before jitter")
+    retry_max_s: float = _setting("10m", at_least("1ms", duration), "longest retry delay")
+    max_attempts: int = _setting("20", at_least("1", count), "attempts before a job is abandoned")
+    retry_window_s: float = _setting(
+        "24h", at_least("1ms", duration), "how long a failing job is retried, from when it was first due"
+    )
     keep_done_s: float = _setting("7d", duration, "how long ended jobs and their results are kept")
     keep_failed_s: float = _setting(
         "forever", retention, "the same for jobs that ended failed or abandoned; forever: up to their tenant's quota"
@@ -123,7 +130,7 @@ class Settings:
     folder_packed_bytes: int = _setting("10MiB", size, "the largest archive of a handler that is a folder; up to 16MiB")
     folder_unpacked_bytes: int = _setting("50MiB", size, "all files of a handler that is a folder together")
     folder_files: int = _setting("2000", count, "the most files of a handler that is a folder")
-    max_contexts: int = _setting("64", count, "warm contexts kept at once")
+    max_contexts: int = _setting("64", at_least("1", count), "warm contexts kept at once")
     max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
 
     packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv or npm is installed")

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from handlers.hosts import host_name
@@ -14,13 +14,16 @@ from handlers.hosts import host_name
 _DURATIONS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SIZES: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_LONGEST: Final = 36_500 * 86_400
+_LARGEST: Final = (1 << 63) - 1
+"""What clocks, files and databases can count."""
 _HIGHEST_PORT: Final = 65_535
 _YES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def duration(text: str) -> float:
     """`30s`, `5m`, `7d` as seconds."""
-    return _quantity(text, _DURATIONS, "a duration such as 500ms, 30s, 5m, 12h or 7d")
+    return _quantity(text, _DURATIONS, _LONGEST, "a duration such as 500ms, 30s, 5m, 12h or 7d, up to 100 years")
 
 
 def retention(text: str) -> float:
@@ -30,13 +33,28 @@ def retention(text: str) -> float:
 
 def size(text: str) -> int:
     """`64MiB`, `1GB`, `512B` as bytes."""
-    return int(_quantity(text, _SIZES, "a size such as 512B, 64KiB, 64MiB or 1GB"))
+    return int(_quantity(text, _SIZES, _LARGEST, "a size such as 512B, 64KiB, 64MiB or 1GB, up to 8 EiB"))
 
 
 def count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"{text!r} is not a whole number")
     return int(text)
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def at_least(lowest: str, parse: Callable[[str], _Number]) -> Callable[[str], _Number]:
+    """With less than `lowest`, written as a user would, nothing would work."""
+
+    def parse_more(text: str) -> _Number:
+        value = parse(text)
+        if value < parse(lowest):
+            raise ValueError(f"{text} is too little: the least is {lowest}")
+        return value
+
+    return parse_more
 
 
 def port_number(text: str) -> int:
@@ -154,8 +172,8 @@ def folder_names(text: str) -> tuple[str, ...]:
     return tuple(folder_name(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _quantity(text: str, units: Mapping[str, float], expected: str) -> float:
+def _quantity(text: str, units: Mapping[str, float], most: float, expected: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match[2] not in units:
-        raise ValueError(f"{text!r} is not {expected}")
-    return float(match[1]) * units[match[2]]
+    if match is None or match[2] not in units or (value := float(match[1]) * units[match[2]]) > most:
+        raise ValueError(f"{text!r:.80} is not {expected}")
+    return value

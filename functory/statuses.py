@@ -57,7 +57,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_store.StoreClosed: 503,
     of_store.StoreCorrupt: 500,
     of_store.SchemaTooNew: 500,
-    of_store.UnsupportedStore: 500,
+    of_store.UnsupportedStore: 422,
     of_store.InvalidValue: 422,
     of_store.NotFound: 404,
     of_store.Conflict: 409,

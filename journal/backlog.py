@@ -54,8 +54,9 @@ class Backlog:
         self._damaged.add(number)
 
     def keep(self, position: Position, done: Sequence[int], *, sync: bool) -> None:
-        """Keep the position, then remove what is done with. Blocks; raises OSError."""
-        self._cursor.save(position, sync=sync)
+        """Keep the position, then remove what is done with: durably first, or after a power cut it would look as if
+        lines were lost. Blocks; raises OSError."""
+        self._cursor.save(position, sync=sync or bool(done))
         for number in done:
             name = Segment(number, 0, 0).name
             if number in self._damaged:

@@ -7,25 +7,31 @@ and the store after it has every line in one of the two copies; the other way ro
 The segments are listed once, before any is copied. One that has a successor in the list grows no more, so the copy has
 all the bytes that the successor's header vouches for. The last may end in a write that was under way: recovery cuts it
 off, as after a crash.
+
+Nothing is copied that is not of a journal: its folder may be a volume, with `lost+found`.
 """
 
+from collections.abc import Collection
 from typing import Final
 
+from journal.cursor import CURSOR_NAME
 from journal.disk import Disk, File, opened, write_all
-from journal.segment import segment_number
+from journal.segment import is_numbered, segment_number
 
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def copy_journal(source: Disk, target: Disk) -> list[str]:
-    """Copy all files but the lock into the empty directory `target`; returns their names. Durable on return.
+def copy_journal(source: Disk, target: Disk, *, also: Collection[str] = ()) -> list[str]:
+    """Copy all files of the journal but the lock, and those named in `also`, into the empty directory `target`; returns
+    their names. Durable on return.
 
     Raises OSError as the disks do; then the target is worth nothing.
     """
     segments = [name for name in source.names() if segment_number(name) is not None]
     copied = [name for name in segments if _copy(source, target, name)]
     # Looked for again: a damaged segment that was read up meanwhile goes on under another name.
-    others = [name for name in source.names() if segment_number(name) is None]
+    wanted = {CURSOR_NAME, *also}
+    others = [name for name in source.names() if name in wanted or (is_numbered(name) and segment_number(name) is None)]
     copied += [name for name in others if _copy(source, target, name)]
     target.sync_directory()
     return sorted(copied)

@@ -25,7 +25,7 @@ from journal.ledger import Ledger, Reservation, Span
 from journal.lines import LineReader, Piece
 from journal.options import JournalOptions
 from journal.recent import Recent
-from journal.recovery import Finding, log_findings, recover
+from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import check_jobtype, check_lines, make_write, to_payloads
@@ -136,8 +136,8 @@ class Journal:
             )
             self._reader = LineReader(self._disk, self._on_damage)
             self._ledger = Ledger(start)
-            self.findings = recovered.findings
-            self._damages += log_findings(recovered.findings)
+            self.findings = recovered.findings + losses(recovered.gone, max(start, self._cursor.position))
+            self._damages += log_findings(self.findings)
         except BaseException:
             self._disk.unlock()
             raise

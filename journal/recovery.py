@@ -3,9 +3,10 @@
 The rules, none of which is a guess (the reasons are in docs/journal-format.md):
 
 - A file no longer than a segment header, with a bad one, was being created: set aside as `.torn`.
-- A longer file with a bad header was damaged: set aside as `.damaged` and reported; people can still read it.
+- A longer file with a bad header was damaged, and so was one that a later header says had lines: set aside as
+  `.damaged` and reported; people can still read it.
 - A segment that a later header names as its `prev` was acknowledged up to `prev_bytes`. Shorter: reported. Longer: the
-  rest was never acknowledged and is not read.
+  rest was never acknowledged and is not read. Gone: reported, if the read position lies before its end.
 - Any other segment may end in a torn write. It is cut at the first bad frame that no later frame declares synced,
   and what was cut off is kept as `.torn`.
 
@@ -14,13 +15,22 @@ acknowledged; what it cuts off it keeps.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from journal.cursor import Position
 from journal.disk import Disk, File, opened, write_all
 from journal.format import SEGMENT_HEADER_BYTES, Frame, SegmentHeader, decode_records, decode_segment_header
 from journal.ids import parse_id
-from journal.segment import FIRST_FRAME, FrameReader, Segment, highest_number, segment_name, segment_number
+from journal.segment import (
+    FIRST_FRAME,
+    FrameReader,
+    Segment,
+    damaged_number,
+    highest_number,
+    segment_name,
+    segment_number,
+)
 
 log = logging.getLogger("journal")
 
@@ -52,6 +62,8 @@ class Recovered(NamedTuple):
     """The highest number in use by any file."""
     floor_ms: int
     """The largest time that an id on disk carries."""
+    gone: dict[int, int]
+    """What `gone_segments` found."""
     findings: list[Finding]
 
 
@@ -66,8 +78,9 @@ class Tail(NamedTuple):
 
 def recover(disk: Disk) -> Recovered:
     names = disk.names()
-    headers, findings = _read_headers(disk, names)
+    headers, bad = _read_headers(disk, names)
     acknowledged = acknowledged_ends(headers.values())
+    findings = [_set_bad_aside(disk, number, size, acknowledged.get(number, 0)) for number, size in bad.items()]
     floor_ms = max((header.floor_ms for header in headers.values()), default=0)
     segments = {}
     for number, header in headers.items():
@@ -82,7 +95,7 @@ def recover(disk: Disk) -> Recovered:
                 if tail.last_frame is not None:
                     floor_ms = max(floor_ms, parse_id(decode_records(tail.last_frame)[-1].id).time_ms)
         segments[number] = Segment(number, header.salt, end)
-    return Recovered(segments, highest_number(names), floor_ms, findings)
+    return Recovered(segments, highest_number(names), floor_ms, gone_segments(names, acknowledged), findings)
 
 
 def acknowledged_ends(headers: Iterable[SegmentHeader]) -> dict[int, int]:
@@ -91,6 +104,33 @@ def acknowledged_ends(headers: Iterable[SegmentHeader]) -> dict[int, int]:
     for header in headers:
         ends[header.prev] = max(header.prev_bytes, ends.get(header.prev, 0))
     return ends
+
+
+def gone_segments(names: Iterable[str], acknowledged: Mapping[int, int]) -> dict[int, int]:
+    """Those with acknowledged lines that have no file, nor one that was set aside: by number, where each ended. Most
+    were read up and removed; `is_lost` tells."""
+    there = {number for name in names for number in (segment_number(name), damaged_number(name))}
+    return {number: end for number, end in acknowledged.items() if end > FIRST_FRAME and number not in there}
+
+
+def is_lost(number: int, end: int, read_from: Position) -> bool:
+    """Whether a segment that is gone had lines that were not read. It is removed only when the position is past it."""
+    return (read_from.segment, read_from.offset) < (number, end)
+
+
+def losses(gone: Mapping[int, int], read_from: Position) -> list[Finding]:
+    return [
+        Finding(
+            number, FIRST_FRAME, end - FIRST_FRAME, True, f"it is gone, with lines up to byte {end} that were not read"
+        )
+        for number, end in gone.items()
+        if is_lost(number, end, read_from)
+    ]
+
+
+def was_torn(size: int, acknowledged: int) -> bool:
+    """Whether a file with a bad header was being created, and never had a line; otherwise it was damaged."""
+    return max(size, acknowledged) <= SEGMENT_HEADER_BYTES
 
 
 def scan_tail(file: File, salt: int) -> Tail:
@@ -109,28 +149,35 @@ def scan_tail(file: File, salt: int) -> Tail:
     return Tail(doubts[0] if doubts else end, last_frame)
 
 
-def read_segment_header(file: File) -> SegmentHeader | None:
-    return decode_segment_header(file.read(0, SEGMENT_HEADER_BYTES))
+def read_segment_header(file: File, number: int) -> SegmentHeader | None:
+    """None if it is bad, or that of another segment."""
+    header = decode_segment_header(file.read(0, SEGMENT_HEADER_BYTES))
+    return header if header is not None and header.segment == number else None
 
 
-def _read_headers(disk: Disk, names: list[str]) -> tuple[dict[int, SegmentHeader], list[Finding]]:
+def _read_headers(disk: Disk, names: list[str]) -> tuple[dict[int, SegmentHeader], dict[int, int]]:
+    """The good ones, and the sizes of files that have none."""
     headers: dict[int, SegmentHeader] = {}
-    findings: list[Finding] = []
+    bad: dict[int, int] = {}
     for name in names:
         number = segment_number(name)
         if number is None:
             continue
         with opened(disk, name) as file:
-            header, size = read_segment_header(file), file.size()
-        if header is not None and header.segment == number:
+            header, size = read_segment_header(file, number), file.size()
+        if header is not None:
             headers[number] = header
-        elif size <= SEGMENT_HEADER_BYTES:
-            _set_aside(disk, name, f"{number:010d}.torn")
-            findings.append(Finding(number, 0, size, False, "was being created at the crash; set aside as .torn"))
         else:
-            _set_aside(disk, name, f"{number:010d}.damaged")
-            findings.append(Finding(number, 0, size, True, "its header is damaged; set aside as .damaged"))
-    return headers, findings
+            bad[number] = size
+    return headers, bad
+
+
+def _set_bad_aside(disk: Disk, number: int, size: int, acknowledged: int) -> Finding:
+    if was_torn(size, acknowledged):
+        _set_aside(disk, segment_name(number), f"{number:010d}.torn")
+        return Finding(number, 0, size, False, "was being created at the crash; set aside as .torn")
+    _set_aside(disk, segment_name(number), f"{number:010d}.damaged")
+    return Finding(number, 0, max(size, acknowledged), True, "its header is damaged; set aside as .damaged")
 
 
 def _set_aside(disk: Disk, name: str, new: str) -> None:

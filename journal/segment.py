@@ -7,6 +7,7 @@ from journal.disk import File
 from journal.format import BATCH_MARK, BODY_LIMIT, SEGMENT_HEADER_BYTES, Frame, decode_frame
 
 _NAME: Final = re.compile(r"(\d{10})\.journal")
+_DAMAGED: Final = re.compile(r"(\d{10})\.damaged")
 _NUMBERED: Final = re.compile(r"(\d{10})\.")
 _WINDOW_BYTES: Final = 256 * 1024
 _LINE_BEFORE_BATCH: Final = b"\n" + BATCH_MARK
@@ -42,6 +43,17 @@ def segment_name(number: int) -> str:
 def segment_number(name: str) -> int | None:
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def damaged_number(name: str) -> int | None:
+    """Of a segment that was set aside as damaged."""
+    match = _DAMAGED.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def is_numbered(name: str) -> bool:
+    """Whether it is a segment, or something that was set aside of one."""
+    return _NUMBERED.match(name) is not None
 
 
 def highest_number(names: list[str]) -> int:

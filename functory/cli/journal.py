@@ -8,6 +8,8 @@ from pathlib import Path
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
+from functory.errors import InvalidConfig
+from functory.transfer.backup_layout import IDENTITY, require_identity
 from journal import OsDisk, Position, Record
 from journal.format import decode_records
 from journal.inspect import SegmentReport, batches, read_position, reports, set_aside
@@ -44,7 +46,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     is_damaged = False
     lines = segments = 0
     for report in reports(disk):
-        segments += 1
+        segments += not report.is_lost
         lines += report.lines
         is_damaged |= report.is_damaged
         for finding in _findings(report):
@@ -53,6 +55,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
         is_damaged |= ".damaged" in name
         what = "set aside as damaged" if ".damaged" in name else "a torn write, set aside"
         print(json.dumps({"file": name, "what": what}) if arguments.json else f"{name}  {what}")
+    if IDENTITY in disk.names():  # a daemon's
+        try:
+            require_identity(arguments.directory)
+        except InvalidConfig as error:
+            is_damaged = True
+            print(json.dumps({"file": IDENTITY, "what": str(error)}) if arguments.json else error)
     if not arguments.json:
         verdict = "DAMAGED" if is_damaged else "no damage"
         print(f"{segments:,} segments, {lines:,} lines: {verdict}")
@@ -104,7 +112,8 @@ def _as_json(record: Record) -> str:
 def _findings(report: SegmentReport) -> Iterator[dict[str, object]]:
     name = f"segment {report.number}"
     for damage in report.damages:
-        yield {"segment": name, "what": "damage", "offset": damage.offset, "end": damage.end}
+        what = "lost: the file is gone, with lines that were not read" if report.is_lost else "damage"
+        yield {"segment": name, "what": what, "offset": damage.offset, "end": damage.end}
     if report.torn_bytes and not report.is_damaged:
         what = "written and not acknowledged (a torn write, or one under way)"
         yield {"segment": name, "what": what, "offset": report.end, "end": report.size_bytes}
@@ -112,7 +121,9 @@ def _findings(report: SegmentReport) -> Iterator[dict[str, object]]:
 
 def _stats_row(report: SegmentReport, position: Position) -> dict[str, object]:
     state = "unread"
-    if report.is_damaged:
+    if report.is_lost:
+        state = "lost"
+    elif report.is_damaged:
         state = "damaged"
     elif (report.number, report.end) <= (position.segment, position.offset):
         state = "read"

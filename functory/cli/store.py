@@ -42,24 +42,30 @@ def add_commands(commands: Commands) -> None:
 
 def run_version(arguments: argparse.Namespace) -> int:
     url = config_of(arguments).settings.store_url
-    version = asyncio.run(open_store(url).get_version())
+    store = open_store(url)
+    version = asyncio.run(store.get_version())
     if arguments.json:
         print(json.dumps({"store": label_of(url), "functory": functory.__version__, **version._asdict()}))
     else:
         print(f"store     {label_of(url)} ({version.engine})")
         print(f"schema    {version.schema or '-'}")
         print(f"functory  {functory.__version__}, which knows schemas up to {version.known}")
-        print(_verdict(version))
+        print(_verdict(version, is_file=store.file is not None))
     return 1 if version.schema > version.known else 0
 
 
-def _verdict(version: StoreVersion) -> str:
+def _verdict(version: StoreVersion, *, is_file: bool) -> str:
     if version.schema == 0:
         return "There is no store yet: the first start makes it."
     if version.schema > version.known:
         return "The store is too new for this program: use the newer one, or a backup made before (docs/backup.md)."
-    if version.schema < version.known:
+    if version.schema < version.known and is_file:
         return "The store is older: the next start migrates it, and keeps a copy of it as it is."
+    if version.schema < version.known:
+        return (
+            "The store is older: the next start migrates it, and older daemons cannot use it any more. Stop them and"
+            " make a backup first (docs/backup.md)."
+        )
     return "They fit."
 
 

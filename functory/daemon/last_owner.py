@@ -14,19 +14,19 @@ import os
 from pathlib import Path
 from typing import Final
 
+from functory.transfer.backup_layout import OWNER
 from store.base import Store
 from vocabulary.clock import Clock
 
 log = logging.getLogger("functory.daemon")
 
-_FILE: Final = "owner"
 _STEP: Final = 1000
 
 
 async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, store_url: str) -> None:
     """Give back what the last process in this folder held, and remember this one. Call with the journal's lock, before
     anything is claimed. Idempotent."""
-    path, mine = journal_dir / _FILE, mark_of_place(journal_dir, store_url)
+    path, mine = journal_dir / OWNER, mark_of_place(journal_dir, store_url)
     last, _, mark = (await asyncio.to_thread(_read, path)).partition(" ")
     if last and last != sysid and mark == mine:
         jobs = 0
@@ -44,7 +44,7 @@ def mark_of_place(journal_dir: Path, store_url: str) -> str:
 
 
 def _read(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+    return path.read_text(errors="replace") if path.exists() else ""  # a damaged one names nobody
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,6 +1,7 @@
 """A daemon with HTTP in front of it: what `functory serve` runs. Wiring, and nothing else."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -66,17 +67,17 @@ class Server:
                 max_connections_of_one=max(self._settings.connections // 2, 1),
             )
             app = make_app(service, web)
-            with _naming("port"):
+            with _naming("port", "host"):
                 self._listener = Listener(app, sockets=self._sockets())
             with _naming("bedrock"):
                 self._bedrock = self._bedrock_listener(app[WEB])
             status = replace(web, host=self._settings.status_host, port=self._settings.status_port)
             self._status_listener = Listener(make_status_app(app, status))
             if self._settings.status_port:
-                with _naming("status_port"):
+                with _naming("status_port", "status_host"):
                     await self._status_listener.start()
             if self._settings.role != "run":
-                with _naming("port"):
+                with _naming("port", "host"):
                     await self._listener.start()
                 log.info("daemon.listening", extra={"host": self._settings.host, "port": self._listener.port})
                 if self._bedrock is not None:
@@ -212,11 +213,13 @@ class Server:
 
 
 @contextmanager
-def _naming(setting: str) -> Iterator[None]:
+def _naming(setting: str, setting_of_host: str = "") -> Iterator[None]:
     """An address that cannot be had is reported with the setting that asks for it."""
     try:
         yield
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            setting = setting_of_host or setting
         raise OSError(error.errno, f"{setting}: {error.strerror or error}") from error
 
 

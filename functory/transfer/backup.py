@@ -20,7 +20,7 @@ from pathlib import Path
 import functory
 from functory.config import Settings
 from functory.errors import InvalidInput, NotEmpty
-from functory.transfer.backup_layout import DATA, DATA_FILES, JOURNALS, STORE, journals_in, require_whole
+from functory.transfer.backup_layout import DATA, DATA_FILES, IN_A_JOURNAL, JOURNALS, STORE, journals_in, require_whole
 from functory.transfer.durable_files import copy_durably, sole_use, sync_tree, write_durably
 from functory.transfer.manifest import (
     NAME,
@@ -101,13 +101,13 @@ def _copy_journals(data_dir: Path, unfinished: Path) -> list[JournalEntry]:
 
 def _copy_journal(source: Path, target: Path) -> JournalEntry:
     copy = OsDisk(make_folder(target))
-    copy_journal(OsDisk(source), copy)
+    copy_journal(OsDisk(source), copy, also=IN_A_JOURNAL)
     found = list(reports(copy))
     sysids = [report.header.sysid for report in found if report.header is not None]
     return JournalEntry(
         name=source.name,
         sysid=sysids[-1] if sysids else "",
-        segments=len(found),
+        segments=sum(not report.is_lost for report in found),
         lines=sum(report.lines for report in found),
         damages=sum(len(report.damages) for report in found),
     )

@@ -23,6 +23,12 @@ async def test_several_processes_end_when_a_setting_is_wrong(tmp_path: Path) -> 
     assert "lease" in ended.err
 
 
+@pytest.mark.parametrize("url", ["mysql://x", "mongodb://"])
+async def test_several_processes_end_when_the_store_cannot_be_meant(tmp_path: Path, url: str) -> None:
+    ended = await functory(*SERVE, "--processes", "2", "--data-dir", str(tmp_path), "--port", "0", FUNCTORY_STORE=url)
+    assert (ended.status, "processes.died" in ended.err) == (2, False), ended.err
+
+
 async def test_processes_import_nothing_from_the_folder_in_which_they_are_started(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "scheduler.py").write_text, OF_THE_FOLDER)
     arguments = [*SERVE, "--processes", "2", "--data-dir", "data", "--port", "0", "--lease", "0s"]
@@ -56,3 +62,12 @@ async def test_a_port_that_is_taken_is_reported_with_its_setting(tmp_path: Path)
         assert (ended.status, "status_port: " in ended.err) == (8, True), ended.err
         ended = await functory(*SERVE, *data_dir, "--port", port)
         assert (ended.status, " port: " in ended.err) == (8, True), ended.err
+
+
+@pytest.mark.parametrize("host", ["nosuchhost.invalid", "192.0.2.1"])
+async def test_a_host_that_is_not_this_machine_is_reported_with_its_setting(tmp_path: Path, host: str) -> None:
+    data_dir = ("--data-dir", str(tmp_path))
+    ended = await functory(*SERVE, *data_dir, "--port", "0", "--host", host)
+    assert (ended.status, " host: " in ended.err) == (8, True), ended.err
+    ended = await functory(*SERVE, *data_dir, "--port", "0", "--status-host", host, "--status-port", "1")
+    assert (ended.status, " status_host: " in ended.err) == (8, True), ended.err

@@ -170,6 +170,24 @@ def test_a_few_crash_states_recover() -> None:
         scenario(seed)
 
 
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_was_read_and_removed_is_not_missed_after_a_crash(seed: int) -> None:
+    """Also if the cursor is not synced each time, because the store keeps the position."""
+    disk = CrashDisk(seed)
+    options = JournalOptions(segment_bytes=600, sync_cursor=False)
+    journal = Journal(disk, "a7", options, clock=FakeClock(tick_ms=1), make_executor=lambda _: InlineExecutor())
+    await journal.open()
+    for _ in range(4):
+        await journal.write("acme-resize", ["x" * 200])
+    for _ in range(3):
+        reservation = await journal.read_reserve(1, 60)
+        assert reservation is not None
+        await journal.read(reservation)
+        await journal.rsync(reservation)
+    await read_all(disk.after_crash(seed))
+    await journal.close()
+
+
 @pytest.mark.parametrize("omitted", ["skip_file_sync", "skip_directory_sync"])
 def test_the_model_catches_a_missing_sync(omitted: str) -> None:
     caught = []

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
-from functory.errors import DaemonFailed
+from functory.errors import DaemonFailed, InvalidConfig
 from functory.web.http.metrics import RequestCounts, render
 from handlers.model import Handler
 from runner.errors import IsolationError
@@ -31,6 +32,32 @@ async def test_one_daemon_takes_in_and_another_runs(tmp_path: Path) -> None:
     assert [record.outcome.result for record in records if record.outcome] == [b'"a"', b'"b"']
     roles = {daemon.sysid: json.loads(daemon.info)["role"] for daemon in daemons}
     assert roles == {api.sysid: "api", run.sysid: "run"}
+
+
+async def test_it_starts_although_the_note_of_its_last_owner_is_damaged(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path):
+        pass
+    await asyncio.to_thread((tmp_path / "journal" / "owner").write_bytes, b"\xff\xfe 12")
+    async with running_daemon(tmp_path) as daemon:
+        sysid = daemon.sysid
+    assert (await asyncio.to_thread((tmp_path / "journal" / "owner").read_text)).startswith(f"{sysid} ")
+
+
+async def test_a_damaged_identity_of_its_journal_is_told_with_the_way_out(tmp_path: Path) -> None:
+    identity = tmp_path / "journal" / "identity"
+    async with running_daemon(tmp_path):
+        pass
+    kept = await asyncio.to_thread(identity.read_text)
+    for damaged in ("", "\n", kept[:-1], kept + "0", "reader"):
+        await asyncio.to_thread(identity.write_text, damaged)
+        with pytest.raises(InvalidConfig, match=f"^{re.escape(str(identity))} is damaged: .* remove it"):
+            await Daemon(load_config({"data_dir": str(tmp_path), **QUICK}, {}).settings).open()
+    await asyncio.to_thread(identity.write_text, f"{kept}\n")
+    async with running_daemon(tmp_path):
+        pass  # an editor's line break is no damage
+    await asyncio.to_thread(identity.unlink)
+    async with running_daemon(tmp_path):
+        pass
 
 
 async def test_no_metric_is_rendered_twice(tmp_path: Path) -> None:

@@ -26,7 +26,14 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
+from then on. Raise it when a program of the version before would break a promise: with a new collection or index
+(`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
+
+1   jobs, handlers, tenants, keys, rates, daemons
+2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
+"""
 
 SERIES: Final = ("audit", "sysids", "writers")
 """Numbers that only grow. They begin when the database is made, not by an upsert at their first use: FerretDB
@@ -174,15 +181,21 @@ class Collections:
 
 
 async def prepare(collections: Collections) -> None:
-    """Create what is missing. Safe to run from many daemons at once. Raises SchemaTooNew."""
+    """Create what is missing, and raise the version. Safe to run from many daemons at once. Raises SchemaTooNew.
+
+    The version comes first: an older daemon that starts meanwhile is refused, and what is created is looked for at
+    every start, so it is made up for after a crash.
+    """
     made: dict[str, Document] = {"schema": {"version": VERSION}} | {what: {"n": 0} for what in SERIES}
     steps = [UpdateOne({"_id": key}, {"$setOnInsert": fields}, upsert=True) for key, fields in made.items()]
     await upserted(lambda: collections.meta.bulk_write(steps, ordered=False))
+    older = {"_id": "schema", "version": {"$lt": VERSION}}
+    await collections.meta.update_one(older, {"$set": {"version": VERSION}})
     found = await collections.meta.find_one({"_id": "schema"})
     if found is not None and found["version"] > VERSION:
         raise SchemaTooNew(
-            f"the database has schema version {found['version']}, this program knows up to {VERSION}: "
-            "upgrade this daemon"
+            f"the database has schema {found['version']} and this version of Functory knows {VERSION}: run the newer"
+            " version, or restore a backup made before (docs/backup.md)"
         )
     await collections.jobs.create_indexes(list(JOB_INDEXES))
     for name, indexes in OTHER_INDEXES.items():

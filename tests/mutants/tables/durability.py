@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(
         "a segment is removed before the position is kept",
         "journal/backlog.py",
-        """        self._cursor.save(position, sync=sync)
+        """        self._cursor.save(position, sync=sync or bool(done))
         for number in done:
             name = Segment(number, 0, 0).name
             if number in self._damaged:
@@ -50,7 +50,7 @@ MUTANTS = [
                 self._disk.rename(name, name.replace(".journal", ".damaged"))
             else:
                 self._disk.remove(name)
-        self._cursor.save(position, sync=sync)
+        self._cursor.save(position, sync=sync or bool(done))
 """,
         TRACED,
     ),

@@ -163,7 +163,24 @@ MUTANTS: list[Mutant] = [
         "                    floor_ms = min(floor_ms, parse_id",
     ),
     recovery(
-        "a damaged header is taken for a torn one", "        elif size <= SEGMENT_HEADER_BYTES:", "        elif True:"
+        "a damaged header is taken for a torn one",
+        "    return max(size, acknowledged) <= SEGMENT_HEADER_BYTES",
+        "    return True",
+    ),
+    recovery(
+        "a segment that was cut is taken for a torn one",
+        "    return max(size, acknowledged) <= SEGMENT_HEADER_BYTES",
+        "    return size <= SEGMENT_HEADER_BYTES",
+    ),
+    recovery(
+        "nobody misses a segment that is gone",
+        "    return (read_from.segment, read_from.offset) < (number, end)",
+        "    return False",
+    ),
+    recovery(
+        "a segment that was read and removed is missed",
+        "    return (read_from.segment, read_from.offset) < (number, end)",
+        "    return True",
     ),
     segment(
         "after damage the reader gives the segment up",

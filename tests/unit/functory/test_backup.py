@@ -78,6 +78,45 @@ async def test_what_is_restored_is_what_was_backed_up(settings: Settings, backup
     assert modes == {0}, "payloads and keys are their owner's business"
 
 
+async def test_a_backup_says_that_a_segment_is_lost(settings: Settings, tmp_path: Path) -> None:
+    async with Journal(settings.journal_dir, "a1") as journal:  # a start begins a segment
+        await journal.write("acme-thumb", ["three"])
+    await asyncio.to_thread((settings.journal_dir / "0000000001.journal").unlink)
+    manifest = await make_backup(settings, tmp_path / "backup", now_ms=T0)
+    (entry,) = manifest.journals
+    assert (entry.segments, entry.lines, entry.damages) == (1, 1, 1)
+    assert await restore_backup(tmp_path / "backup", settings_of(tmp_path / "elsewhere"), now_ms=T0) == manifest
+
+
+async def test_a_journal_may_be_a_volume_of_its_own(settings: Settings, tmp_path: Path) -> None:
+    await asyncio.to_thread((settings.journal_dir / "lost+found").mkdir)
+    manifest = await make_backup(settings, tmp_path / "backup", now_ms=T0)
+    assert [entry.lines for entry in manifest.journals] == [2]
+    assert [file.path for file in manifest.files if "lost" in file.path] == []
+
+
+async def test_keys_of_somebody_are_no_journal(settings: Settings, tmp_path: Path) -> None:
+    """A backup does not copy them, and a restore does not move them away."""
+    for name in (".age", "keys"):
+        await asyncio.to_thread((settings.data_dir / name).mkdir)
+        await asyncio.to_thread((settings.data_dir / name / "identity").write_text, "AGE-SECRET-KEY-1")
+    manifest = await make_backup(settings, tmp_path / "backup", now_ms=T0)
+    assert [entry.name for entry in manifest.journals] == ["journal"]
+    await restore_backup(tmp_path / "backup", settings, now_ms=T0, replace=True)
+    there = await read(settings.data_dir)
+    assert {name for name in there if name.endswith("/identity") and not name.startswith("replaced")} == {
+        ".age/identity",
+        "keys/identity",
+        "journal/identity",
+    }
+
+
+async def test_a_journal_whose_identity_is_damaged_is_in_the_backup(settings: Settings, tmp_path: Path) -> None:
+    await asyncio.to_thread((settings.journal_dir / "identity").write_bytes, b"")
+    manifest = await make_backup(settings, tmp_path / "backup", now_ms=T0)
+    assert [entry.lines for entry in manifest.journals] == [2]
+
+
 async def test_two_copies_of_one_backup_give_different_sysids(backup: Path, tmp_path: Path) -> None:
     sysids = set()
     for name in ("one", "two"):

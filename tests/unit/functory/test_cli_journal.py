@@ -5,12 +5,14 @@ import json
 import shlex
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from functory.cli import main
-from journal import Journal, JournalOptions
+from journal import Journal, JournalOptions, OsDisk
+from journal.disk import OsFile
 
 
 @pytest.fixture
@@ -78,6 +80,54 @@ def test_verify_is_content_with_a_good_journal_and_with_a_torn_end(
     code, lines = run(capsys, "journal", "verify", directory)
     assert code == 0
     assert "not acknowledged" in lines[0]
+
+
+def test_verify_tells_that_a_segment_is_lost(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / "0000000001.journal").unlink()
+    code, lines = run(capsys, "journal", "verify", directory)
+    assert (code, lines[-1]) == (1, "1 segments, 1 lines: DAMAGED")
+    assert lines[0].startswith("segment 1  lost: the file is gone, with lines that were not read  512..")
+    _, rows = run(capsys, "journal", "stats", directory)
+    assert [row.split()[-1] for row in rows[2:4]] == ["lost", "unread"]
+
+
+@pytest.mark.parametrize("size", [0, 512])
+def test_verify_tells_damage_of_a_segment_of_which_nothing_is_left(
+    directory: Path, capsys: pytest.CaptureFixture[str], size: int
+) -> None:
+    (directory / "0000000001.journal").write_bytes(bytes(size))
+    code, lines = run(capsys, "journal", "verify", directory)
+    assert (code, lines[0].startswith("segment 1  damage  0..")) == (1, True)
+
+
+@pytest.mark.parametrize("command", ["cat", "stats", "verify"])
+@pytest.mark.parametrize("before", range(5))
+def test_a_segment_that_is_removed_meanwhile_is_left_out(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, before: int
+) -> None:
+    """Whichever segment is opened next."""
+    really_open, opened = OsDisk.open, count()
+
+    def open_meanwhile(disk: OsDisk, name: str, *, writable: bool = False) -> OsFile:
+        if name.endswith(".journal") and next(opened) == before:
+            (directory / "0000000001.journal").unlink()
+        return really_open(disk, name, writable=writable)
+
+    monkeypatch.setattr(OsDisk, "open", open_meanwhile)
+    code, lines = run(capsys, "journal", command, directory)
+    assert (code, [line for line in lines if "lost" in line]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [("0123456789abcdef", 0), ("0123456789abcdef\n", 0), ("", 1), ("0123", 1)]
+)
+def test_verify_tells_that_the_identity_is_damaged(
+    directory: Path, capsys: pytest.CaptureFixture[str], content: str, code: int
+) -> None:
+    (directory / "identity").write_text(content)
+    status, lines = run(capsys, "journal", "verify", directory)
+    told = [line for line in lines if line.startswith(f"{directory}/identity is damaged")]
+    assert (status, len(told)) == (code, code)
 
 
 def test_verify_tells_damage_with_its_offset(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,8 +95,9 @@ async def test_the_copy_of_a_journal_at_rest_is_the_journal(tmp_path: Path) -> N
 
     def copy_all() -> tuple[dict[str, bytes], dict[str, bytes]]:
         (tmp_path / "live" / "0000000001.torn").write_bytes(b"for people")
+        (tmp_path / "live" / "identity").write_bytes(b"of a daemon")
         (tmp_path / "copy").mkdir()
-        copy_journal(OsDisk(tmp_path / "live"), OsDisk(tmp_path / "copy"))
+        copy_journal(OsDisk(tmp_path / "live"), OsDisk(tmp_path / "copy"), also=("identity", "owner"))
         live, copy = (
             {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("live", "copy")
         )

@@ -136,6 +136,53 @@ def test_a_segment_that_lost_its_end_is_noticed_by_its_successor(tmp_path: Path)
     assert lines(tmp_path)[0] == [b"1" * 200]
 
 
+def read_up(directory: Path, count: int) -> None:
+    """Read and rsync so many lines."""
+
+    async def scenario() -> None:
+        async with Journal(directory, "a7", JournalOptions(segment_bytes=600, sync_cursor=False)) as journal:
+            for _ in range(count):
+                reservation = await journal.read_reserve(1, 60)
+                assert reservation
+                await journal.read(reservation)
+                await journal.rsync(reservation)
+
+    asyncio.run(scenario())
+
+
+def damage_at_start(directory: Path) -> list[tuple[int, str]]:
+    async def scenario() -> list[tuple[int, str]]:
+        async with Journal(directory, "a7") as journal:
+            found = [(finding.segment, finding.text) for finding in journal.findings if finding.is_damage]
+            assert journal.stats().damages == len(found)
+            return found
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_a_segment_that_is_gone_is_damage_until_the_position_is_past_it(tmp_path: Path, read: int) -> None:
+    fill(tmp_path, *([str(n) * 200] for n in range(5)), options=ONE_A_SEGMENT)
+    read_up(tmp_path, read)
+    assert damage_at_start(tmp_path) == [], "segments that were read and removed are not missed"
+    (tmp_path / "0000000004.journal").unlink()
+    ((number, text),) = damage_at_start(tmp_path)
+    assert (number, "gone" in text) == (4, True)
+    read_up(tmp_path, 4 - read)  # all but the lost one
+    assert damage_at_start(tmp_path) == []
+
+
+@pytest.mark.parametrize("size", [0, 300, 512])
+def test_a_segment_cut_to_less_than_its_header_is_damage_if_it_had_lines(tmp_path: Path, size: int) -> None:
+    fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
+    change(tmp_path / FIRST, lambda content: content.__setitem__(slice(None), bytes(size)))
+    ((number, text),) = damage_at_start(tmp_path)
+    assert (number, "damaged" in text) == (1, True)
+    assert (tmp_path / "0000000001.damaged").exists()
+    assert damage_at_start(tmp_path) == [], "it was told, and is kept for people"
+    assert lines(tmp_path)[0] == [b"1" * 200]
+
+
 def test_bytes_that_were_never_acknowledged_are_not_read(tmp_path: Path) -> None:
     """A segment that was left after a failed sync may still hold what it could not sync."""
     fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)

@@ -1,0 +1,31 @@
+"""A changed layout of the MongoDB database has a new version, or an older daemon would use it and break promises."""
+
+import hashlib
+import json
+from typing import Any, Final
+
+from store.mongo.server import schema
+
+DIGESTS: Final = {2: "4cde5a1764d7e22ed1ad08d04a5e95339587fcf13ebcdde1f7caf8a184a73619"}
+"""Of the collections and indexes of each version. If yours differs, raise `VERSION` and add a row; never edit one of a
+version that was released."""
+
+
+class Names:
+    """In place of a database: a collection is its name."""
+
+    def __getitem__(self, name: str) -> str:
+        return name
+
+
+def layout() -> str:
+    database: Any = Names()
+    collections = vars(schema.Collections(database))
+    indexes = {"jobs": schema.JOB_INDEXES, **schema.OTHER_INDEXES}
+    documents = {name: [index.document for index in some] for name, some in indexes.items()}
+    names = sorted(name for name in collections.values() if isinstance(name, str))
+    return json.dumps([names, documents], default=dict, sort_keys=True)
+
+
+def test_a_changed_layout_has_a_new_version() -> None:
+    assert DIGESTS.get(schema.VERSION) == hashlib.sha256(layout().encode()).hexdigest(), layout()
