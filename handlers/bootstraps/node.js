@@ -432,30 +432,53 @@ function compileText(field, name, prefix, text, suffix) {
   }
 }
 
-// In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
-const FORMS = [
-  ['(', '\n)'],
-  ['(function () {', '\n;return handler;})()'],
-  ['(async function (payload, ctx) {', '\n})'],
-  ['(function (payload, ctx) {', '\n})'],
-];
-const DEFINES = /(^|[\s;}])(async\s+function\s*\*?|function\s*\*?|const|let|var)\s+handler\b/;
-const IS_FUNCTION = /^\s*(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
+// What comes before the first token that counts: comments, and a directive. At the start of a text nothing can be mistaken
+// for one of these.
+const LEAD = /^(?:\s|\/\/[^\n]*|\/\*[^]*?\*\/|(['"])use strict\1[ \t]*(?:;|(?=\r?\n)))*/;
+const TAIL = /^(?:[\s;]|\/\/[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/;
+const BEGINS_FUNCTION = /^(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
+const MOST_ENDS = 200; // that are tried: more of them are a text that is made to take long
 
-function compileBody(text) {
-  const tries = [];
-  if (IS_FUNCTION.test(text)) tries.push(FORMS[0]);
-  if (DEFINES.test(text)) tries.push(FORMS[1]);
-  else tries.push(/\bawait\b/.test(text) ? FORMS[2] : FORMS[3]);
-  let first;
-  for (const [prefix, suffix] of tries) {
-    try {
-      return compileText('body', 'handler.js', prefix, text.replace(/[\s;]+$/, prefix === '(' ? '' : '$&'), suffix);
-    } catch (err) {
-      first = err; // the last form is the widest, its complaint is the one to show
-    }
+function compiles(text) {
+  try {
+    return Boolean(new vm.Script(text, { filename: 'handler.js' }));
+  } catch {
+    return false;
   }
-  throw first;
+}
+
+// The places where a text might be divided, the last first.
+function placesOf(pattern, text) {
+  return [...text.matchAll(pattern)].slice(-MOST_ENDS).reverse().map((match) => match.index);
+}
+
+// A text that is one expression, and may be a function: without the semicolons and comments behind it, which could not stand
+// in brackets. Else null.
+function asExpression(text) {
+  const [lead] = LEAD.exec(text);
+  if (!BEGINS_FUNCTION.test(text.slice(lead.length))) return null;
+  const isStrict = /(['"])use strict\1/.test(lead.replace(/\/\/[^\n]*|\/\*[^]*?\*\//g, ''));
+  const [prefix, suffix] = isStrict ? ["(() => {'use strict';return (", '\n)})()'] : ['(', '\n)'];
+  const plain = isStrict ? lead.replace(/[^\n]/g, ' ') + text.slice(lead.length) : text;
+  const ends = placesOf(/;/g, plain).filter((at) => TAIL.test(plain.slice(at)));
+  const end = [plain.length, ...ends].find((at) => compiles(`(${plain.slice(0, at)}\n)`));
+  return end === undefined ? null : { prefix, text: plain.slice(0, end), suffix };
+}
+
+// Whether a program declares handler outside all of its functions: then it cannot be declared once more.
+function definesHandler(text) {
+  if (!/\bhandler\b/.test(text)) return false;
+  const start = ['(function () {', '(async function () {'].find((one) => compiles(`${one}${text}\n})`));
+  return start !== undefined && !compiles(`${start}let handler;${text}\n})`);
+}
+
+// In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
+function compileBody(text) {
+  const alone = asExpression(text);
+  if (alone) return compileText('body', 'handler.js', alone.prefix, alone.text, alone.suffix);
+  if (definesHandler(text)) return compileText('body', 'handler.js', '(function () {', text, '\n;return handler;})()');
+  const start = /\bawait\b/.test(text) ? '(async function' : '(function';
+  return compileText('body', 'handler.js', `${start} (payload, ctx) {`, text, '\n})');
 }
 
 function compileHook(spec, field) {
@@ -521,31 +544,40 @@ function compile(spec) {
   };
 }
 
-// A body that only defines functions under other names, or exports one, would end every job well and do nothing. Only what
-// stands outside all brackets counts; at the least doubt the text passes.
+// A body that only defines functions under other names, exports one, or ends with one, would end every job well and do
+// nothing. Only what stands outside all brackets counts; at the least doubt the text passes.
 function requireHandler(text) {
-  if (IS_FUNCTION.test(text)) {
-    try {
-      return compileText('body', 'handler.js', '(', text.replace(/[\s;]+$/, ''), '\n)');
-    } catch { /* not an expression that is a function */ }
-  }
-  if (DEFINES.test(text)) return null;
+  if (asExpression(text) || definesHandler(text)) return;
+  refuseLastFunction(text);
   const outer = outermost(text);
-  if (outer === null) return null;
+  if (outer === null) return;
   const lines = outer.split('\n');
   const exported = lines.findIndex((line) => /^\s*(module\s*\.\s*)?exports\b[^=]*=[^=]/.test(line) || /^\s*export\s/.test(line));
-  const wanted = 'define a function named handler, or send only the function: (payload, ctx) => …';
-  if (exported >= 0) throw new Refused('body', `exports a function, but nothing imports it: ${wanted}`, exported + 1, 1);
-  const statements = outer.split(/[;\n]/).map((one) => one.trim()).filter((one) => one && one !== '"use strict"');
-  const named = /^(?:async\s+)?function\s*\*?\s*([\w$]+)\s*$|^(?:const|let|var)\s+([\w$]+)\s*=\s*(?:async\s*)?(?:function\b.*|(?:[\w$]+\s*)?=>.*)$/;
+  if (exported >= 0) throw new Refused('body', `exports a function, but nothing imports it: ${WANTED}`, exported + 1, 1);
+  const statements = outer.split(/[;\n]/).map((one) => one.trim()).filter((one) => !/^"*$/.test(one));
+  const named = /^(?:async\s+)?function\s*\*?\s*([\w$]+)\s*$|^(?:(?:const|let|var)\s+)?([\w$]+)\s*=\s*(?:async\s*)?(?:function\b.*|(?:[\w$]+\s*)?=>.*)$/;
   const inert = /^class\b|^(?:const|let|var)\s+[\w$,\s]+=\s*(?:require|[\w$."'-]*)$/;
   const found = statements.map((one) => named.exec(one)).filter(Boolean);
   if (found.length && statements.every((one) => named.test(one) || inert.test(one))) {
     const name = found[found.length - 1][1] ?? found[found.length - 1][2];
     const line = text.split('\n').findIndex((one) => one.includes(name)) + 1;
-    throw new Refused('body', `defines ${name}, but nothing calls it: ${wanted}`, line, 1);
+    if (name === 'handler') throw new Refused('body', 'assigns handler and does not declare it: write const handler = …', line, 1);
+    throw new Refused('body', `defines ${name}, but nothing calls it: ${WANTED}`, line, 1);
   }
-  return null;
+}
+
+const WANTED = 'define a function named handler, or send only the function: (payload, ctx) => …';
+
+// Statements, and then a function that is neither called nor kept. What is before it and what it is have to be whole, each
+// for itself; and an arrow function, other than what begins with a bracket and is called, cannot follow an operator.
+function refuseLastFunction(text) {
+  for (const at of placesOf(/(?<=[;}\n]|\*\/)[ \t]*(?=async\b|\(|[A-Za-z_$][\w$]*\s*=>)/g, text)) {
+    const last = asExpression(text.slice(at));
+    if (last && !compiles(`0|${last.text}`) && compiles(`(async function () {${text.slice(0, at)}\n})`)) {
+      const line = text.slice(0, at).split('\n').length;
+      throw new Refused('body', `ends with a function that nothing calls: name it, const handler = ${last.text.trim().split('\n')[0].slice(0, 40)}…`, line, 1);
+    }
+  }
 }
 
 // The text without comments, and without what is in strings and brackets; null if the brackets do not add up.
@@ -585,8 +617,6 @@ async function load(spec) {
 }
 
 // --- running ----------------------------------------------------------------------------------------------------------
-
-
 
 async function runHook(hook, kind, number) {
   try {

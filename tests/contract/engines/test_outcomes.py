@@ -264,6 +264,15 @@ async def test_python_forms_of_a_body(runner: Runner, body: str) -> None:
         "const handler = (payload) => payload.toUpperCase();",
         "return payload.toUpperCase()",
         "await null; return payload.toUpperCase() // done",
+        "// capitals\n(payload, ctx) => {\n  return payload.toUpperCase();\n}",
+        "/** capitals */\nasync (payload, ctx) => payload.toUpperCase()",
+        "/* eslint-disable */ payload => payload.toUpperCase()",
+        "'use strict';\n(payload, ctx) => (function () { return this ? '' : payload.toUpperCase() })()",
+        '// one\n"use strict"\n/* two */\n(payload) => payload.toUpperCase(); // three; four\n/* five */;\n',
+        "(payload, ctx) => payload.toUpperCase() + '; // no comment'.slice(15); // done",
+        "// const handler is not here\nreturn payload.toUpperCase()",
+        "const text = 'const handler = 1'; return payload.toUpperCase()",
+        "const { handler } = { handler: (payload) => payload.toUpperCase() }",
     ],
 )
 async def test_node_forms_of_a_body(runner: Runner, body: str) -> None:
