@@ -147,14 +147,15 @@ class Batch:
         if not self._begun:
             self._on_stopped(self._errors(exitcode, f"beforeEach failed: {why}", now))
             return []
-        if self.reported == len(self.jobs):
-            if self.handler.after_each:
-                self._on_stopped(self._errors(exitcode, f"afterEach failed: {why}", now))
-            return []
-        if self._left and not self._asked:
+        all_reported = self.reported == len(self.jobs)
+        if self._left and (all_reported or not self._asked):  # afterEach has not been tried, so it has not failed
             if self._held:
                 self._on_stopped(self._held)
             return [job.id for job in self.jobs[self.reported :]]
+        if all_reported:
+            if self.handler.after_each:
+                self._on_stopped(self._errors(exitcode, f"afterEach failed: {why}", now))
+            return []
         culprit = self._error(
             self.jobs[self.reported], exitcode, why, self._before_ms + (now - self.progress_at) * 1000
         )
@@ -177,14 +178,14 @@ class Batch:
         elif reply.kind == protocol.FAILED and not self._begun:
             self._hook_error = f"beforeEach failed: {_text(reply.body)}"
             self.over = True
-        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
+        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
             if reply.body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
             self._after_ms = self._share_ms(now)
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True
-        elif reply.kind == protocol.LEAVING and 0 < self.reported < len(self.jobs):
+        elif reply.kind == protocol.LEAVING and self.reported:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
             # handler could have its jobs given back for ever.
             self._left = True
