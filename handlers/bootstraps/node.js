@@ -224,7 +224,9 @@ const log = {
       }
     }
   },
-  get dirty() { return this.size > 0 || this.kept !== '' || this.open !== '' || this.lines.length > 0 || this.overlong; },
+  get dirty() {
+    return this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
+  },
   settle(final) {
     const text = this.open + this.pieces.join('');
     this.pieces = [];

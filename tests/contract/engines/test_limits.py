@@ -54,6 +54,14 @@ async def test_new_jobs_of_a_slow_job_are_its_own(runner: Runner, lang: str, bod
     assert b"".join(one.log for one in seen.stopped) == b"a\nb\n" * 3
 
 
+async def test_a_line_that_one_job_left_open_is_not_the_next_ones(runner: Runner) -> None:
+    body = """async (p) => { if (p !== 'open') return console.log('J: mail|' + p);
+        await new Promise((done) => setTimeout(done, 50)); process.stdout.write('abc') }"""
+    seen = await run(runner, Handler("node", body, memory_mb=192), jobs("open", "x"))
+    assert [[new.payload for new in one.new_jobs] for one in seen.stopped] == [[], [b"x"]]
+    assert b"".join(one.log for one in seen.stopped) == b"abc"
+
+
 @pytest.mark.parametrize("lang", behaviours("much_log"))
 async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "much_log"), jobs("x"))
