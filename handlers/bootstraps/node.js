@@ -377,7 +377,13 @@ function dump(data) {
   if (data instanceof Uint8Array) return Buffer.from(data);
   const text = JSON.stringify(data);
   if (text === undefined) throw new TypeError(`a ${typeof data} has no JSON form`);
+  if (text.includes('null')) JSON.stringify(data, refuseNotANumber); // NaN would be one, and nobody could tell
   return Buffer.from(text);
+}
+
+function refuseNotANumber(_, value) {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} has no JSON form`);
+  return value;
 }
 
 function judge(value, numbersAreStatuses) {

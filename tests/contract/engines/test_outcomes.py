@@ -100,6 +100,14 @@ async def test_what_json_cannot_hold_is_an_error(runner: Runner) -> None:
     seen = await run(runner, Handler("python", "return {'x': float(payload)}"), jobs("nan", "inf", "1.5"))
     assert seen.exitcodes == [500, 500, 200]
     assert b"returned what JSON cannot hold" in seen.results[0]
+    node = Handler("node", "(p) => [{ x: p === 'null' ? null : Number(p) }]", memory_mb=192)
+    seen = await run(runner, node, jobs("NaN", "-Infinity", "null", "1.5"))
+    assert seen.exitcodes == [500, 500, 200, 200]
+    assert seen.results[1:] == [
+        b"returned what JSON cannot hold: -Infinity has no JSON form",
+        b'[{"x":null}]',
+        b'[{"x":1.5}]',
+    ]
 
 
 async def test_a_traceback_has_no_path_of_this_machine(runner: Runner) -> None:
