@@ -250,6 +250,10 @@ const log = {
       this.kept = this.kept.slice(-this.keep);
     }
   },
+  endLine() { // of a hook: what a job prints is not to stand behind it
+    this.settle(false);
+    if (this.open !== '' || this.inside) this.add('\n');
+  },
   takeMarks(text) {
     const rest = [];
     text.split('\n').forEach((line, number) => {
@@ -617,6 +621,7 @@ async function load(spec) {
   }
   const call = spec.entry ? await loadModule(spec) : compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
+  log.endLine();
   return {
     type: spec.type, limits: spec.limits, call, secrets: Object.fromEntries(spec.secrets.map((name) => [name, process.env[name]])), numbersAreStatuses: spec.returns === 'status',
     beforeEach: compiled.beforeEach && compiled.beforeEach.runInThisContext(),
@@ -687,7 +692,8 @@ async function runBatch(slot, body) {
   slot.children = family ? JSON.parse(family) : [];
   dropClosedConnections();
   if (slot.beforeEach) {
-    if (!(await runHook(slot.beforeEach, FAILED, number))) return;
+    if (!(await runHook(slot.beforeEach, FAILED, number))) return void log.take();
+    log.endLine();
     reply(BEGUN, 0, number);
   }
   for (let index = 0; index < count; index++) {
@@ -710,7 +716,10 @@ async function runBatch(slot, body) {
     finish(index, started, ctx, verdict);
   }
   running = null;
-  if (!slot.afterEach || (await runHook(slot.afterEach, ENDED, number))) reply(ENDED, 0, number);
+  if (!slot.afterEach) return reply(ENDED, 0, number);
+  const isDone = await runHook(slot.afterEach, ENDED, number);
+  log.take(); // belongs to no job
+  if (isDone) reply(ENDED, 0, number);
 }
 
 // The daemon asks before it kills. A handler that is awaiting lets us say where; one that spins is killed.
