@@ -52,8 +52,10 @@ class Batch:
         level: Level,
         now: float,
         cancelled: AbstractSet[str] = frozenset(),
+        oom_kills: Callable[[], int] = lambda: 0,
     ) -> None:
-        """cancelled has the ids of jobs that are not to run on; it may grow."""
+        """cancelled has the ids of jobs that are not to run on; it may grow. oom_kills tells how many processes of the
+        context were ended for memory so far."""
         self.number = number
         self.jobs = jobs
         self.handler = handler
@@ -69,6 +71,8 @@ class Batch:
         self._limits = limits
         self._level = level
         self._cancelled = cancelled
+        self._oom_kills = oom_kills
+        self._oom_kills_seen = oom_kills()
         self._begun = not handler.before_each
         self._left = False  # the child said that it starts no further job
         self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
@@ -241,6 +245,9 @@ class Batch:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = self._detail(body)
+        if code == outcome.BROKEN and self._was_one_ended_for_memory():
+            told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
+            code, detail = outcome.NO_MEMORY, detail._replace(result=told)
         leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
@@ -254,6 +261,11 @@ class Batch:
             detail.retry_after_ms,
             None if leaves_nothing else detail.carried,
         )
+
+    def _was_one_ended_for_memory(self) -> bool:
+        """Since this was last asked. The kernel may end a program that the job started and leave the rest alone."""
+        before, self._oom_kills_seen = self._oom_kills_seen, self._oom_kills()
+        return self._oom_kills_seen > before
 
     def _detail(self, body: bytes) -> Detail:
         """What a job left, within the limits: an honest child has kept to them itself, with kinder words."""

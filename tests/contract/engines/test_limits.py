@@ -140,6 +140,28 @@ async def test_memory(runner: Runner, launcher: Launcher) -> None:
     assert b"out of memory: the limit is 64 MB" in seen.results[1]
 
 
+IN_A_PROGRAM = {
+    "sh": """read -r n || :
+[ "$n" != 1 ] || exec dd if=/dev/zero of=/dev/null bs=1G count=1
+[ "$n" != 2 ] || exit 3""",
+    "python": """import subprocess
+if payload == '1': subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1G', 'count=1'], check=True)
+if payload == '2': raise OSError""",
+}
+
+
+@pytest.mark.parametrize("lang", IN_A_PROGRAM)
+async def test_memory_of_a_program_that_the_job_starts(runner: Runner, launcher: Launcher, lang: str) -> None:
+    if launcher.level < Level.L2:
+        pytest.skip("the plain launcher promises no limit of memory")
+    made = Handler(lang, IN_A_PROGRAM[lang], memory_mb=64)
+    seen = await run(runner, made, jobs("0", "1"))
+    assert seen.exitcodes == [200, 507]
+    assert seen.results[1].startswith(b"out of memory: ")
+    seen = await run(runner, made, jobs("0", "2"))
+    assert seen.exitcodes == [200, 500], "an error that has nothing to do with it"
+
+
 async def test_scratch_space(runner: Runner, launcher: Launcher) -> None:
     if launcher.level < Level.L2:
         pytest.skip("the plain launcher promises no limit of scratch space")
