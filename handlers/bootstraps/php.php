@@ -376,7 +376,7 @@ final class Functory
         return eval("return $start $text\n} finally { Functory::\$shared = get_defined_vars(); }};");
     }
 
-    /** The same text without the functions and classes that it declares: those are declared now, and not by every job. */
+    /** The same text with the functions and classes that it declares declared once, now, and not by every job. */
     private function declareOnce(string $field, string $text): Closure
     {
         [$declarations, $rest] = self::declarationsOf($text);
@@ -387,33 +387,52 @@ final class Functory
             return self::compile($field, $text);
         }
         foreach ($declarations as $name => $declaration) {
-            [$kind, $plain] = explode(' ', $name);
-            $isThere = $kind === 'function' ? function_exists($plain) : class_exists($plain, false)
-                || interface_exists($plain, false) || trait_exists($plain, false) || enum_exists($plain, false);
-            if ($isThere && ($this->declared[$name] ?? '') !== trim($declaration)) {
-                throw new FunctoryRefused($field, "declares the $name, and there is another one of that name", 0, 500);
+            if (self::isDeclared($name)) {
+                if (($this->declared[$name] ?? '') !== trim($declaration)) {
+                    throw new FunctoryRefused($field, "declares the $name, and there is another one of that name", 0, 500);
+                }
+                unset($declarations[$name]);
             }
-            $declarations[$name] = $isThere ? '' : $declaration;
             $this->declared[$name] = trim($declaration);
         }
-        $wanted = array_filter($declarations, fn (string $one) => $one !== '');
-        if ($wanted) {
-            eval(self::together($wanted));
-        }
+        do {
+            $left = count($declarations);
+            foreach ($declarations as $name => $declaration) {
+                try {
+                    self::requireTraits($declaration);
+                    eval($declaration);
+                    unset($declarations[$name]);
+                } catch (Error) { // what a class is based on is not there: it comes later in the text, or the first job has it
+                }
+            }
+        } while ($declarations && count($declarations) < $left);
         return $made;
     }
 
-    /** Each is padded with lines to the place where it stands in the text. */
-    private static function together(array $declarations): string
+    /** A trait that is not there is a fatal error; of all else php throws one. */
+    private static function requireTraits(string $declaration): void
     {
-        $text = '';
-        foreach ($declarations as $one) {
-            $text .= substr($one, min(strspn($one, "\n"), substr_count($text, "\n")));
+        preg_match_all('/\buse\s+([\w\\\\]+(?:\s*,\s*[\w\\\\]+)*)\s*[;{]/i', $declaration, $found);
+        foreach ($found[1] as $names) {
+            foreach (preg_split('/\s*,\s*/', $names) as $name) {
+                if (!trait_exists($name)) {
+                    throw new Error("Trait \"$name\" not found");
+                }
+            }
         }
-        return $text;
     }
 
-    /** Those outside all brackets, by kind and name, and the text without them. The tokenizer of php is not compiled in. */
+    public static function isDeclared(string $kindAndName): bool
+    {
+        [$kind, $name] = explode(' ', $kindAndName);
+        return $kind === 'function' ? function_exists($name)
+            : class_exists($name, false) || interface_exists($name, false) || trait_exists($name, false);
+    }
+
+    /**
+     * Those outside all brackets, by kind and name, each behind as many lines as in the text; and the text without the
+     * functions, and with classes only if they are not there. The tokenizer of php is not compiled in.
+     */
     private static function declarationsOf(string $text): array
     {
         $pieces = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`|<<<[ \t]*(["\']?)(\w+)\1\R.*?^[ \t]*\2\b'
@@ -442,7 +461,8 @@ final class Functory
             if ($depth === 0 && ($piece === '}' || $piece === ';')) {
                 if ($piece === '}' && $kind !== '' && $name !== '' && $name !== '?') {
                     $declarations["$kind $name"] = str_repeat("\n", substr_count($rest, "\n")) . $statement;
-                    $statement = str_repeat("\n", substr_count($statement, "\n"));
+                    $statement = $kind === 'function' ? str_repeat("\n", substr_count($statement, "\n"))
+                        : " if (!Functory::isDeclared('$kind $name')) { $statement }";
                 }
                 $rest .= $statement;
                 [$statement, $isClean, $kind, $name, $last] = ['', true, '', '', ''];

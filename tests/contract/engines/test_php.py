@@ -41,6 +41,20 @@ async def test_what_a_body_declares_is_there_for_every_job(runner: Runner) -> No
         assert seen.results == [f'["}}{{",1,"H",{number},5,14,16]'.encode() for number in (start, start + 1)]
 
 
+async def test_a_class_may_wait_for_what_it_is_based_on(runner: Runner) -> None:
+    body = """$n = (new Later)->n();
+if (!class_exists('Base')) { eval('class Base { function n() { return 7; } }'); }
+class Own extends Base { }
+class Later extends Sooner { use Early; }
+class Sooner { function n() { return 5; } }
+if (!trait_exists('Given')) { eval('trait Given { }'); }
+class Both { use Given, Early; }
+trait Early { }
+return ['n' => $n, 'own' => (new Own)->n(), 'both' => (bool) new Both];"""
+    for _ in range(2):
+        assert (await php(runner, body, "x", "y")).results == [b'{"n":5,"own":7,"both":true}'] * 2
+
+
 async def test_also_what_a_hook_declares(runner: Runner) -> None:
     for _ in range(2):
         seen = await php(runner, "return five();", "x", before_each="function five() { return 5; }")
