@@ -468,7 +468,7 @@ final class Functory
                 [$statement, $isClean, $kind, $name, $last] = ['', true, '', '', ''];
             }
         }
-        return [$declarations, $rest . $statement];
+        return $at === strlen($text) ? [$declarations, $rest . $statement] : [[], $text]; // or it was too much for a pattern
     }
 
     private function load(array $spec): array
