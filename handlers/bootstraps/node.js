@@ -471,7 +471,7 @@ function asExpression(text) {
   if (!BEGINS_FUNCTION.test(text.slice(lead.length))) return null;
   const isStrict = /(['"])use strict\1/.test(lead.replace(/\/\/[^\n]*|\/\*[^]*?\*\//g, ''));
   const [prefix, suffix] = isStrict ? ["(() => {'use strict';return (", '\n)})()'] : ['(', '\n)'];
-  const plain = isStrict ? lead.replace(/[^\n]/g, ' ') + text.slice(lead.length) : text;
+  const plain = (isStrict ? lead.replace(/[^\n]/g, ' ') + text.slice(lead.length) : text).replace(/[\s;]+$/, '');
   const ends = placesOf(/;/g, plain).filter((at) => TAIL.test(plain.slice(at)));
   const end = [plain.length, ...ends].find((at) => compiles(`(${plain.slice(0, at)}\n)`));
   return end === undefined ? null : { prefix, text: plain.slice(0, end), suffix };
