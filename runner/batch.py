@@ -52,8 +52,10 @@ class Batch:
         level: Level,
         now: float,
         cancelled: AbstractSet[str] = frozenset(),
+        oom_kills: Callable[[], int] = lambda: 0,
     ) -> None:
-        """cancelled has the ids of jobs that are not to run on; it may grow."""
+        """cancelled has the ids of jobs that are not to run on; it may grow. oom_kills tells how many processes of the
+        context were ended for memory so far."""
         self.number = number
         self.jobs = jobs
         self.handler = handler
@@ -69,6 +71,8 @@ class Batch:
         self._limits = limits
         self._level = level
         self._cancelled = cancelled
+        self._oom_kills = oom_kills
+        self._oom_kills_seen = oom_kills()
         self._begun = not handler.before_each
         self._left = False  # the child said that it starts no further job
         self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
@@ -147,14 +151,15 @@ class Batch:
         if not self._begun:
             self._on_stopped(self._errors(exitcode, f"beforeEach failed: {why}", now))
             return []
-        if self.reported == len(self.jobs):
-            if self.handler.after_each:
-                self._on_stopped(self._errors(exitcode, f"afterEach failed: {why}", now))
-            return []
-        if self._left and not self._asked:
+        all_reported = self.reported == len(self.jobs)
+        if self._left and (all_reported or not self._asked):  # afterEach has not been tried, so it has not failed
             if self._held:
                 self._on_stopped(self._held)
             return [job.id for job in self.jobs[self.reported :]]
+        if all_reported:
+            if self.handler.after_each:
+                self._on_stopped(self._errors(exitcode, f"afterEach failed: {why}", now))
+            return []
         culprit = self._error(
             self.jobs[self.reported], exitcode, why, self._before_ms + (now - self.progress_at) * 1000
         )
@@ -177,14 +182,14 @@ class Batch:
         elif reply.kind == protocol.FAILED and not self._begun:
             self._hook_error = f"beforeEach failed: {_text(reply.body)}"
             self.over = True
-        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs):
+        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
             if reply.body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
             self._after_ms = self._share_ms(now)
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True
-        elif reply.kind == protocol.LEAVING and 0 < self.reported < len(self.jobs):
+        elif reply.kind == protocol.LEAVING and self.reported:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
             # handler could have its jobs given back for ever.
             self._left = True
@@ -240,6 +245,9 @@ class Batch:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = self._detail(body)
+        if code == outcome.BROKEN and self._was_one_ended_for_memory():
+            told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
+            code, detail = outcome.NO_MEMORY, detail._replace(result=told)
         leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
@@ -253,6 +261,11 @@ class Batch:
             detail.retry_after_ms,
             None if leaves_nothing else detail.carried,
         )
+
+    def _was_one_ended_for_memory(self) -> bool:
+        """Since this was last asked. The kernel may end a program that the job started and leave the rest alone."""
+        before, self._oom_kills_seen = self._oom_kills_seen, self._oom_kills()
+        return self._oom_kills_seen > before
 
     def _detail(self, body: bytes) -> Detail:
         """What a job left, within the limits: an honest child has kept to them itself, with kinder words."""

@@ -11,8 +11,10 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import aiohttp
@@ -38,6 +40,7 @@ _MAX_REDIRECTS: Final = 5
 _REPEATING: Final = frozenset({301, 302, 307, 308})
 _TOO_MANY: Final = 429
 _CHUNK_BYTES: Final = 64 * 1024
+_LONGEST_MS: Final = 2**31
 
 
 _tenant: ContextVar[str] = ContextVar("tenant", default="")
@@ -146,7 +149,7 @@ class HttpEngine:
         self, status: int, headers: dict[str, str], body: bytes, count: int
     ) -> tuple[list[Line], int | None]:
         if status == _TOO_MANY:  # the one 4xx that asks to come again
-            return [Line(100, body[: self._limits.log_bytes])] * count, _after_ms(headers)
+            return [Line(100, body[: self._limits.log_bytes])] * count, after_ms(headers, time.time())
         if not outcome.is_status(status):
             return [Line(outcome.BROKEN, f"answered with the status {status}".encode())] * count, None
         if status == outcome.OK and (count > 1 or is_one_status_line(body)):
@@ -236,6 +239,14 @@ def _reason(err: Exception) -> str:
     return str(err) or type(err).__name__
 
 
-def _after_ms(headers: dict[str, str]) -> int | None:
+def after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
+    """What Retry-After asks for: seconds, or a date. None if it is neither."""
     text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
-    return min(int(text) * 1000, 2**31) if text.isascii() and text.isdigit() and len(text) < 8 else None
+    if text.isascii() and text.isdigit():
+        return min(int(text) * 1000, _LONGEST_MS) if len(text) < 8 else None
+    try:
+        at = parsedate_to_datetime(text)
+        wait_s = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now_s
+    except (ValueError, OverflowError):
+        return None
+    return min(max(int(wait_s * 1000), 0), _LONGEST_MS)

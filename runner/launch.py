@@ -124,6 +124,9 @@ class Child(Protocol):
     def memory_bytes(self) -> int:
         """Memory used by the tree now; 0 when it has ended."""
 
+    def oom_kills(self) -> int:
+        """How many processes of the tree the kernel has ended for memory; 0 where that is not counted."""
+
     @property
     def is_metered(self) -> bool:
         """Whether the kernel counts for the tree, so that `cpu_s` is exact and next to free."""

@@ -23,6 +23,9 @@ TIMED_OUT: Final = 504
 NO_MEMORY: Final = 507
 CANCELLED: Final = 499
 
+OOM_KILLED: Final = b"out of memory: the kernel ended a process of the job\n"
+"""Stands before what the job says of its error."""
+
 EXTERNAL: Final = "external"
 """The isolation of a run that was not ours."""
 

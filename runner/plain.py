@@ -58,6 +58,9 @@ class PlainChild(PipedChild):
     def memory_bytes(self) -> int:
         return 0 if self._ended.done() else processes.tree_bytes(self._process.pid)
 
+    def oom_kills(self) -> int:
+        return 0
+
     @property
     def is_metered(self) -> bool:
         return False

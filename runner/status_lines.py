@@ -31,8 +31,8 @@ MOST_LINES: Final = 100_000
 _OTHER_LINES: Final = 10
 """Of a job that makes as many as it may: its status, what it carries on, comments."""
 _STEP_LINES: Final = 5000
-_BEFORE: Final = re.compile(rb"(?:(?:[JC]: |#)[^\n]*\n){0,%d}+" % MOST_LINES)
-"""Lines that may stand before a status line."""
+_OTHERS: Final = re.compile(rb"(?:(?:(?:[JC]: |#)[^\n]*|\r?)\n){0,%d}+" % MOST_LINES)
+"""Lines that may stand beside a status line."""
 
 
 class Line(NamedTuple):
@@ -107,14 +107,24 @@ async def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[L
 
 
 def is_one_status_line(body: bytes) -> bool:
-    """Whether the answer for a batch of one is a status line, with nothing before it but what belongs to its job, and
-    comments. Also if these are too many to be read."""
-    text = body.rstrip(b"\r\n")
-    last = text.rfind(b"\n") + 1
-    if parse_line(text[last:].removesuffix(b"\r")) is None:
+    """Whether the answer for a batch of one has one status line, and beside it only lines that may stand there in the
+    answer for several. Also if these are too many to be read."""
+    text = body.rstrip(b"\r\n") + b"\n"
+    start, is_whole = _skip_others(text, 0)
+    if not is_whole:
+        start = text.rfind(b"\n", 0, -1) + 1
+    end = text.find(b"\n", start) + 1
+    if not end or parse_line(text[start : end - 1].removesuffix(b"\r")) is None:
         return False
-    before = _BEFORE.match(text, 0, last)
-    return before is not None and (before.end() == last or text.count(b"\n", 0, before.end()) == MOST_LINES)
+    after, is_whole = _skip_others(text, end)
+    return after == len(text) or not is_whole
+
+
+def _skip_others(text: bytes, start: int) -> tuple[int, bool]:
+    """(where the lines beside a status line end, whether that is all of them)."""
+    found = _OTHERS.match(text, start)
+    end = start if found is None else found.end()
+    return end, text.count(b"\n", start, end) < MOST_LINES
 
 
 def parse_line(text: bytes) -> Line | None:

@@ -224,7 +224,9 @@ const log = {
       }
     }
   },
-  get dirty() { return this.size > 0 || this.kept !== '' || this.open !== '' || this.lines.length > 0 || this.overlong; },
+  get dirty() {
+    return this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
+  },
   settle(final) {
     const text = this.open + this.pieces.join('');
     this.pieces = [];
@@ -247,6 +249,10 @@ const log = {
       this.dropped += this.kept.length - this.keep;
       this.kept = this.kept.slice(-this.keep);
     }
+  },
+  endLine() { // of a hook: what a job prints is not to stand behind it
+    this.settle(false);
+    if (this.open !== '' || this.inside) this.add('\n');
   },
   takeMarks(text) {
     const rest = [];
@@ -375,7 +381,13 @@ function dump(data) {
   if (data instanceof Uint8Array) return Buffer.from(data);
   const text = JSON.stringify(data);
   if (text === undefined) throw new TypeError(`a ${typeof data} has no JSON form`);
+  if (text.includes('null')) JSON.stringify(data, refuseNotANumber); // NaN would be one, and nobody could tell
   return Buffer.from(text);
+}
+
+function refuseNotANumber(_, value) {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} has no JSON form`);
+  return value;
 }
 
 function judge(value, numbersAreStatuses) {
@@ -432,30 +444,53 @@ function compileText(field, name, prefix, text, suffix) {
   }
 }
 
-// In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
-const FORMS = [
-  ['(', '\n)'],
-  ['(function () {', '\n;return handler;})()'],
-  ['(async function (payload, ctx) {', '\n})'],
-  ['(function (payload, ctx) {', '\n})'],
-];
-const DEFINES = /(^|[\s;}])(async\s+function\s*\*?|function\s*\*?|const|let|var)\s+handler\b/;
-const IS_FUNCTION = /^\s*(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
+// What comes before the first token that counts: comments, and a directive. At the start of a text nothing can be mistaken
+// for one of these.
+const LEAD = /^(?:\s|\/\/[^\n]*|\/\*[^]*?\*\/|(['"])use strict\1[ \t]*(?:;|(?=\r?\n)))*/;
+const TAIL = /^(?:[\s;]|\/\/[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/;
+const BEGINS_FUNCTION = /^(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
+const MOST_ENDS = 200; // that are tried: more of them are a text that is made to take long
 
-function compileBody(text) {
-  const tries = [];
-  if (IS_FUNCTION.test(text)) tries.push(FORMS[0]);
-  if (DEFINES.test(text)) tries.push(FORMS[1]);
-  else tries.push(/\bawait\b/.test(text) ? FORMS[2] : FORMS[3]);
-  let first;
-  for (const [prefix, suffix] of tries) {
-    try {
-      return compileText('body', 'handler.js', prefix, text.replace(/[\s;]+$/, prefix === '(' ? '' : '$&'), suffix);
-    } catch (err) {
-      first = err; // the last form is the widest, its complaint is the one to show
-    }
+function compiles(text) {
+  try {
+    return Boolean(new vm.Script(text, { filename: 'handler.js' }));
+  } catch {
+    return false;
   }
-  throw first;
+}
+
+// The places where a text might be divided, the last first.
+function placesOf(pattern, text) {
+  return [...text.matchAll(pattern)].slice(-MOST_ENDS).reverse().map((match) => match.index);
+}
+
+// A text that is one expression, and may be a function: without the semicolons and comments behind it, which could not stand
+// in brackets. Else null.
+function asExpression(text) {
+  const [lead] = LEAD.exec(text);
+  if (!BEGINS_FUNCTION.test(text.slice(lead.length))) return null;
+  const isStrict = /(['"])use strict\1/.test(lead.replace(/\/\/[^\n]*|\/\*[^]*?\*\//g, ''));
+  const [prefix, suffix] = isStrict ? ["(() => {'use strict';return (", '\n)})()'] : ['(', '\n)'];
+  const plain = (isStrict ? lead.replace(/[^\n]/g, ' ') + text.slice(lead.length) : text).replace(/[\s;]+$/, '');
+  const ends = placesOf(/;/g, plain).filter((at) => TAIL.test(plain.slice(at)));
+  const end = [plain.length, ...ends].find((at) => compiles(`(${plain.slice(0, at)}\n)`));
+  return end === undefined ? null : { prefix, text: plain.slice(0, end), suffix };
+}
+
+// Whether a program declares handler outside all of its functions: then it cannot be declared once more.
+function definesHandler(text) {
+  if (!/\bhandler\b/.test(text)) return false;
+  const start = ['(function () {', '(async function () {'].find((one) => compiles(`${one}${text}\n})`));
+  return start !== undefined && !compiles(`${start}let handler;${text}\n})`);
+}
+
+// In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
+function compileBody(text) {
+  const alone = asExpression(text);
+  if (alone) return compileText('body', 'handler.js', alone.prefix, alone.text, alone.suffix);
+  if (definesHandler(text)) return compileText('body', 'handler.js', '(function () {', text, '\n;return handler;})()');
+  const start = /\bawait\b/.test(text) ? '(async function' : '(function';
+  return compileText('body', 'handler.js', `${start} (payload, ctx) {`, text, '\n})');
 }
 
 function compileHook(spec, field) {
@@ -521,31 +556,40 @@ function compile(spec) {
   };
 }
 
-// A body that only defines functions under other names, or exports one, would end every job well and do nothing. Only what
-// stands outside all brackets counts; at the least doubt the text passes.
+// A body that only defines functions under other names, exports one, or ends with one, would end every job well and do
+// nothing. Only what stands outside all brackets counts; at the least doubt the text passes.
 function requireHandler(text) {
-  if (IS_FUNCTION.test(text)) {
-    try {
-      return compileText('body', 'handler.js', '(', text.replace(/[\s;]+$/, ''), '\n)');
-    } catch { /* not an expression that is a function */ }
-  }
-  if (DEFINES.test(text)) return null;
+  if (asExpression(text) || definesHandler(text)) return;
+  refuseLastFunction(text);
   const outer = outermost(text);
-  if (outer === null) return null;
+  if (outer === null) return;
   const lines = outer.split('\n');
   const exported = lines.findIndex((line) => /^\s*(module\s*\.\s*)?exports\b[^=]*=[^=]/.test(line) || /^\s*export\s/.test(line));
-  const wanted = 'define a function named handler, or send only the function: (payload, ctx) => …';
-  if (exported >= 0) throw new Refused('body', `exports a function, but nothing imports it: ${wanted}`, exported + 1, 1);
-  const statements = outer.split(/[;\n]/).map((one) => one.trim()).filter((one) => one && one !== '"use strict"');
-  const named = /^(?:async\s+)?function\s*\*?\s*([\w$]+)\s*$|^(?:const|let|var)\s+([\w$]+)\s*=\s*(?:async\s*)?(?:function\b.*|(?:[\w$]+\s*)?=>.*)$/;
+  if (exported >= 0) throw new Refused('body', `exports a function, but nothing imports it: ${WANTED}`, exported + 1, 1);
+  const statements = outer.split(/[;\n]/).map((one) => one.trim()).filter((one) => !/^"*$/.test(one));
+  const named = /^(?:async\s+)?function\s*\*?\s*([\w$]+)\s*$|^(?:(?:const|let|var)\s+)?([\w$]+)\s*=\s*(?:async\s*)?(?:function\b.*|(?:[\w$]+\s*)?=>.*)$/;
   const inert = /^class\b|^(?:const|let|var)\s+[\w$,\s]+=\s*(?:require|[\w$."'-]*)$/;
   const found = statements.map((one) => named.exec(one)).filter(Boolean);
   if (found.length && statements.every((one) => named.test(one) || inert.test(one))) {
     const name = found[found.length - 1][1] ?? found[found.length - 1][2];
     const line = text.split('\n').findIndex((one) => one.includes(name)) + 1;
-    throw new Refused('body', `defines ${name}, but nothing calls it: ${wanted}`, line, 1);
+    if (name === 'handler') throw new Refused('body', 'assigns handler and does not declare it: write const handler = …', line, 1);
+    throw new Refused('body', `defines ${name}, but nothing calls it: ${WANTED}`, line, 1);
   }
-  return null;
+}
+
+const WANTED = 'define a function named handler, or send only the function: (payload, ctx) => …';
+
+// Statements, and then a function that is neither called nor kept. What is before it and what it is have to be whole, each
+// for itself; and an arrow function, other than what begins with a bracket and is called, cannot follow an operator.
+function refuseLastFunction(text) {
+  for (const at of placesOf(/(?<=[;}\n]|\*\/)[ \t]*(?=async\b|\(|[A-Za-z_$][\w$]*\s*=>)/g, text)) {
+    const last = asExpression(text.slice(at));
+    if (last && !compiles(`0|${last.text}`) && compiles(`(async function () {${text.slice(0, at)}\n})`)) {
+      const line = text.slice(0, at).split('\n').length;
+      throw new Refused('body', `ends with a function that nothing calls: name it, const handler = ${last.text.trim().split('\n')[0].slice(0, 40)}…`, line, 1);
+    }
+  }
 }
 
 // The text without comments, and without what is in strings and brackets; null if the brackets do not add up.
@@ -577,6 +621,7 @@ async function load(spec) {
   }
   const call = spec.entry ? await loadModule(spec) : compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
+  log.endLine();
   return {
     type: spec.type, limits: spec.limits, call, secrets: Object.fromEntries(spec.secrets.map((name) => [name, process.env[name]])), numbersAreStatuses: spec.returns === 'status',
     beforeEach: compiled.beforeEach && compiled.beforeEach.runInThisContext(),
@@ -585,8 +630,6 @@ async function load(spec) {
 }
 
 // --- running ----------------------------------------------------------------------------------------------------------
-
-
 
 async function runHook(hook, kind, number) {
   try {
@@ -649,7 +692,8 @@ async function runBatch(slot, body) {
   slot.children = family ? JSON.parse(family) : [];
   dropClosedConnections();
   if (slot.beforeEach) {
-    if (!(await runHook(slot.beforeEach, FAILED, number))) return;
+    if (!(await runHook(slot.beforeEach, FAILED, number))) return void log.take();
+    log.endLine();
     reply(BEGUN, 0, number);
   }
   for (let index = 0; index < count; index++) {
@@ -672,7 +716,10 @@ async function runBatch(slot, body) {
     finish(index, started, ctx, verdict);
   }
   running = null;
-  if (!slot.afterEach || (await runHook(slot.afterEach, ENDED, number))) reply(ENDED, 0, number);
+  if (!slot.afterEach) return reply(ENDED, 0, number);
+  const isDone = await runHook(slot.afterEach, ENDED, number);
+  log.take(); // belongs to no job
+  if (isDone) reply(ENDED, 0, number);
 }
 
 // The daemon asks before it kills. A handler that is awaiting lets us say where; one that spins is killed.

@@ -136,22 +136,31 @@ final class Functory
     private const PROGRESS_FREE = 10;
     private const PROGRESS_NS = 100_000_000; // after the first ten: what a job says of its progress more often is left out
     private const SLOW_NS = 20_000_000; // a job that runs longer prints through to the raw log
+    private const LOG_BYTES = 1 << 22; // of a quick job: when there are more, the beginning is left out
+    private const FATAL = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR;
+    private const MARKED = '/^#?J: [^\n]*\n/m';
     private const LOAD = 1, BATCH = 2, CHECK = 3;
-    private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, PROGRESS = 9;
+    private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, LEAVING = 8, PROGRESS = 9;
 
     private $in;
     private $out;
     private array $slots = [];
-    private bool $running = false;
     private $raw;
     private string $log = '';
     private int $dropped = 0;
     private string $marked = ''; // lines that make new jobs, of a log that was passed on
-    private bool $inside = false; // the log begins within a line whose beginning was passed on
+    private bool $inside = false; // the log begins within a line whose beginning was passed on, or left out
+    private bool $overlong = false; // it had a line for a new job that was too long
+    private bool $isCapturing = false;
+    private int $lineMax = 1 << 20;
     private int $started = 0; // when the job that is running began, 0 between jobs
+    private ?Closure $broken = null; // reports the job that is running, when a fatal error ends it
     private int $told = 0; // when progress was last told
     private int $timesTold = 0; // by the job that is running
     private int $number = 0; // of the batch
+    /** The variables that hooks have left, by name. A job gets a copy. */
+    public static array $shared = [];
+    private array $declared = []; // functions and classes of bodies: their text, by kind and name
 
     public function serve(): void
     {
@@ -163,8 +172,9 @@ final class Functory
         }
         stream_set_write_buffer($this->out, 0);
         stream_set_write_buffer($this->raw, 0);
-        // Output is taken in pieces so that a handler that prints without end stays within its memory.
-        ob_start(fn (string $text) => $this->print($text), 1);
+        ini_set('display_errors', '0'); // a fatal error is told below
+        register_shutdown_function($this->leave(...));
+        $this->capture();
         $this->reply(self::HELLO, 0, 1);
         while (($head = $this->read(8)) !== null) {
             ['length' => $length, 'kind' => $kind, 'slot' => $slot] = unpack('Vlength/vkind/vslot', $head);
@@ -213,39 +223,119 @@ final class Functory
         $this->write(pack('VCCvVV', strlen($body), $kind, 0, $code, $index, min($us, self::MAX_U32)) . $body);
     }
 
-    private function print(string $text): string
+    /** Output is taken in pieces so that a handler that prints without end stays within its memory. */
+    private function capture(): void
     {
+        $this->isCapturing = true;
+        ob_start(fn (string $text, int $phase) => $this->print($text, $phase), 1);
+    }
+
+    private function print(string $text, int $phase): string
+    {
+        if ($phase & PHP_OUTPUT_HANDLER_FINAL) { // the job has ended our buffer: what follows goes to the raw log by itself
+            $this->isCapturing = false;
+        }
         $this->log .= $text;
         if ($this->started && hrtime(true) - $this->started > self::SLOW_NS) {
             $this->passOn();
         }
-        if (strlen($this->log) > 1 << 22) {
-            $this->dropped += strlen($this->log) - (1 << 16);
-            $this->log = substr($this->log, -(1 << 16));
+        if (strlen($this->log) > self::LOG_BYTES) {
+            $this->shorten();
         }
         return '';
+    }
+
+    /** What is in buffers that were left open, and ours again if it was ended. */
+    private function collect(): void
+    {
+        try {
+            while (ob_get_level() > ($this->isCapturing ? 1 : 0)) {
+                ob_end_flush();
+            }
+        } catch (Throwable) { // one that cannot be ended, or whose function fails: it stays
+        }
+        if (!$this->isCapturing) {
+            $this->capture();
+        }
+    }
+
+    /** Whole lines without those that make new jobs, which are set aside, and the line that has begun. */
+    private function divide(): array
+    {
+        $end = (int) strrpos("\n" . $this->log, "\n");
+        [$done, $open] = [substr($this->log, 0, $end), substr($this->log, $end)];
+        if (str_contains($done, 'J: ')) {
+            $first = $this->inside ? strpos($done, "\n") + 1 : 0;
+            $done = substr($done, 0, $first) . preg_replace_callback(self::MARKED, function (array $found): string {
+                $this->marked .= $found[0];
+                return '';
+            }, substr($done, $first));
+        }
+        $this->inside = $this->inside && $end === 0;
+        return [$done, $open];
     }
 
     /** All but new jobs leaves now, so that it can be followed. A line that has begun stays while it may become one. */
     private function passOn(): void
     {
-        [$ready, $lines] = ['', explode("\n", $this->log)];
-        $open = array_pop($lines);
-        foreach ($lines as $line) {
-            if ($this->inside || !preg_match('/^#?J: /', $line)) {
-                $ready .= "$line\n";
-            } else {
-                $this->marked .= "$line\n";
-            }
-            $this->inside = false;
-        }
+        [$ready, $open] = $this->divide();
         $may = str_starts_with('J: ', substr($open, 0, 3)) || str_starts_with('#J: ', substr($open, 0, 4));
         if ($open !== '' && ($this->inside || !$may)) {
             [$ready, $open, $this->inside] = [$ready . $open, '', true];
         }
         $this->log = $open;
-        while ($ready !== '') {
-            $ready = substr($ready, (int) fwrite($this->raw, $ready));
+        $this->writeRaw($ready);
+    }
+
+    /** The end of the log is kept, and new jobs. */
+    private function shorten(): void
+    {
+        [$text, $open] = $this->divide();
+        $isMarked = !$this->inside && preg_match('/^#?J: /', $open);
+        if (!$isMarked || strlen($open) > $this->lineMax + 4) {
+            $this->overlong = $this->overlong || $isMarked;
+            [$text, $open] = [$text . $open, ''];
+        }
+        if (strlen($text) > 1 << 16) {
+            $this->dropped += strlen($text) - (1 << 16);
+            $text = substr($text, -(1 << 16));
+            $this->inside = true;
+        }
+        $this->log = $text . $open;
+    }
+
+    private function writeRaw(string $text): void
+    {
+        while ($text !== '') {
+            $text = substr($text, (int) fwrite($this->raw, $text));
+        }
+    }
+
+    /** Of a hook: what a job prints is not to stand behind it. */
+    private function endLine(): void
+    {
+        $this->collect();
+        if ($this->inside || ($this->log !== '' && !str_ends_with($this->log, "\n"))) {
+            $this->log .= "\n";
+        }
+    }
+
+    private function forgetLog(): void
+    {
+        [$this->log, $this->marked, $this->dropped, $this->inside, $this->overlong] = ['', '', 0, false, false];
+    }
+
+    /** The process ends. If that is an error that nothing can catch, it is the job's; else what was printed is shown. */
+    private function leave(): void
+    {
+        ini_set('memory_limit', '-1'); // it may be what the error is about
+        $fatal = error_get_last();
+        $fatal = $fatal !== null && ($fatal['type'] & self::FATAL) ? $fatal : null;
+        if ($fatal !== null && $this->broken !== null) {
+            ($this->broken)($fatal);
+            $this->reply(self::LEAVING, 0, $this->number);
+        } else {
+            $this->writeRaw($this->log . ($fatal === null ? '' : self::explainFatal($fatal) . "\n"));
         }
     }
 
@@ -264,10 +354,9 @@ final class Functory
     {
         $made = [];
         foreach (['before', 'beforeEach', 'body', 'afterEach'] as $field) {
-            $arguments = $field === 'body' ? 'string $payload, FunctoryContext $ctx' : '';
             $text = preg_replace('/^<\?php\b/', '', $spec[$field]);
             try {
-                $made[$field] = $text === '' ? null : eval("return static function ($arguments) { $text\n};");
+                $made[$field] = $text === '' ? null : self::compile($field, $text);
             } catch (ParseError $err) {
                 $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
                 throw new FunctoryRefused($field, $err->getMessage(), min($err->getLine(), $lines));
@@ -276,8 +365,116 @@ final class Functory
         return $made;
     }
 
+    /** Hooks share their variables, and a job gets a copy of them. */
+    private static function compile(string $field, string $text): Closure
+    {
+        if ($field === 'body') {
+            $start = 'static function (string $payload, FunctoryContext $ctx) { extract(Functory::$shared, EXTR_SKIP);';
+            return eval("return $start $text\n};");
+        }
+        $start = 'static function () { extract(Functory::$shared); try {';
+        return eval("return $start $text\n} finally { Functory::\$shared = get_defined_vars(); }};");
+    }
+
+    /** The same text with the functions and classes that it declares declared once, now, and not by every job. */
+    private function declareOnce(string $field, string $text): Closure
+    {
+        [$declarations, $rest] = self::declarationsOf($text);
+        try {
+            $made = self::compile($field, $rest);
+            self::compile($field, implode('', $declarations));
+        } catch (ParseError) { // it was not understood
+            return self::compile($field, $text);
+        }
+        foreach ($declarations as $name => $declaration) {
+            if (self::isDeclared($name)) {
+                if (($this->declared[$name] ?? '') !== trim($declaration)) {
+                    throw new FunctoryRefused($field, "declares the $name, and there is another one of that name", 0, 500);
+                }
+                unset($declarations[$name]);
+            }
+            $this->declared[$name] = trim($declaration);
+        }
+        do {
+            $left = count($declarations);
+            foreach ($declarations as $name => $declaration) {
+                try {
+                    self::requireTraits($declaration);
+                    eval($declaration);
+                    unset($declarations[$name]);
+                } catch (Error) { // what a class is based on is not there: it comes later in the text, or the first job has it
+                }
+            }
+        } while ($declarations && count($declarations) < $left);
+        return $made;
+    }
+
+    /** A trait that is not there is a fatal error; of all else php throws one. */
+    private static function requireTraits(string $declaration): void
+    {
+        preg_match_all('/\buse\s+([\w\\\\]+(?:\s*,\s*[\w\\\\]+)*)\s*[;{]/i', $declaration, $found);
+        foreach ($found[1] as $names) {
+            foreach (preg_split('/\s*,\s*/', $names) as $name) {
+                if (!trait_exists($name)) {
+                    throw new Error("Trait \"$name\" not found");
+                }
+            }
+        }
+    }
+
+    public static function isDeclared(string $kindAndName): bool
+    {
+        [$kind, $name] = explode(' ', $kindAndName);
+        return $kind === 'function' ? function_exists($name)
+            : class_exists($name, false) || interface_exists($name, false) || trait_exists($name, false);
+    }
+
+    /**
+     * Those outside all brackets, by kind and name, each behind as many lines as in the text; and the text without the
+     * functions, and with classes only if they are not there. The tokenizer of php is not compiled in.
+     */
+    private static function declarationsOf(string $text): array
+    {
+        $pieces = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`|<<<[ \t]*(["\']?)(\w+)\1\R.*?^[ \t]*\2\b'
+            . '|//[^\n]*|\#(?!\[)[^\n]*|/\*.*?\*/|\$?[\w\\\\]+|\s+|.~smA';
+        [$declarations, $rest, $statement, $depth, $isClean, $kind, $name, $last] = [[], '', '', 0, true, '', '', ''];
+        for ($at = 0; preg_match($pieces, $text, $found, 0, $at); $at += strlen($piece)) {
+            $piece = $found[0];
+            $statement .= $piece;
+            if (trim($piece) === '' || preg_match('~^(//|/\*|#.)~s', $piece)) {
+                continue;
+            }
+            $word = strtolower($piece);
+            if (str_contains('([{', $piece)) {
+                $isClean = $isClean && ($depth > 0 || ($piece === '[' && $last === '#'));
+                $depth++;
+            } elseif (str_contains(')]}', $piece)) {
+                $depth--;
+            } elseif ($depth === 0 && $kind !== '' && $name === '' && $piece !== '&') {
+                $name = preg_match('/^[a-z_]\w*$/', $word) ? $piece : '?';
+            } elseif ($depth === 0 && $isClean && in_array($word, ['function', 'class', 'interface', 'trait', 'enum'], true)) {
+                [$kind, $isClean] = [$word, false];
+            } elseif ($depth === 0 && !in_array($word, ['abstract', 'final', 'readonly', '#'], true)) {
+                $isClean = false;
+            }
+            $last = $piece;
+            if ($depth === 0 && ($piece === '}' || $piece === ';')) {
+                if ($piece === '}' && $kind !== '' && $name !== '' && $name !== '?') {
+                    $declarations["$kind $name"] = str_repeat("\n", substr_count($rest, "\n")) . $statement;
+                    $statement = $kind === 'function' ? str_repeat("\n", substr_count($statement, "\n"))
+                        : " if (!Functory::isDeclared('$kind $name')) { $statement }";
+                }
+                $rest .= $statement;
+                [$statement, $isClean, $kind, $name, $last] = ['', true, '', '', ''];
+            }
+        }
+        return $at === strlen($text) ? [$declarations, $rest . $statement] : [[], $text]; // or it was too much for a pattern
+    }
+
     private function load(array $spec): array
     {
+        $this->lineMax = $spec['limits']['new_job_bytes'];
+        ini_set('memory_limit', "{$spec['limits']['memory_mb']}M"); // as the context has: php has a limit of its own
         $made = $this->check($spec);
         if ($made['before'] !== null) {
             try {
@@ -286,6 +483,12 @@ final class Functory
                 throw new FunctoryRefused('before', self::explain($err), 0, 500);
             }
         }
+        foreach (['beforeEach', 'body', 'afterEach'] as $field) {
+            if ($made[$field] !== null && preg_match('/\b(function|class|interface|trait|enum)\b/i', $spec[$field])) {
+                $made[$field] = $this->declareOnce($field, preg_replace('/^<\?php\b/', '', $spec[$field]));
+            }
+        }
+        $this->endLine();
         $secrets = [];
         foreach ($spec['secrets'] as $name) {
             $secrets[$name] = getenv($name);
@@ -310,8 +513,11 @@ final class Functory
         $children = $family === '' ? [] : json_decode($family, true, 512, JSON_THROW_ON_ERROR);
         if ($slot['beforeEach'] !== null) {
             if (!$this->hook($slot['beforeEach'], self::FAILED, $number)) {
+                $this->collect();
+                $this->forgetLog();
                 return;
             }
+            $this->endLine();
             $this->reply(self::BEGUN, 0, $number);
         }
         foreach ($sizes as $index => $size) {
@@ -320,7 +526,10 @@ final class Functory
             $at += $size;
             $this->job($slot, $index, $ctx);
         }
-        if ($slot['afterEach'] === null || $this->hook($slot['afterEach'], self::ENDED, $number)) {
+        $isDone = $slot['afterEach'] === null || $this->hook($slot['afterEach'], self::ENDED, $number);
+        $this->collect();
+        $this->forgetLog(); // what afterEach prints belongs to no job
+        if ($isDone) {
             $this->reply(self::ENDED, 0, $number);
         }
     }
@@ -341,6 +550,11 @@ final class Functory
         $afterMs = self::NO_DELAY;
         $this->timesTold = 0;
         $this->started = $started = hrtime(true);
+        $this->broken = function (array $fatal) use ($slot, $index, $ctx): void {
+            $isMemory = preg_match('/^(Allowed memory size|Out of memory)/', $fatal['message']);
+            $told = $isMemory ? "out of memory: the limit is {$slot['limits']['memory_mb']} MB" : self::explainFatal($fatal);
+            $this->finish($slot, $index, $ctx, $isMemory ? 507 : 500, $told, self::NO_DELAY);
+        };
         try {
             [$code, $result] = self::judge(($slot['call'])($ctx->payload, $ctx), $slot['statuses']);
         } catch (FunctoryOutcome $made) {
@@ -351,12 +565,20 @@ final class Functory
         } catch (Throwable $err) {
             [$code, $result] = [500, self::explain($err)];
         }
-        $us = intdiv(hrtime(true) - $started, 1000);
-        ob_flush();
-        [$log, $dropped] = [$this->marked . $this->log, $this->dropped];
-        [$this->log, $this->marked, $this->dropped, $this->inside, $this->started] = ['', '', 0, false, 0];
+        $this->finish($slot, $index, $ctx, $code, $result, $afterMs);
+    }
+
+    private function finish(array $slot, int $index, FunctoryContext $ctx, int $code, string $result, int $afterMs): void
+    {
+        $us = intdiv(hrtime(true) - $this->started, 1000);
+        $this->collect();
+        [$marked, $log, $dropped, $inside, $overlong] = [$this->marked, $this->log, $this->dropped, $this->inside, $this->overlong];
+        $this->forgetLog();
         try {
-            $log = str_contains($log, 'J: ') ? $this->takeMarks($log, $ctx) : $log;
+            if ($overlong) {
+                throw new FunctoryTooBig("printed a new job line of more than {$slot['limits']['new_job_bytes']} bytes");
+            }
+            $log = $this->takeMarks($marked, false, $ctx) . $this->takeMarks($log, $inside, $ctx);
             $limit = $slot['limits']['result_bytes'];
             if (strlen($result) > $limit) {
                 throw new FunctoryTooBig('returned ' . strlen($result) . " bytes, the limit is $limit");
@@ -370,6 +592,7 @@ final class Functory
         $log = substr($log, -$keep);
         $carried = $code >= 500 || $code === 413 ? null : $ctx->carried;
         if ($code === 200 && $result === '' && $log === '' && !$newJobs && $carried === null) {
+            [$this->started, $this->broken] = [0, null];
             $this->reply(self::STOPPED, 200, $index, '', $us);
             return;
         }
@@ -378,14 +601,18 @@ final class Functory
         foreach ($carried === null ? $newJobs : [...$newJobs, $carried] as $line) {
             $body .= pack('V', strlen($line)) . $line;
         }
+        [$this->started, $this->broken] = [0, null];
         $this->reply(self::STOPPED, $code, $index, $body, $us);
     }
 
-    private function takeMarks(string $text, FunctoryContext $ctx): string
+    private function takeMarks(string $text, bool $inside, FunctoryContext $ctx): string
     {
+        if (!str_contains($text, 'J: ')) {
+            return $text;
+        }
         $rest = [];
-        foreach (explode("\n", $text) as $line) {
-            if (preg_match('/^#?J: (.*)$/Ds', $line, $found)) {
+        foreach (explode("\n", $text) as $number => $line) {
+            if (!($inside && $number === 0) && preg_match('/^#?J: (.*)$/Ds', $line, $found)) {
                 [$type, $payload] = explode('|', $found[1], 2) + [1 => null];
                 [$name, $options] = explode('?', $type, 2) + [1 => ''];
                 if ($payload !== null && preg_match(self::TYPE, $name) && preg_match('/^[!-~]{0,2000}$/D', $options)) {
@@ -433,6 +660,12 @@ final class Functory
             }
         }
         return substr(implode("\n", $lines), 0, 8000);
+    }
+
+    private static function explainFatal(array $fatal): string
+    {
+        $text = preg_replace("~\\S*php\\.php\\(\\d+\\) : eval\\(\\)'d code~", 'handler.php', $fatal['message']);
+        return substr("Fatal error: $text in line {$fatal['line']}", 0, 8000);
     }
 }
 

@@ -123,6 +123,9 @@ class SandboxedChild(PipedChild):
     def memory_bytes(self) -> int:
         return 0 if self._ended.done() else self._room.memory_bytes(self._pid)
 
+    def oom_kills(self) -> int:
+        return 0 if self._ended.done() else self._room.oom_kills()
+
     @property
     def is_metered(self) -> bool:
         return self._room.is_metered

@@ -43,6 +43,10 @@ class Room:
     def memory_bytes(self, pid: int) -> int:
         return tree_bytes(pid) if self._cgroup is None else self._cgroup.memory_bytes()
 
+    def oom_kills(self) -> int:
+        """How often the kernel killed in the cgroup for memory."""
+        return 0 if self._cgroup is None else self._cgroup.oom_kills()
+
     @property
     def is_metered(self) -> bool:
         return self._cgroup is not None
@@ -66,9 +70,8 @@ class Room:
 
         Says whether the kernel killed for memory in the cgroup.
         """
-        oom = False
+        oom = self.oom_kills() > 0
         if self._cgroup is not None:
-            oom = self._cgroup.oom_kills() > 0
             self._cgroup.remove()
         if self.scratch != SCRATCH:
             handover.remove(Path(self.scratch))  # its processes have ended

@@ -203,7 +203,7 @@ TOO_LONG = struct.pack("<IIIII", 51, 0, 0, 0xFFFFFFFF, 0) + b"x" * 51
         pytest.param([*said(0, 1, 2, 3), ENDED, ENDED], 4, id="after its end"),
         pytest.param([*said(0, 1, 2, 3), ENDED._replace(number=2)], 4, id="of another batch"),
         pytest.param([LEAVING], 0, id="leaving before anything was done"),
-        pytest.param([*said(0, 1, 2, 3), LEAVING], 4, id="leaving when nothing is left"),
+        pytest.param([*said(0, 1, 2, 3), LEAVING, ENDED], 4, id="at its end after all, having left"),
         pytest.param([*said(0), *said(1, body=TOO_LONG)], 1, id="a result that is too long"),
     ],
 )
@@ -222,6 +222,18 @@ def test_a_context_that_leaves_gives_back_what_it_has_not_done() -> None:
     ids = [job.id for job in jobs(*"abcd")]
     assert batch.give_up(502, "ended", 2.0) == ids[1:]
     assert [one.id for one in stopped] == ids[:1], "no job pays for it"
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_context_that_leaves_with_the_last_job_takes_no_outcome_along(is_asked: bool) -> None:
+    stopped: list[Stopped] = []
+    made, log = Handler("python", "x", after_each="y"), RawLog(LIMITS)
+    batch = Batch(NUMBER, jobs(*"abcd"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    assert not batch.feed([*said(0, 1, 2), *said(3, code=500), LEAVING], 1.0)
+    if is_asked:  # it takes its time to end
+        batch.ask()
+    assert batch.give_up(502, "ended", 2.0) == []
+    assert [one.exitcode for one in stopped] == [200, 200, 200, 500]
 
 
 def test_the_job_that_crashed_pays_and_those_after_it_do_not() -> None:

@@ -63,6 +63,9 @@ class ScriptedChild:
     def memory_bytes(self) -> int:
         return 0
 
+    def oom_kills(self) -> int:
+        return 0
+
     is_metered = True
 
     def tasks(self) -> int:

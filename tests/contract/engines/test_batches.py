@@ -99,6 +99,30 @@ async def test_an_error_outside_the_handler_belongs_to_the_job_and_ends_the_cont
     assert seen.given_back == [batch[2].id], "the job after it never started, so it pays nothing"
 
 
+@pytest.mark.parametrize(
+    ("lang", "body", "exitcode", "told"),
+    [
+        (
+            "node",
+            """(payload) => new Promise((done) => {
+            if (payload === 'last') setTimeout(() => { throw new Error('escaped') }, 1); else done() })""",
+            500,
+            b"escaped",
+        ),
+        ("sh", 'read -r word || :; [ "$word" != last ] || kill -9 $$', 500, b"SIGKILL"),
+    ],
+)
+async def test_an_error_that_ends_the_context_is_not_the_hooks(
+    runner: Runner, lang: str, body: str, exitcode: int, told: bytes
+) -> None:
+    handler(lang, "nothing")
+    seen = await run(
+        runner, Handler(lang, body, after_each="1" if lang == "node" else ":", memory_mb=192), jobs("first", "last")
+    )
+    assert seen.exitcodes == [200, exitcode]
+    assert told in seen.results[1]
+
+
 async def test_jobs_are_reported_as_they_stop(runner: Runner) -> None:
     """The second job waits for a file that appears only when the first has been heard of."""
     first_heard = asyncio.Event()

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from handlers.model import Handler
+from runner.http_engine import after_ms
 from runner.limits import ContextLimits
 from runner.plain import PlainLauncher
 from runner.protocol import NewJob
@@ -99,6 +100,36 @@ async def test_comments_and_blank_lines_belong_to_no_job(runner: Runner, target:
     assert (await call(runner, target, "a")).exitcodes == [404]
 
 
+@pytest.mark.parametrize(
+    ("answer", "new_jobs"),
+    [
+        ("404 no\n", 0),
+        ("\n404 no\n", 0),
+        ("\r\n404 no\r\n\r\n", 0),
+        ("J: mail|x\n\n# why\n404 no\n", 1),
+        ("404 no\n# trace 17\n\n", 0),
+        ("C: x\r\n404 no\r\n# trace 17\r\n", 0),
+    ],
+)
+async def test_an_answer_means_the_same_for_one_job_as_for_several(
+    runner: Runner, target: Target, answer: str, new_jobs: int
+) -> None:
+    for count in (1, 2):
+        target.says(answer * count)
+        seen = await call(runner, target, *"ab"[:count])
+        assert (seen.exitcodes, seen.results) == ([404] * count, [b"no"] * count)
+        assert [len(one.new_jobs) for one in seen.stopped] == [new_jobs] * count
+
+
+@pytest.mark.parametrize("answer", ["404 no\nbut more of it\n", "\nsome\n404 text", "# a heading\n", "200 a\n200 b\n"])
+async def test_a_text_that_is_no_status_line_is_the_result_of_one_job(
+    runner: Runner, target: Target, answer: str
+) -> None:
+    target.says(answer)
+    seen = await call(runner, target, "a")
+    assert (seen.exitcodes, seen.results) == ([200], [answer.encode()])
+
+
 async def test_missing_lines_are_errors_and_extra_ones_are_ignored(runner: Runner, target: Target) -> None:
     target.says("200\n")
     assert (await call(runner, target, "a", "b", "c")).exitcodes == [200, 500, 500]
@@ -136,6 +167,33 @@ async def test_too_many_requests_asks_to_come_again(runner: Runner, target: Targ
     target.says("", 429, **{"Retry-After": "7"})
     seen = await call(runner, target, "a", "b")
     assert [(one.code, one.retry_after_ms) for one in seen.stopped] == [("retry", 7000)] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted_ms"),
+    [
+        ("120", 120_000),
+        ("9999999", 2**31),
+        ("99999999", None),
+        ("Sun, 06 Nov 1994 08:51:37 GMT", 120_000),
+        ("Sunday, 06-Nov-94 08:51:37 GMT", 120_000),
+        ("Sun Nov  6 08:51:37 1994", 120_000),
+        ("Sun, 06 Nov 1994 08:49:36 GMT", 0),
+        ("Sun, 06 Nov 9994 08:49:37 GMT", 2**31),
+        ("Sun, 36 Nov 1994 08:49:36 GMT", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+async def test_retry_after_is_a_number_of_seconds_or_a_date(text: str, wanted_ms: int | None) -> None:
+    now_s = 784111777.0  # Sun, 06 Nov 1994 08:49:37 GMT
+    assert after_ms({"retry-after": text}, now_s) == wanted_ms
+
+
+async def test_a_date_to_come_again_at_is_kept_to(runner: Runner, target: Target) -> None:
+    target.says("", 429, **{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"})
+    seen = await call(runner, target, "a")
+    assert [(one.code, one.retry_after_ms) for one in seen.stopped] == [("retry", 2**31)]
 
 
 async def test_a_payload_with_a_newline_goes_alone(runner: Runner, target: Target) -> None:

@@ -54,6 +54,14 @@ async def test_new_jobs_of_a_slow_job_are_its_own(runner: Runner, lang: str, bod
     assert b"".join(one.log for one in seen.stopped) == b"a\nb\n" * 3
 
 
+async def test_a_line_that_one_job_left_open_is_not_the_next_ones(runner: Runner) -> None:
+    body = """async (p) => { if (p !== 'open') return console.log('J: mail|' + p);
+        await new Promise((done) => setTimeout(done, 50)); process.stdout.write('abc') }"""
+    seen = await run(runner, Handler("node", body, memory_mb=192), jobs("open", "x"))
+    assert [[new.payload for new in one.new_jobs] for one in seen.stopped] == [[], [b"x"]]
+    assert b"".join(one.log for one in seen.stopped) == b"abc"
+
+
 @pytest.mark.parametrize("lang", behaviours("much_log"))
 async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "much_log"), jobs("x"))
@@ -148,6 +156,28 @@ async def test_memory(runner: Runner, launcher: Launcher) -> None:
     seen = await run(runner, Handler("python", body, memory_mb=64), batch)
     assert seen.exitcodes in ([200, 507], [200, 507, 200])
     assert b"out of memory: the limit is 64 MB" in seen.results[1]
+
+
+IN_A_PROGRAM = {
+    "sh": """read -r n || :
+[ "$n" != 1 ] || exec dd if=/dev/zero of=/dev/null bs=1G count=1
+[ "$n" != 2 ] || exit 3""",
+    "python": """import subprocess
+if payload == '1': subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1G', 'count=1'], check=True)
+if payload == '2': raise OSError""",
+}
+
+
+@pytest.mark.parametrize("lang", IN_A_PROGRAM)
+async def test_memory_of_a_program_that_the_job_starts(runner: Runner, launcher: Launcher, lang: str) -> None:
+    if launcher.level < Level.L2:
+        pytest.skip("the plain launcher promises no limit of memory")
+    made = Handler(lang, IN_A_PROGRAM[lang], memory_mb=64)
+    seen = await run(runner, made, jobs("0", "1"))
+    assert seen.exitcodes == [200, 507]
+    assert seen.results[1].startswith(b"out of memory: ")
+    seen = await run(runner, made, jobs("0", "2"))
+    assert seen.exitcodes == [200, 500], "an error that has nothing to do with it"
 
 
 async def test_scratch_space(runner: Runner, launcher: Launcher) -> None:

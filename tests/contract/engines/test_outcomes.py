@@ -100,6 +100,14 @@ async def test_what_json_cannot_hold_is_an_error(runner: Runner) -> None:
     seen = await run(runner, Handler("python", "return {'x': float(payload)}"), jobs("nan", "inf", "1.5"))
     assert seen.exitcodes == [500, 500, 200]
     assert b"returned what JSON cannot hold" in seen.results[0]
+    node = Handler("node", "(p) => [{ x: p === 'null' ? null : Number(p) }]", memory_mb=192)
+    seen = await run(runner, node, jobs("NaN", "-Infinity", "null", "1.5"))
+    assert seen.exitcodes == [500, 500, 200, 200]
+    assert seen.results[1:] == [
+        b"returned what JSON cannot hold: -Infinity has no JSON form",
+        b'[{"x":null}]',
+        b'[{"x":1.5}]',
+    ]
 
 
 async def test_a_traceback_has_no_path_of_this_machine(runner: Runner) -> None:
@@ -282,6 +290,15 @@ async def test_python_forms_of_a_body(runner: Runner, body: str) -> None:
         "const handler = (payload) => payload.toUpperCase();",
         "return payload.toUpperCase()",
         "await null; return payload.toUpperCase() // done",
+        "// capitals\n(payload, ctx) => {\n  return payload.toUpperCase();\n}",
+        "/** capitals */\nasync (payload, ctx) => payload.toUpperCase()",
+        "/* eslint-disable */ payload => payload.toUpperCase()",
+        "'use strict';\n(payload, ctx) => (function () { return this ? '' : payload.toUpperCase() })()",
+        '// one\n"use strict"\n/* two */\n(payload) => payload.toUpperCase(); // three; four\n/* five */;\n',
+        "(payload, ctx) => payload.toUpperCase() + '; // no comment'.slice(15); // done",
+        "// const handler is not here\nreturn payload.toUpperCase()",
+        "const text = 'const handler = 1'; return payload.toUpperCase()",
+        "const { handler } = { handler: (payload) => payload.toUpperCase() }",
     ],
 )
 async def test_node_forms_of_a_body(runner: Runner, body: str) -> None:

@@ -58,6 +58,12 @@ async def test_errors_have_the_tenants_own_line_and_column(
         ("node", "'use strict';\nexports.handler = async (event) => {\n  return 1;\n};", "exports a function", 2),
         ("node", "const main = (payload) => {\n  return payload;\n};", "defines main", 1),
         ("node", "const fs = require('fs');\nfunction a() { return 1 }\nfunction main(p) { return a() }", "main", 3),
+        ("node", "'use strict';\nconst main = (payload) => payload", "defines main", 2),
+        ("node", "const h = (n) => 2 * n;\n(payload, ctx) => h(payload)", "ends with a function that nothing calls", 2),
+        ("node", "let n = 0; async (payload) => {\n  n += 1;\n  return n;\n}; // done", "ends with a function", 1),
+        ("node", "console.log(`a\n(b`);\n/* one\n*/ payload => /[;]/.test(payload)", "ends with a function", 4),
+        ("node", "handler = async (payload, ctx) => payload", "write const handler", 1),
+        ("node", "const a = 1;\nhandler = (payload) => payload;", "write const handler", 2),
     ],
 )
 async def test_a_misnamed_handler_is_refused(runner: Runner, lang: str, body: str, says: str, line: int) -> None:
@@ -83,6 +89,9 @@ async def test_a_misnamed_handler_is_refused(runner: Runner, lang: str, body: st
         ("node", "const a = 1, handler = (payload) => payload"),
         ("node", "const f = async () => { await 1 };\nawait f()"),
         ("node", "// module.exports = 1\nreturn 'module.exports = 2'"),
+        ("node", "const log = console.log;\n(() => log(payload))()"),
+        ("node", "globalThis.double =\n  (n) => 2 * n"),
+        ("node", "const f = (n) => `;\n(payload) => 1`;\nreturn f(payload)"),
     ],
 )
 async def test_a_body_that_does_something_passes(runner: Runner, lang: str, body: str) -> None:

@@ -1,0 +1,53 @@
+"""What hooks print, beside what jobs print: neither runs into the other, and that of afterEach belongs to no job."""
+
+import pytest
+
+from handlers.model import Handler
+from runner.protocol import NewJob
+from runner.runner import Runner
+from tests.support.engines import handler, jobs, languages, run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PRINTS = {"node": "process.stdout.write({!r})", "php": "echo stripcslashes({!r});"}
+ECHOES = {"node": "console.log('J: mail|' + payload)", "php": 'echo "J: mail|$payload\\n";'}
+FAILS = {"node": "throw new Error('no')", "php": "throw new Exception('no');"}
+
+
+def said(lang: str, text: str) -> str:
+    return PRINTS[lang].format(text)
+
+
+@pytest.mark.parametrize("lang", languages(*PRINTS))
+async def test_a_line_that_a_hook_left_open_ends_with_the_hook(runner: Runner, lang: str) -> None:
+    handler(lang, "nothing")  # skips when the language is not there
+    made = Handler(
+        lang, ECHOES[lang], before=said(lang, "loading"), before_each=said(lang, "each"), memory_mb=192, timeout_s=20
+    )
+    for log in (b"loading\neach\n", b"each\n"):
+        seen = await run(runner, made, jobs("x", "y"))
+        assert [one.new_jobs for one in seen.stopped] == [(NewJob("mail", b"x"),), (NewJob("mail", b"y"),)]
+        assert b"".join(one.log for one in seen.stopped) == log
+
+
+@pytest.mark.parametrize("lang", languages(*PRINTS))
+async def test_what_after_each_prints_is_no_jobs(runner: Runner, lang: str) -> None:
+    handler(lang, "nothing")
+    made = Handler(lang, ECHOES[lang], after_each=said(lang, "cleaned\nJ: mail|after\nopen"), memory_mb=192)
+    for payload in ("x", "y"):
+        (stopped,) = (await run(runner, made, jobs(payload))).stopped
+        assert (stopped.log, stopped.new_jobs) == (b"", (NewJob("mail", payload.encode()),))
+
+
+@pytest.mark.parametrize("lang", languages(*PRINTS))
+@pytest.mark.parametrize("hook", ["before_each", "after_each"])
+async def test_what_a_hook_that_fails_prints_is_not_the_next_batchs(runner: Runner, lang: str, hook: str) -> None:
+    handler(lang, "nothing")
+    once = {
+        "node": f"if (!globalThis.hadOne) {{ globalThis.hadOne = true; {said(lang, 'lost')}; {FAILS[lang]} }}",
+        "php": f"if (!isset($hadOne)) {{ $hadOne = true; {said(lang, 'lost')} {FAILS[lang]} }}",
+    }
+    made = handler(lang, "nothing", **{hook: once[lang]})
+    assert (await run(runner, made, jobs("x"))).exitcodes == [500]
+    (stopped,) = (await run(runner, made, jobs("y"))).stopped
+    assert (stopped.exitcode, stopped.log) == (200, b"")

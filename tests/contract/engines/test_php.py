@@ -1,0 +1,138 @@
+"""What is particular to php: declarations in a body, errors that nothing can catch, output buffers, variables."""
+
+import pytest
+
+from handlers.model import Handler
+from runner.protocol import NewJob
+from runner.runner import Runner
+from tests.support.engines import Run, jobs, need_language, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+MANY = """
+/** It's a "document" { */
+#[Attribute]
+final class A { function f() { return "}{$this->g('x')}"; } function g($x) { return '{'; } }
+interface I {} // }
+abstract class B implements I { const TEXT = <<<END
+    function no() {
+    END; }
+class C extends B { public int $n = 1; }
+enum Suit: string { case Hearts = 'H'; }
+trait T { }
+function &count_up() { static $n = 0; $n++; return $n; }
+$f = function () { return new class { public $q = 5; }; };
+if (!function_exists('guarded')) { function guarded() { return __LINE__; } }
+return [(new A)->f(), (new C)->n, Suit::Hearts, count_up(), $f()->q, guarded(), later()];
+function later() { return __LINE__; }
+"""
+
+
+async def php(runner: Runner, body: str, *payloads: str, **more: str) -> Run:
+    need_language("php")
+    return await run(runner, Handler("php", body, memory_mb=64, timeout_s=20, **more), jobs(*payloads))  # type: ignore[arg-type]  # hooks
+
+
+async def test_what_a_body_declares_is_there_for_every_job(runner: Runner) -> None:
+    seen = await php(runner, "function twice($n) { return 2 * $n; } return twice((int) $payload);", "1", "2", "3")
+    assert seen.results == [b"2", b"4", b"6"]
+    for start in (1, 3):
+        seen = await php(runner, MANY, "x", "y")
+        assert seen.results == [f'["}}{{",1,"H",{number},5,14,16]'.encode() for number in (start, start + 1)]
+
+
+async def test_a_class_may_wait_for_what_it_is_based_on(runner: Runner) -> None:
+    body = """$n = (new Later)->n();
+if (!class_exists('Base')) { eval('class Base { function n() { return 7; } }'); }
+class Own extends Base { }
+class Later extends Sooner { use Early; }
+class Sooner { function n() { return 5; } }
+if (!trait_exists('Given')) { eval('trait Given { }'); }
+class Both { use Given, Early; }
+trait Early { }
+return ['n' => $n, 'own' => (new Own)->n(), 'both' => (bool) new Both];"""
+    for _ in range(2):
+        assert (await php(runner, body, "x", "y")).results == [b'{"n":5,"own":7,"both":true}'] * 2
+
+
+async def test_also_what_a_hook_declares(runner: Runner) -> None:
+    for _ in range(2):
+        seen = await php(runner, "return five();", "x", before_each="function five() { return 5; }")
+        assert seen.results == [b"5"]
+
+
+async def test_lines_of_what_was_declared_are_those_of_the_text(runner: Runner) -> None:
+    seen = await php(runner, "function f() {\n  throw new Exception('x');\n}\n\nfunction g() {\n  f();\n}\ng();", "x")
+    told = b"Exception: x in line 2\n#0 handler.php(6): f()\n#1 handler.php(8): g()"
+    assert seen.results == [told]
+
+
+async def test_two_handlers_of_a_context_cannot_declare_one_name_differently(runner: Runner) -> None:
+    same, other = "function one() { return 1; }", "function one() { return 2; }"
+    assert (await php(runner, f"{same} return one();", "x", eid="e")).results == [b"1"]
+    assert (await php(runner, f"{same} return 10 * one();", "x", eid="e")).results == [b"10"]
+    seen = await php(runner, f"{other} return one();", "x", eid="e")
+    assert seen.exitcodes == [500]
+    assert b"declares the function one, and there is another one of that name" in seen.results[0]
+
+
+async def test_an_error_that_nothing_can_catch_is_told(runner: Runner) -> None:
+    body = "echo \"seen\\n\"; if ($payload === '1') { eval('class stdClass {}'); } return 1;"
+    seen = await php(runner, body, "0", "1", "2")
+    assert seen.exitcodes == [200, 500]
+    assert seen.results[1].startswith(b"Fatal error: Cannot declare class stdClass")
+    assert b"bootstraps" not in seen.results[1]
+    assert b"".join(one.log for one in seen.stopped) == b"seen\n" * 2
+    assert len(seen.given_back) == 1
+
+
+async def test_what_was_printed_before_exit_is_shown(runner: Runner) -> None:
+    seen = await php(runner, 'echo "seen\\n"; exit(3);', "x")
+    assert (seen.exitcodes, seen.stopped[0].log) == ([502], b"seen\n")
+
+
+async def test_out_of_memory(runner: Runner) -> None:
+    body = "for ($a = []; $payload === '1';) { $a[] = str_repeat('x', 1 << 20); } return 0;"
+    seen = await php(runner, body, "0", "1")
+    assert seen.exitcodes == [200, 507]
+    assert seen.results[1] == b"out of memory: the limit is 64 MB"
+
+
+async def test_a_job_has_the_memory_of_its_context(runner: Runner) -> None:
+    made = Handler("php", "return strlen(str_repeat('x', 150 << 20));", memory_mb=256)
+    need_language("php")
+    assert (await run(runner, made, jobs("x"))).results == [str(150 << 20).encode()]
+
+
+async def test_new_jobs_are_kept_whatever_is_printed_after_them(runner: Runner) -> None:
+    body = 'echo "J: mail|x\\n"; echo str_repeat("a", 5 << 20); echo "J: mail|no\\n#J: mail|y\\n"; return 1;'
+    (stopped,) = (await php(runner, body, "x")).stopped
+    assert stopped.new_jobs == (NewJob("mail", b"x"), NewJob("mail", b"y"))
+    (stopped,) = (await php(runner, 'echo "J: mail|", str_repeat("x", 5 << 20);', "x")).stopped
+    assert (stopped.exitcode, stopped.new_jobs) == (413, ())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while (ob_get_level()) ob_end_clean(); echo 'hello'; return 1;",
+        "while (ob_get_level()) ob_end_clean(); ob_start(); echo 'hello'; return 1;",
+        "ob_start(); ob_start(); echo 'hello'; return 1;",
+        "ob_start(); echo 'no'; ob_end_clean(); echo 'hello'; return 1;",
+    ],
+)
+async def test_a_job_may_do_with_output_buffers_as_it_likes(runner: Runner, body: str) -> None:
+    for payload in ("x", "y"):
+        (stopped,) = (await php(runner, body, payload)).stopped
+        assert (stopped.exitcode, stopped.result, stopped.log) == (200, b"1", b"hello")
+
+
+async def test_jobs_get_the_variables_of_hooks(runner: Runner) -> None:
+    hooks = {
+        "before": "$n = 5; $payload = 'no'; return;",
+        "before_each": "$n++; $each = 'b';",
+        "after_each": "$n += 10;",
+    }
+    for n in (6, 17):
+        seen = await php(runner, "$was = $n; $n = 0; return [$was, $each, $payload];", "x", "y", **hooks)
+        assert seen.results == [f'[{n},"b","{payload}"]'.encode() for payload in "xy"]
