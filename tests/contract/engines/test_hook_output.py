@@ -9,8 +9,18 @@ from tests.support.engines import handler, jobs, languages, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PRINTS = {"node": "process.stdout.write({!r})", "php": "echo stripcslashes({!r});"}
-ECHOES = {"node": "console.log('J: mail|' + payload)", "php": 'echo "J: mail|$payload\\n";'}
+PRINTS = {
+    "python": "import sys; sys.stdout.write({!r})",
+    "node": "process.stdout.write({!r})",
+    "php": "echo stripcslashes({!r});",
+    "sh": "printf %b {!r}",
+}
+ECHOES = {
+    "python": "print('J: mail|' + payload)",
+    "node": "console.log('J: mail|' + payload)",
+    "php": 'echo "J: mail|$payload\\n";',
+    "sh": 'read -r x || true; echo "J: mail|$x"',
+}
 FAILS = {"node": "throw new Error('no')", "php": "throw new Exception('no');"}
 
 
@@ -39,7 +49,7 @@ async def test_what_after_each_prints_is_no_jobs(runner: Runner, lang: str) -> N
         assert (stopped.log, stopped.new_jobs) == (b"", (NewJob("mail", payload.encode()),))
 
 
-@pytest.mark.parametrize("lang", languages(*PRINTS))
+@pytest.mark.parametrize("lang", languages(*FAILS))
 @pytest.mark.parametrize("hook", ["before_each", "after_each"])
 async def test_what_a_hook_that_fails_prints_is_not_the_next_batchs(runner: Runner, lang: str, hook: str) -> None:
     handler(lang, "nothing")
