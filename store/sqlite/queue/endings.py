@@ -196,4 +196,4 @@ def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
             n, number, lane = woken
             tx.conn.execute(f"UPDATE jobs SET state = {State.WAITING}, due = ?, attempts = 0 WHERE n = ?", (now_ms, n))
             leave(tx, State.BLOCKED, number, lane)
-            put_in_queue(tx, lane, State.WAITING)
+            put_in_queue(tx, lane, State.WAITING, due_ms=now_ms)

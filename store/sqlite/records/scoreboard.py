@@ -49,8 +49,10 @@ _DOMAINS: Final = (
     " AND l.ready IS NOT NULL GROUP BY t.type"
 )
 _HEADS: Final = (
-    f"SELECT {_HEAD} FROM lanes l WHERE l.type = ? AND l.priority = ? AND l.ready IS NOT NULL ORDER BY l.ready LIMIT 50"
+    f"SELECT {_HEAD} FROM lanes l WHERE l.type = ?1 AND l.priority = ?2 AND l.ready IS NOT NULL"
+    f" AND (l.waiting > 0 OR (l.ready <= ?3 AND {_HEAD} <= ?3)) ORDER BY l.ready LIMIT 50"
 )
+"""Only of lanes with something due: any number of lanes whose jobs are due later may be ready before them."""
 _PAUSED: Final = (True,)
 _NOT_PAUSED: Final = (False,)
 
@@ -76,7 +78,7 @@ def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterat
     """What waits in lanes with a domain, where there are very many: without a look at each. The oldest job is that of
     the lanes that may run first, and deferred jobs that came due count when expire_locks has moved them."""
     for number, jobtype, handler, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
-        heads = [due for p in PRIORITIES for (due,) in fetch(conn, _HEADS, (number, p)) if due is not None]
+        heads = [due for p in PRIORITIES for (due,) in fetch(conn, _HEADS, (number, p, now_ms)) if due is not None]
         oldest = min(heads, default=now_ms + 1)
         if oldest <= now_ms:
             yield WaitingType(jobtype, max(waiting, 1), oldest, handler, max(priority, 500))
