@@ -43,11 +43,11 @@ from vocabulary.states import FINAL_CODES, Code
 
 _ALONE: Final = "j.parent IS NULL AND j.pending = 0 AND j.code IS NULL"
 HELD: Final = (
-    f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'j.due')}"
+    f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'max(j.due, j.created)')}"
     f" FROM carray(?) AS e LEFT JOIN jobs j ON j.id = e.value AND j.state = {State.RUNNING} AND j.lock = ?"
 )
 """A place per id, in their order, NULL where the owner has no such delivery. The second column says that the job has
-no relatives and never ended before."""
+no relatives and never ended before, the last since when it could run."""
 
 _OWNED: Final = (
     f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
