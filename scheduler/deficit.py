@@ -155,7 +155,7 @@ class DeficitRoundRobin(Policy):
             return hold
         if self.costs.pace(jobtype) <= self._slowest_of(tenant):
             return Hold.TURN
-        return Hold.TENANT_SHARE if self._has_its_share(tenant) else Hold.LONG_WORK
+        return Hold.TENANT_SHARE if self.has_its_share(tenant) else Hold.LONG_WORK
 
     def _take_charge(self, jobtype: str, runner_s: float) -> Charge:
         """Of a batch that stopped: the oldest, though it may be another's. Over all of them the sums agree. But one
@@ -192,13 +192,10 @@ class DeficitRoundRobin(Policy):
 
     def _slowest_of(self, tenant: TenantState) -> Pace:
         """The slowest pace that this tenant may start now."""
-        if self._has_its_share(tenant):
+        if self.has_its_share(tenant):
             return Pace.SHORT
         slowest = self._slowest_of_all()
         return Pace.MEDIUM if slowest is Pace.UNKNOWN and tenant.slots_held else slowest
-
-    def _has_its_share(self, tenant: TenantState) -> bool:
-        return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots
 
     def _prefer_warm(self, queue: FairQueue, first: Rival, slowest: Pace, warm: Collection[str]) -> str:
         """A sibling with a warm context and no lower priority, while that keeps the types of the tenant within the
@@ -216,7 +213,7 @@ class DeficitRoundRobin(Policy):
         return first.name if best is None else best.name
 
     def _size(self, tenant: TenantState, jobtype: str) -> Pick:
-        if not self._has_its_share(tenant):
+        if not self.has_its_share(tenant):
             # Those that may start now, itself among them; other tenants by the head, however many types they have.
             return self.pick(jobtype, self._types[tenant.name].standing + self._tenants.standing - 1)
         waiting = self.board.types[jobtype].waiting
@@ -260,7 +257,7 @@ class DeficitRoundRobin(Policy):
         queue = self._types.get(tenant.name)
         lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
         rival = self._tenants.rival(tenant.name, tenant.terms.weight)
-        if lane is None or (lane > Pace.SHORT and self._has_its_share(tenant)):
+        if lane is None or (lane > Pace.SHORT and self.has_its_share(tenant)):
             self._tenants.leave(rival)
         elif lane == Pace.UNKNOWN and tenant.slots_held:
             self._tenants.enter(rival, Pace.LONG)

@@ -15,7 +15,7 @@ The caller's loop, for one free slot:
 import abc
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.board import Board
+from scheduler.board import Board, TenantState
 from scheduler.costs import Costs
 from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
 
@@ -89,9 +89,20 @@ class Policy(abc.ABC):
     def charge(self, tenant: str, runner_s: float) -> None:  # noqa: B027  # most policies keep no accounts
         """The tenant has used runner time outside any batch. Only for policies that keep accounts."""
 
+    def hold(self, jobtype: str) -> Hold | None:
+        """What keeps the type from starting: slots, caps, and what its tenant leaves to the others."""
+        hold = self.board.hold(jobtype)
+        if hold is None and self.has_its_share(self.board.types[jobtype].tenant):
+            return Hold.TENANT_SHARE
+        return hold
+
+    def has_its_share(self, tenant: TenantState) -> bool:
+        """Whether the tenant holds all slots but those that it leaves to the others, if there are others."""
+        return len(self.board.tenants) > 1 and tenant.slots_held >= self.options.slots - self.options.reserve_slots
+
     def why_waiting(self, jobtype: str) -> Hold:
         """Why nothing of it is started at the moment."""
-        return self.board.hold(jobtype) or Hold.TURN
+        return self.hold(jobtype) or Hold.TURN
 
     def pick(self, jobtype: str, rivals: int = 1) -> Pick:
         """This type, in a batch of the usual size; spread over its part of the free slots if it has rivals for them."""

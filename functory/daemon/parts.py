@@ -167,7 +167,7 @@ def _tell_all(
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters = Waiters(settings.poll_s)
-    admission = Admission(shared.store, shared.journal, shared.clock.now_ms)
+    admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
     options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
     policy = make_policy(settings.policy, options, random.random)

@@ -20,7 +20,7 @@ from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.outbox import Ending, Outbox
 from functory.execution.outcomes import retry_policy
-from functory.execution.outlook import REST_S, Outlook
+from functory.execution.outlook import Outlook
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook, permitted
 from functory.loops.shared import Shared
@@ -390,8 +390,7 @@ class Executor:
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
-        self._outlook.rest(jobtype)
-        asyncio.get_running_loop().call_later(REST_S, self.wake)
+        asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
 
     def _slot_done(self, task: asyncio.Task[None]) -> None:
         del self._slots[task]

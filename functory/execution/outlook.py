@@ -16,7 +16,10 @@ from vocabulary.names import tenant_of
 REST_S: Final = 0.1
 """Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token, the cap of their
 key is reached, or another daemon was quicker."""
-
+_LONGEST_REST_S: Final = 1.0
+_REST_PART: Final = 20
+"""Of the time for which claims of a type found nothing, each further pause is this part: a token that comes at last is
+hardly taken later for it, and very many types without one do not keep the daemon busy."""
 
 _MOST_UNABLE: Final = 20_000
 _KEY: Final = fields(Job, "key")
@@ -40,6 +43,8 @@ class Outlook:
         """Runnable types for which no claim was tried, and since when."""
         self._resting: dict[str, float] = {}
         """Types whose last claim found nothing, and until when they rest."""
+        self._in_vain: dict[str, float] = {}
+        """Types of which jobs wait and claims find nothing, and since when."""
         self._counted_out: dict[str, int] = {}
         """What claims that were under way at the last look were taking: it is not among what waited."""
         self._added: set[str] = set()
@@ -79,6 +84,7 @@ class Outlook:
             for each in waiting
             if each.handler_version and each.jobtype not in self._resting and each.jobtype not in self.unable
         ]
+        self._in_vain = {jobtype: since_s for jobtype, since_s in self._in_vain.items() if jobtype in versions}
         self.versions = {each.jobtype: each.handler_version for each in runnable}
         self._priorities = {each.jobtype: each.priority for each in runnable}
         self.untried = {jobtype: self.untried.get(jobtype, now_s) for jobtype in self.versions}
@@ -104,6 +110,8 @@ class Outlook:
     def taken(self, jobtype: str, count: int) -> None:
         """A claim took these: they do not wait any more. Without this, who posts one job after the other would find the
         one before in the last look, and never go the straight way again."""
+        if count:
+            self._in_vain.pop(jobtype, None)
         before = min(count, self._counted_out.get(jobtype, 0))
         if before:
             self._counted_out[jobtype] -= before
@@ -114,9 +122,15 @@ class Outlook:
             self.waiting.pop(jobtype, None)
         self.on_fewer()
 
-    def rest(self, jobtype: str) -> None:
-        """A claim of it found nothing."""
-        self._resting[jobtype] = self._clock.monotonic_s() + REST_S
+    def rest(self, jobtype: str) -> float:
+        """A claim of it found nothing. Returns after how many seconds it may be tried again."""
+        now_s = self._clock.monotonic_s()
+        in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
+        until_s = now_s + max(REST_S, min(in_vain_s / _REST_PART, _LONGEST_REST_S))
+        if until_s - now_s > 2 * REST_S:
+            until_s -= until_s % REST_S  # those that rest for long are looked for together
+        self._resting[jobtype] = until_s
+        return until_s - now_s
 
     def priority(self, jobtype: str) -> int:
         """The highest of what waited."""

@@ -3,8 +3,9 @@
 Lines, jobs in JSON, unique names, idempotency keys, jobs that a job asked for, results and handlers: all are held
 against the same limits of size (the journal's) and the same quotas of what a tenant may have stored.
 
-Quotas are not exact to the job: every daemon counts what it took itself since it last asked the store, so a tenant may
-pass its quota by what other daemons take within `usage_life_s`. When the store is away, the last usage known is used:
+Quotas are not exact to the job: every daemon counts what it took itself since it last asked the store, and what it took
+before and the store did not have then. So a tenant may pass its quota by what other daemons take within `usage_life_s`,
+and by what they have in their journals. When the store is away, the last usage known is used:
 intake goes on into the journal, whose own limit then holds.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from functory.errors import QuotaExceeded
+from functory.intake.taken_lately import TakenLately
 from functory.loops.one_look import OneLook
 from functory.wire.admin import TenantLimits
 from journal import Journal
@@ -20,6 +22,7 @@ from store.errors import StoreUnavailable
 
 _NOTHING: Final = Usage(0, 0, 0)
 _RETRY_AFTER_S: Final = 30.0
+_MORE_READINGS: Final = 2
 MAX_TYPES: Final = 5000
 """Types of which a tenant may have jobs that are not over, unless its limits say otherwise: each costs every look for
 work a little."""
@@ -33,12 +36,13 @@ and a tenant that is over its quota gets nothing new in."""
 class _Seen:
     """A tenant's usage as the store last said, and what this daemon took since."""
 
-    __slots__ = ("asked_ms", "jobs", "size_bytes")
+    __slots__ = ("asked_ms", "jobs", "lately", "size_bytes")
 
-    def __init__(self, asked_ms: int, usage: Usage) -> None:
+    def __init__(self, asked_ms: int, usage: Usage, unstored: int, lately: TakenLately) -> None:
         self.asked_ms = asked_ms
-        self.jobs = usage.jobs
-        self.size_bytes = usage.size_bytes
+        self.lately = lately
+        self.jobs = usage.jobs + unstored
+        self.size_bytes = usage.size_bytes + lately.keep_last(unstored)
 
 
 class _Types:
@@ -51,20 +55,27 @@ class _Types:
         self.names = names
 
 
+def _none(_: str) -> int:
+    return 0
+
+
 class Admission:
     def __init__(
         self,
         store: Store,
         journal: Journal,
         now_ms: Callable[[], int],
+        unstored: Callable[[str], int] = _none,
         *,
         usage_life_s: float = 1.0,
         max_tenants: int = 10_000,
     ) -> None:
-        """`usage_life_s`: how old the usage may be that quotas are held against."""
+        """`unstored`: how many jobs of a tenant were taken here that the store does not have yet. `usage_life_s`: how
+        old the usage may be that quotas are held against."""
         self._store = store
         self._journal = journal
         self._now_ms = now_ms
+        self._unstored = unstored
         self._usage_life_ms = usage_life_s * 1000
         self._max_tenants = max_tenants
         self._seen: dict[str, _Seen] = {}
@@ -94,6 +105,7 @@ class Admission:
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
         seen.size_bytes += size_bytes
+        seen.lately.add(jobs, size_bytes)
 
     def knows_type(self, tenant: str, jobtype: str) -> bool:
         """Whether the tenant has jobs of the type, as far as this daemon knows: then another one is no new type."""
@@ -134,14 +146,27 @@ class Admission:
 
     async def _look(self, tenant: str) -> _Seen:
         now_ms = self._now_ms()
+        before = self._seen.get(tenant)
+        lately = TakenLately() if before is None else before.lately
         try:
-            usage = await self._store.get_usage(tenant)
+            usage, unstored = await self._read_usage(tenant)
         except StoreUnavailable:
-            return self._seen.get(tenant) or _Seen(now_ms, _NOTHING)
+            return before or _Seen(now_ms, _NOTHING, self._unstored(tenant), lately)
         if tenant not in self._seen and len(self._seen) >= self._max_tenants:
             del self._seen[next(iter(self._seen))]
-        self._seen[tenant] = seen = _Seen(now_ms, usage)
+        self._seen[tenant] = seen = _Seen(now_ms, usage, unstored, lately)
         return seen
+
+    async def _read_usage(self, tenant: str) -> tuple[Usage, int]:
+        """What the store has, and how many jobs are on their way to it. What comes there between the two readings would
+        be counted twice: then both are read again; but not for ever, since more may come all the time."""
+        unstored = self._unstored(tenant)
+        usage = await self._store.get_usage(tenant)
+        for _ in range(_MORE_READINGS):
+            if (now := self._unstored(tenant)) == unstored:
+                break
+            unstored, usage = now, await self._store.get_usage(tenant)
+        return usage, unstored
 
 
 def _check(what: str, wanted: int, limit: int | None) -> None:

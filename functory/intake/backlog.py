@@ -81,8 +81,10 @@ class Backlog:
         """Ids that went past and that the reader has not reached, and whether the store has them."""
         self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightWay | None = None
-        self._held: set[str] = set()
-        """Ids on the straight way: the reader passes them by, and the journal keeps their lines."""
+        self._held: dict[str, str] = {}
+        """Ids on the straight way, with their tenants: the reader passes them by, and the journal keeps their lines."""
+        self._on_their_way: Counter[str] = Counter()
+        """Lines by tenant that are being written, or are on the straight way."""
         self._news = asyncio.Event()
         self._landed = asyncio.Event()
 
@@ -114,8 +116,10 @@ class Backlog:
         """
         is_straight = self._goes_straight(jobtype, lines, options)
         ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options))
+        tenant = tenant_of(jobtype)
+        self._on_their_way[tenant] += len(ids)
         if is_straight:  # before the reader can see them
-            self._held.update(ids)
+            self._held.update(dict.fromkeys(ids, tenant))
             self._ahead.update(dict.fromkeys(ids, False))
             self._total += len(ids)
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -136,9 +140,11 @@ class Backlog:
     ) -> None:
         tenant, count = tenant_of(jobtype), len(ids)
         _pass_on(done, told)
+        if not is_straight:
+            self._arrive(tenant, count)
         if done.cancelled() or done.exception() is not None:
             if is_straight:
-                self._held.difference_update(ids)
+                self._let_go(ids)
                 self._total -= count
                 for job_id in ids:
                     self._ahead.pop(job_id, None)
@@ -183,6 +189,10 @@ class Backlog:
         """Whether lines of the tenant may be waiting for the reader."""
         return not self._knows_all or self._waiting.get(tenant, 0) > 0
 
+    def unstored(self, tenant: str) -> int:
+        """Lines of the tenant that were accepted here, or are being written, and that the store does not have."""
+        return sum(lines.get(tenant, 0) for lines in (self._waiting, self._boarding_of, self._on_their_way))
+
     async def landed(self, tenant: str) -> None:
         """Wait until nothing of the tenant is on its way past."""
         while self._boarding_of.get(tenant):
@@ -195,7 +205,7 @@ class Backlog:
 
     def arrived(self, ids: Sequence[str]) -> None:
         """The store has these."""
-        self._held.difference_update(ids)
+        self._let_go(ids)
         for job_id in ids:
             if job_id in self._ahead:
                 self._ahead[job_id] = True
@@ -204,7 +214,7 @@ class Backlog:
         """These, of one type, take the long way after all, and like any others go past a backlog of other tenants. Not
         if the reader has some of them in hand: it reads them again in any case, and none overtakes another."""
         held = [job for job in jobs if job.id in self._held]
-        self._held.difference_update([job.id for job in held])
+        self._let_go([job.id for job in held])
         jobs = [job for job in held if self._ahead.pop(job.id, None) is not None]
         if not jobs:
             return
@@ -214,6 +224,15 @@ class Backlog:
         else:
             self._wait_in_line(tenant, len(jobs), is_urgent=self._may_run(jobs[0].jobtype))
 
+    def _let_go(self, ids: Sequence[str]) -> None:
+        for tenant, count in Counter([self._held.pop(job_id) for job_id in ids if job_id in self._held]).items():
+            self._arrive(tenant, count)
+
+    def _arrive(self, tenant: str, count: int) -> None:
+        self._on_their_way[tenant] -= count
+        if not self._on_their_way[tenant]:
+            del self._on_their_way[tenant]
+
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
             await self._straight.flush(tenant)
@@ -222,7 +241,7 @@ class Backlog:
 
     def held(self, records: Sequence[Record]) -> set[str]:
         """The ids of those that are on the straight way."""
-        return self._held.intersection([record.id for record in records]) if self._held else set()
+        return self._held.keys() & [record.id for record in records] if self._held else set()
 
     def unread(self, lines: Counter[str]) -> None:
         """So many lines, by tenant, come back to be read again."""

@@ -40,6 +40,10 @@ class Intake:
     async def flush(self, tenant: str = "") -> None:
         await self._reader.flush(tenant)
 
+    def unstored(self, tenant: str) -> int:
+        """Lines of the tenant that were accepted here, or are being written, and that the store does not have."""
+        return self._backlog.unstored(tenant)
+
     # Lines on the straight way
 
     def use(self, straight: StraightWay) -> None:

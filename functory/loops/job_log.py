@@ -30,7 +30,7 @@ _LINES: Final[dict[Style, dict[str, str]]] = {
 }
 
 _ID, _JOBTYPE, _ATTEMPTS = fields(Job, "id"), fields(Job, "jobtype"), fields(Job, "attempts")
-_DUE_MS: Final = fields(Job, "due_ms")
+_DUE_MS, _CREATE_MS = fields(Job, "due_ms"), fields(Job, "create_ms")
 _CODE, _EXITCODE, _DURATION_US = fields(Outcome, "code"), fields(Outcome, "exitcode"), fields(Outcome, "duration_us")
 
 
@@ -46,7 +46,8 @@ class JobLog:
 
     def started(self, jobs: Sequence[Job], now_ms: int) -> None:
         """These were delivered, and start now."""
-        waited_ms = [now_ms - due_ms if due_ms < now_ms else 0 for due_ms in map(_DUE_MS, jobs)]
+        since_ms = map(max, map(_DUE_MS, jobs), map(_CREATE_MS, jobs))
+        waited_ms = [now_ms - each_ms if each_ms < now_ms else 0 for each_ms in since_ms]
         self._log("started", now_ms, map(_ID, jobs), map(_JOBTYPE, jobs), map(_ATTEMPTS, jobs), waited_ms)
 
     def stopped(self, jobs: Sequence[Job], outcomes: Sequence[Outcome], now_ms: int) -> None:

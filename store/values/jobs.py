@@ -276,7 +276,8 @@ class Claim(NamedTuple):
 
 class WaitingType(NamedTuple):
     """A jobtype with something to claim now. handler_version is 0 when it has no handler. priority is the highest of
-    what waits, and at least 500."""
+    what waits, and at least 500. oldest_due_ms: since when its first job could run; if its time lay back when it
+    entered the queue, or when its last run ended, since then."""
 
     jobtype: str
     waiting: int

@@ -279,3 +279,23 @@ async def test_what_the_reader_has_in_hand_is_read_again_and_does_not_go_past(tm
         await intake.backlog.landed("quiet")
         assert intake.added.count(quiet) == 1
         assert set(intake.added) == {quiet, *flood}
+
+
+async def test_lines_count_as_unstored_until_the_store_has_them_whichever_way_they_go(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight, unstored = Straight(), intake.backlog.unstored
+        intake.backlog.use(straight)
+        flood = asyncio.create_task(intake.backlog.write("loud-x", FLOOD))
+        await asyncio.sleep(0)
+        assert unstored("loud") == 1000, "while they are written"
+        await flood
+        await intake.backlog.write("past-x", [b"1", b"2"])
+        ids = await intake.backlog.write("quiet-x", [b"1", b"2", b"3"])
+        assert [unstored(tenant) for tenant in ("loud", "past", "quiet", "other")] == [1000, 2, 3, 0]
+        await intake.reader.flush("past")
+        intake.backlog.arrived(ids[:1])
+        assert [unstored(tenant) for tenant in ("loud", "past", "quiet")] == [1000, 0, 2]
+        intake.reader.return_to_line(straight.jobs)
+        assert unstored("quiet") == 2
+        await intake.read_all()
+        assert [unstored(tenant) for tenant in ("loud", "past", "quiet")] == [0, 0, 0]

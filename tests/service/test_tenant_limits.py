@@ -144,3 +144,38 @@ async def test_requests_that_come_at_once_share_a_quota(tmp_path: Path, limits: 
         assert [isinstance(answer, QuotaExceeded) for answer in answers].count(False) == 2
         await daemon.intake.flush()
         assert (await daemon.store.get_usage("acme")).jobs == 8
+
+
+@pytest.mark.parametrize("has_handler", [False, True], ids=["in the journal", "running"])
+@pytest.mark.parametrize("limits", [TenantLimits(max_jobs=12), TenantLimits(max_bytes=1290)], ids=["jobs", "bytes"])
+async def test_what_the_store_does_not_have_yet_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: TenantLimits, *, has_handler: bool
+) -> None:
+    """However often the store is asked meanwhile."""
+    who = Principal("key", "acme", frozenset({"submit"}), limits)
+    async with limited(tmp_path) as (daemon, service):
+        go_on, add_jobs, run_jobs = asyncio.Event(), daemon.store.add_jobs, daemon._parts.runner.run_jobs
+
+        async def add_later(jobs: Any, **named: Any) -> Any:
+            await go_on.wait()
+            return await add_jobs(jobs, **named)
+
+        async def run_later(*given: Any, **named: Any) -> None:
+            await go_on.wait()
+            await run_jobs(*given, **named)
+
+        if has_handler:
+            await register(daemon, "acme-x", "return None")
+        monkeypatch.setattr(daemon.store, "add_jobs", add_later)
+        monkeypatch.setattr(daemon._parts.runner, "run_jobs", run_later)
+        monkeypatch.setattr(service.admission, "_usage_life_ms", 0)
+        await submit_lines(service, who, "x", [b"5" * 100] * 5)
+        await submit_lines(service, who, "x", [b"1" * 100] * 5)
+        with pytest.raises(QuotaExceeded):
+            await submit_lines(service, who, "x", [b"3" * 100] * 3)
+        await submit_lines(service, who, "x", [b"2" * 100] * 2)
+        go_on.set()
+        await daemon.intake.flush()
+        assert (await daemon.store.get_usage("acme")).jobs == 12
+        with pytest.raises(QuotaExceeded):
+            await submit_lines(service, who, "x", [b"1" * 100])

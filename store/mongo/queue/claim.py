@@ -73,7 +73,7 @@ async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Do
     if first:
         taken, tried = await _claim_plain(db, claim._replace(limit=first), gate, candidates)
     room = Room(claim, taken)
-    taken += await take_turns(db, claim, room, has_domains=gate.domains)
+    taken += await take_turns(db, claim, room, served=gate.served, has_domains=gate.domains)
     left = [document for document in candidates if document["s"] == QUEUED]  # whoever tries to lock one changes it
     if room.jobs > 0 and (gate.domains or left):
         rest = claim._replace(limit=room.jobs, max_bytes=max(room.left_bytes, 0))
@@ -109,12 +109,14 @@ class _Gate:
         self.closed = False
         self.domains = False
         self.keys = False
+        self.served = 0
 
     def read(self, document: Mapping[str, Any]) -> None:
         """The document of the type or of its tenant."""
         self.closed |= document.get("paused", False) or document.get("suspended", False)
         self.domains |= document.get("domains", False)
         self.keys |= document.get("keys", False)
+        self.served = max(self.served, document.get("served", 0))
 
 
 def _waiting(jobtype: str, now_ms: int) -> Document:

@@ -14,6 +14,8 @@ NEEDED: Final = {
     "s": 1,
     "at": 1,
     "due": 1,
+    "create": 1,
+    "done": 1,
     "lock": 1,
     "token": 1,
     "attempts": 1,
@@ -99,6 +101,12 @@ def release_step(
     return unclaim_step(document, condition, now_ms)
 
 
+def runnable_since(document: Document) -> int:
+    """When a job could first run: a time that lay back when it entered the queue does not count."""
+    since_ms: int = max(document["due"], document["create"], document.get("done", 0))
+    return since_ms
+
+
 def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
     """A delivery is given back, and was no attempt. A job that was started before the store had it may be due later."""
     deferred = document["due"] > now_ms
@@ -128,7 +136,7 @@ def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, n
         key=key_of(document),
     )
     if ran:
-        effect = of_run(effect, outcome, document["due"])
+        effect = of_run(effect, outcome, runnable_since(document))
     update: dict[str, dict[str, Any]] = {
         "$set": {"s": schema.ARCHIVED[outcome.code], "at": now_ms, "done": now_ms, **ending},
         "$unset": {"lock": "", "d": ""},
@@ -214,7 +222,7 @@ def queue_again_step(
     change = int(deferred) - int(document.get("d", False))
     grown_bytes = _grown(document, kept)
     effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=grown_bytes, key=key_of(document))
-    step = Step(condition, update, of_run(entering(effect, document), release.outcome, document["due"]))
+    step = Step(condition, update, of_run(entering(effect, document), release.outcome, runnable_since(document)))
     return with_data(step, document, release.data, data)
 
 

@@ -16,7 +16,7 @@ from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
 from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
 from store.mongo.server.turn_opening import turn_id
-from store.names import JOB_COST_US
+from store.names import JOB_COST_US, KEY_CREDIT_US
 from store.values.jobs import Claim, KeyState
 from vocabulary.names import tenant_of
 
@@ -58,12 +58,13 @@ class MongoKeys(Core):
         )
 
 
-async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -> list[Document]:
-    """Jobs with a key, locked."""
+async def take_turns(db: Core, claim: Claim, room: Room, *, served: int, has_domains: bool) -> list[Document]:
+    """Jobs with a key, locked. served: as the type has it."""
     turns = db.collections.turns
     due = {"type": claim.jobtype, "open": False, "at": {"$lte": claim.now_ms}}
     if woken := await turns.find(due, {"_id": 1}, hint=LATER_TURNS).limit(_MOST_WOKEN).to_list(_MOST_WOKEN):
         await turns.update_many({"_id": {"$in": [turn["_id"] for turn in woken]}}, {"$set": {"open": True}})
+    behind = served - KEY_CREDIT_US
     taken: list[Document] = []
     for _ in range(_ROUNDS):
         if room.jobs <= 0:
@@ -73,6 +74,10 @@ async def take_turns(db: Core, claim: Claim, room: Room, *, has_domains: bool) -
         found = await cursor.limit(count).to_list(count)
         if not found:
             break
+        if found[0]["tag"] < behind:  # it opened since the last claim, with more saved up than its credit
+            late = {"type": claim.jobtype, "open": True, "tag": {"$lt": behind}}
+            await turns.update_many(late, {"$max": {"tag": behind}}, hint=OPEN_TURNS)
+            continue
         taken += await _one_round(db, found, claim, room, has_domains=has_domains)
     return taken
 

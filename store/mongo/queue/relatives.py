@@ -29,6 +29,7 @@ from store.mongo.queue.endings import (
     pause_step,
     queue_again_step,
     queue_step,
+    runnable_since,
     with_data,
 )
 from store.mongo.server import schema
@@ -135,7 +136,7 @@ async def _end_of_round(
     if release.outcome.code == Code.OK:
         step = with_made(_with_todo(step, document, [FREE]), document, made)
         return with_data(step, document, release.data, data), schema.PAUSED
-    step = step._replace(effect=of_run(step.effect, release.outcome, document["due"]))
+    step = step._replace(effect=of_run(step.effect, release.outcome, runnable_since(document)))
     step.update["$set"]["next"] = release.dt_ms
     step.update["$unset"] |= {"planned": "", "past": ""}
     del step.update["$set"]["planned"]

@@ -111,7 +111,7 @@ async def _insert_ended(db: Core, ended: Sequence[tuple[NewJob, Archive]], now_m
         size_bytes = len(job.data) + outcome_bytes(document)
         effect = Effect(job.jobtype, job.id, jobs=1, size_bytes=size_bytes)
         documents.append(document)
-        effects.append(of_run(effect, outcome, job.dt_ms))
+        effects.append(of_run(effect, outcome, max(job.dt_ms, job.create_ms)))
     refused = await _insert(db, documents, await within_failure_groups(db, effects), now_ms)
     return {documents[place]["_id"] for place in refused}
 

@@ -2,7 +2,8 @@
 
     open   it may have something to offer; a claim takes open turns in order of `tag`
     at     closed until then; at the latest then it is looked at again
-    tag    the runner time that it has used, in microseconds; `served` of the type: that of the turn last served
+    tag    the runner time that it has used, in microseconds; `served` of the type: that of the turn last served;
+           a claim takes from an open turn what it has saved up beyond its credit
     held   the deliveries that count against its cap: job, token, and when they were taken
            under a cap of one also the last deliveries of jobs that are to be tried again: nothing overtakes these
     all    `held` has every job that is to be tried again; it does not after a claim with another cap, because without

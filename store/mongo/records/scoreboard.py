@@ -26,6 +26,8 @@ from store.values.scoreboard import (
 from vocabulary.names import tenant_of
 from vocabulary.states import COUNTED_CODES
 
+_SINCE: Final = ("at", "create", "done")
+"""Of a queued job: the last of these is since when it could run."""
 EVENTS: Final = tuple(code.value for code in COUNTED_CODES)
 
 
@@ -37,11 +39,11 @@ class MongoScoreboard(Core):
             [
                 {"$match": {"s": schema.QUEUED}},
                 {"$sort": {"type": 1, "at": 1}},
-                {"$group": {"_id": "$type", "at": {"$first": "$at"}}},
+                {"$group": {"_id": "$type", **{name: {"$first": f"${name}"} for name in _SINCE}}},
             ],
             hint=schema.LISTING,
         )
-        oldest = {head["_id"]: head["at"] for head in heads if head["at"] <= now_ms}
+        oldest = {head["_id"]: max(head[name] or 0 for name in _SINCE) for head in heads if head["at"] <= now_ms}
         if not oldest:
             return []
         shelf = await self.collections.shelf.find({"_id": {"$in": list(oldest)}}, {"current": 1}).to_list(None)

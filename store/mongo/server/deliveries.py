@@ -18,6 +18,8 @@ _REMEMBERED: Final = (
     "s",
     "at",
     "due",
+    "create",
+    "done",
     "lock",
     "token",
     "attempts",

@@ -16,7 +16,7 @@ class Effect(NamedTuple):
 
     live: jobs that are not archived. deferred: those counted as deferred. blocked: those paused. jobs and
     size_bytes: all that is stored. code, when not "", is what ended now; run says that it ended a run, which
-    took duration_us and started wait_us after it was due. key is that of the job. domain, if it has no key and enters
+    took duration_us and started wait_us after it could. key is that of the job. domain, if it has no key and enters
     the queue, is its rate domain; then it has this priority and is not due before due_ms.
     """
 
@@ -45,13 +45,13 @@ def entering(effect: Effect, document: Mapping[str, Any], due_ms: int = 0) -> Ef
     return effect._replace(domain=domain, priority=document["prio"], due_ms=due_ms) if domain else effect
 
 
-def of_run(effect: Effect, outcome: Outcome, due_ms: int) -> Effect:
-    """The effect, and that a run ended with this outcome."""
+def of_run(effect: Effect, outcome: Outcome, since_ms: int) -> Effect:
+    """The effect, and that a run ended with this outcome. since_ms: when it could have started."""
     return effect._replace(
         code=outcome.code.value,
         run=True,
         duration_us=outcome.duration_us,
-        wait_us=max(outcome.started_ms - due_ms, 0) * 1000,
+        wait_us=max(outcome.started_ms - since_ms, 0) * 1000,
         fingerprint=outcome.fingerprint,
         message=outcome.message,
     )

@@ -30,7 +30,7 @@ _ARCHIVE_WITH_WORDS: Final = Bulk(f"UPDATE jobs SET {_ALIKE}, {_EACH}, {_WORDS} 
 def archive_in_bulk(tx: Tx, running: Sequence[Sequence[int]], archives: Sequence[Archive], now_ms: int) -> None:
     """running: the last columns of release.HELD, of at least one job. Ensures: they and all counts are as `end_jobs`
     would leave them, but for `settled`, which is asked only of a job with a parent."""
-    row_numbers, types, lanes, due = running
+    row_numbers, types, lanes, since = running
     ids, _, outcomes = zip(*archives, strict=True)
     codes, exitcodes, started, durations, results, logs, versions, isolations, fingerprints, messages = zip(
         *outcomes, strict=True
@@ -42,7 +42,7 @@ def archive_in_bulk(tx: Tx, running: Sequence[Sequence[int]], archives: Sequence
         columns += [[word or None for word in column] for column in (fingerprints, messages, logs)]
     for (code, exitcode, version, isolation), mine in by_key([codes, exitcodes, versions, isolations], columns):
         bulk.run(tx.conn, mine, (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None))
-    counted = [results, logs, durations, started, due]
+    counted = [results, logs, durations, started, since]
     for (number, lane, code), (its_results, its_logs, its_durations, *times) in by_key([types, lanes, codes], counted):
         tx.tally.lane(lane, running=-len(its_results))
         tx.tally.size(number, sum(map(len, filter(None, its_results))) + sum(map(len, filter(None, its_logs))))

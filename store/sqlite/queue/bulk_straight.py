@@ -78,7 +78,7 @@ def _columns(tx: Tx, ended: Sequence[tuple[NewJob, Archive]]) -> tuple[Bulk, lis
 def _count(tx: Tx, ended: Sequence[tuple[NewJob, Archive]], now_ms: int) -> None:
     """Ensures: all counts are as add, claim and release would leave them."""
     jobs, releases = zip(*ended, strict=True)
-    _, jobtypes, payloads, due, _, priorities, domains, *_ = zip(*jobs, strict=True)
+    _, jobtypes, payloads, due, created, priorities, domains, *_ = zip(*jobs, strict=True)
     outcomes = [release.outcome for release in releases]
     codes, _, started, durations, results, logs, *_ = zip(*outcomes, strict=True)
     types, lanes = places_of(tx, jobtypes, domains, priorities)
@@ -86,7 +86,7 @@ def _count(tx: Tx, ended: Sequence[tuple[NewJob, Archive]], now_ms: int) -> None
         len(data) + len(result or b"") + len(log) for data, result, log in zip(payloads, results, logs, strict=True)
     ]
     for (number, lane, code), (its_sizes, its_durations, *times) in by_key(
-        [types, lanes, codes], [sizes, durations, started, due]
+        [types, lanes, codes], [sizes, durations, started, list(map(max, due, created))]
     ):
         tx.tally.lane(lane, stored=len(its_sizes))
         tx.tally.size(number, sum(its_sizes))

@@ -14,7 +14,8 @@ from vocabulary.states import Code
 
 COLUMNS: Final = (
     "j.n, j.id, j.type, j.lane, j.state, j.due, j.token, j.attempts, j.retry_after, j.code,"
-    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending, j.begun, j.planned, j.history"
+    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending, j.begun, j.planned, j.history,"
+    " max(j.due, j.created, j.done)"
 )
 
 
@@ -39,6 +40,8 @@ class Row(NamedTuple):
     begun: int | None
     planned: int | None
     history: str | None
+    since: int
+    """When it could first run: a time that lay back when it entered the queue does not count."""
 
 
 class Place(NamedTuple):
@@ -180,7 +183,7 @@ def count_endings(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
         for code, count in Counter([outcome.code for _, outcome, _ in mine]).items():
             tx.tally.ended(number, code, count, now_ms)
         durations_us = [outcome.duration_us for _, outcome, ran in mine if ran]
-        waits_us = [(outcome.started_ms - row.due) * 1000 for row, outcome, ran in mine if ran]
+        waits_us = [(outcome.started_ms - row.since) * 1000 for row, outcome, ran in mine if ran]
         tx.tally.ran(number, durations_us, waits_us, now_ms)
         for row, outcome, _ in mine:
             if outcome.fingerprint:
@@ -196,4 +199,4 @@ def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
             n, number, lane = woken
             tx.conn.execute(f"UPDATE jobs SET state = {State.WAITING}, due = ?, attempts = 0 WHERE n = ?", (now_ms, n))
             leave(tx, State.BLOCKED, number, lane)
-            put_in_queue(tx, lane, State.WAITING)
+            put_in_queue(tx, lane, State.WAITING, due_ms=now_ms)

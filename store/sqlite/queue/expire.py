@@ -4,7 +4,6 @@ What is old is looked for on a reading connection and only named to the writer, 
 before it touches it: so a search over many types keeps no other write waiting.
 """
 
-from collections import Counter
 from typing import Final, NamedTuple
 
 import apsw
@@ -40,14 +39,14 @@ def _promote_due(tx: Tx, now_ms: int, limit: int) -> None:
     """Count deferred jobs that came due as waiting, so that readers need not look for them. One statement finds them:
     a tenant may have very many lanes."""
     sql = (
-        "SELECT j.n, j.lane FROM lanes l CROSS JOIN jobs j"
+        "SELECT j.n, j.lane, j.due FROM lanes l CROSS JOIN jobs j"
         f" WHERE l.deferred > 0 AND j.state = {State.DEFERRED} AND j.lane = l.lane AND j.due <= ? LIMIT ?"
     )
     due = fetch(tx.conn, sql, (now_ms, limit))
-    tx.conn.executemany(f"UPDATE jobs SET state = {State.WAITING} WHERE n = ?", [(n,) for n, _ in due])
-    for lane, count in Counter(lane for _, lane in due).items():
-        leave(tx, State.DEFERRED, 0, lane, count)
-        put_in_queue(tx, lane, State.WAITING, count)
+    tx.conn.executemany(f"UPDATE jobs SET state = {State.WAITING} WHERE n = ?", [(n,) for n, _, _ in due])
+    for _, lane, due_ms in due:
+        leave(tx, State.DEFERRED, 0, lane)
+        put_in_queue(tx, lane, State.WAITING, due_ms=due_ms)
 
 
 class Old(NamedTuple):

@@ -95,7 +95,7 @@ def _change_due(tx: Tx, row: Row, dt_ms: int, now_ms: int) -> None:
     state = queued_state(dt_ms, now_ms)
     tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (dt_ms, state, row.n))
     leave(tx, row.state, row.type, row.lane)
-    put_in_queue(tx, row.lane, state)
+    put_in_queue(tx, row.lane, state, due_ms=dt_ms)
 
 
 def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) -> None:
@@ -122,7 +122,7 @@ def replay_jobs(
         if state == State.HELD:
             tx.tally.blocked(row.type, 1)
         else:
-            put_in_queue(tx, row.lane, state)
+            put_in_queue(tx, row.lane, state, due_ms=dt_ms)
         replayed.append(job_id)
     return tuple(replayed)
 
@@ -153,7 +153,7 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     tx.tally.size(row.type, -size_bytes)
     tx.conn.execute("UPDATE jobs SET type = ?, lane = ?, turn = ? WHERE n = ?", (number, lane, turn, row.n))
     tx.conn.execute(_REPLAY, (state, move.dt_ms, row.n))
-    put_in_queue(tx, lane, state, stored=1)
+    put_in_queue(tx, lane, state, stored=1, due_ms=move.dt_ms)
     tx.tally.size(number, size_bytes)
 
 

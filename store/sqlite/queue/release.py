@@ -5,7 +5,6 @@ by row number.
 """
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
@@ -44,11 +43,11 @@ from vocabulary.states import FINAL_CODES, Code
 
 _ALONE: Final = "j.parent IS NULL AND j.pending = 0 AND j.code IS NULL"
 HELD: Final = (
-    f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'j.due')}"
+    f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'max(j.due, j.created)')}"
     f" FROM carray(?) AS e LEFT JOIN jobs j ON j.id = e.value AND j.state = {State.RUNNING} AND j.lock = ?"
 )
 """A place per id, in their order, NULL where the owner has no such delivery. The second column says that the job has
-no relatives and never ended before."""
+no relatives and never ended before, the last since when it could run."""
 
 _OWNED: Final = (
     f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
@@ -170,7 +169,7 @@ def _run_again(tx: Tx, endings: list[Ending], places: list[Place], now_ms: int) 
     count_endings(tx, endings, now_ms)
     for ending, place in zip(endings, places, strict=True):
         leave(tx, State.RUNNING, ending.row.type, ending.row.lane)
-        put_in_queue(tx, ending.row.lane, place.state)
+        put_in_queue(tx, ending.row.lane, place.state, due_ms=place.due_ms)
 
 
 def _give_back(tx: Tx, rows: list[Row], now_ms: int) -> None:
@@ -184,10 +183,9 @@ def requeue(tx: Tx, rows: list[Row], now_ms: int) -> None:
     sql = "UPDATE jobs SET state = ?, lock = NULL, lease = NULL WHERE n = ?"
     states = [queued_state(row.due, now_ms) for row in rows]
     tx.conn.executemany(sql, [(state, row.n) for state, row in zip(states, rows, strict=True)])
-    changes = Counter((row.lane, row.type, state) for row, state in zip(rows, states, strict=True))
-    for (lane, number, state), count in changes.items():
-        leave(tx, State.RUNNING, number, lane, count)
-        put_in_queue(tx, lane, state, count)
+    for row, state in zip(rows, states, strict=True):
+        leave(tx, State.RUNNING, row.type, row.lane)
+        put_in_queue(tx, row.lane, state, due_ms=row.due)
 
 
 def _block_parent(tx: Tx, ending: Ending, now_ms: int) -> None:
@@ -200,4 +198,4 @@ def _block_parent(tx: Tx, ending: Ending, now_ms: int) -> None:
         state = queued_state(child.due, now_ms)
         tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))
         leave(tx, State.HELD, child.type, child.lane)
-        put_in_queue(tx, child.lane, state)
+        put_in_queue(tx, child.lane, state, due_ms=child.due)

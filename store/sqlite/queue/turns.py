@@ -6,8 +6,8 @@ entering here, all other changes by triggers (file/schema.py). So a claim never 
 is forgotten.
 
 The tag is the runner time that a turn has used, in microseconds, and `types.served` the tag of the turn that was last
-served. A turn that jobs enter starts at most KEY_CREDIT_US before that one: a key that had little to do is next, and
-one that had nothing to do for long has saved up no more than that.
+served. A turn that jobs enter, or that opens again, goes on at most KEY_CREDIT_US before that one: a key that had
+little to do is next, and one that had nothing to do for long, or nothing that was due, has saved up no more than that.
 """
 
 from collections import Counter
@@ -29,6 +29,8 @@ _WAKE: Final = (
     "UPDATE turns SET open = 1 WHERE turn IN"
     " (SELECT turn FROM turns WHERE type = ? AND open = 0 AND at IS NOT NULL AND at <= ? LIMIT ?)"
 )
+RAISE: Final = "UPDATE turns SET tag = ?2 WHERE type = ?1 AND open = 1 AND tag < ?2"
+"""Open turns are served in order of their tags, so only those that opened since the last claim are that far behind."""
 OPEN: Final = "SELECT turn, tag FROM turns WHERE type = ? AND open = 1 ORDER BY tag, turn LIMIT ?"
 _OF_TURN: Final = f"turn = ?1 AND turn IS NOT NULL AND state {QUEUED}"
 HEAD: Final = f"SELECT {COLUMNS}, lane FROM jobs WHERE {_OF_TURN} AND prio = ?2 AND due <= ?3 ORDER BY due, id LIMIT ?4"
@@ -90,8 +92,11 @@ def get_key_state(conn: apsw.Connection, jobtype: str, key: str, limit: int, now
 
 
 def wake(tx: Tx, number: int, now_ms: int) -> None:
-    """Open the turns whose time has come."""
+    """Open the turns whose time has come, and take from those that opened, for whatever reason, what they have saved up
+    beyond their credit."""
     tx.conn.execute(_WAKE, (number, now_ms, _MOST_WOKEN))
+    served = tx.conn.execute("SELECT served FROM types WHERE type = ?", (number,)).get
+    tx.conn.execute(RAISE, (number, served - KEY_CREDIT_US))
 
 
 def open_turns(tx: Tx, number: int, limit: int) -> list[Turn]:

@@ -31,11 +31,11 @@ _ENTER: Final = (
     "UPDATE jobs SET state = (due > ?4), due = max(due, ?4), planned = iif(due < ?4, ifnull(planned, due), planned)"
 )
 """It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
-_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL RETURNING lane, state"
+_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL RETURNING lane, state, due"
 _HELD: Final = (
     f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND state = {State.HELD} AND parent IS NULL LIMIT ?"
 )
-_LET_GO: Final = f"{_ENTER} WHERE n IN (SELECT value FROM carray(?1)) RETURNING lane, state"
+_LET_GO: Final = f"{_ENTER} WHERE n IN (SELECT value FROM carray(?1)) RETURNING lane, state, due"
 _ENDED: Final = f"SELECT seq, state, code, id FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
 
 
@@ -148,8 +148,8 @@ def let_go(tx: Tx, number: int, limit: int, now_ms: int) -> int:
 
 def _count_in(tx: Tx, number: int, rows: Iterable[tuple[Any, ...]]) -> int:
     counts = Counter(rows)
-    for (lane, state), count in counts.items():
-        put_in_queue(tx, lane, state, count)
+    for (lane, state, due_ms), count in counts.items():
+        put_in_queue(tx, lane, state, count, due_ms=due_ms)
     tx.tally.blocked(number, -counts.total())
     return counts.total()
 

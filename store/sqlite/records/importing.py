@@ -89,7 +89,7 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         size_bytes += len(result) + len(copy.outcome.log)
         if len(result) > INLINE_BYTES:
             write_blob(tx.conn, result_key(n), result)
-    _count(tx, number, lane, state)
+    _count(tx, number, lane, state, job.due_ms)
     tx.tally.size(number, size_bytes)
 
 
@@ -114,9 +114,9 @@ def _outcome(outcome: Outcome | None) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _count(tx: Tx, number: int, lane: int, state: int) -> None:
+def _count(tx: Tx, number: int, lane: int, state: int, due_ms: int) -> None:
     if state <= State.DEFERRED:
-        put_in_queue(tx, lane, state, stored=1)
+        put_in_queue(tx, lane, state, stored=1, due_ms=due_ms)
     else:
         tx.tally.lane(lane, running=int(state == State.RUNNING), stored=1)
         if state in {State.HELD, State.BLOCKED}:

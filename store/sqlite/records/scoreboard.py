@@ -35,22 +35,31 @@ HAVING t.paused + t.blocked + t.ok + t.failed + t.retry + t.error + t.abandoned 
     OR sum(l.waiting + l.deferred + l.running) > 0
 ORDER BY t.jobtype
 """
-_HEAD: Final = f"(SELECT due FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
+_WITH_HEAD: Final = (
+    f" LEFT JOIN jobs h ON h.n = (SELECT n FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
+)
+_SINCE: Final = "max(h.due, h.created, h.done)"
+"""When the first job of a lane could first run: not before it entered the queue."""
+_OF_TYPES: Final = " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
 _WITH_JOBS: Final = (
-    " FROM lanes l JOIN types t ON t.type = l.type LEFT JOIN tenants o ON o.name = t.tenant"
     " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
 )
-_QUEUES: Final = f"SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority, {_HEAD}{_WITH_JOBS}"
+_QUEUES: Final = (
+    f"SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority, h.due, {_SINCE}"
+    f"{_OF_TYPES}{_WITH_HEAD}{_WITH_JOBS}"
+)
 MOST_LANES: Final = 1000
 """With a domain, in the whole file, that are looked at one by one."""
 _MANY: Final = "SELECT 1 FROM lanes WHERE ready IS NOT NULL LIMIT 1 OFFSET ?"
 _DOMAINS: Final = (
-    f"SELECT t.type, t.jobtype, t.handler, sum(l.waiting), max(l.priority){_WITH_JOBS}"
+    f"SELECT t.type, t.jobtype, t.handler, sum(l.waiting), max(l.priority){_OF_TYPES}{_WITH_JOBS}"
     " AND l.ready IS NOT NULL GROUP BY t.type"
 )
 _HEADS: Final = (
-    f"SELECT {_HEAD} FROM lanes l WHERE l.type = ? AND l.priority = ? AND l.ready IS NOT NULL ORDER BY l.ready LIMIT 50"
+    f"SELECT {_SINCE} FROM lanes l{_WITH_HEAD} WHERE l.type = ?1 AND l.priority = ?2 AND l.ready IS NOT NULL"
+    " AND (l.waiting > 0 OR l.ready <= ?3) AND h.due <= ?3 ORDER BY l.ready LIMIT 50"
 )
+"""Only of lanes with something due: any number of lanes whose jobs are due later may be ready before them."""
 _PAUSED: Final = (True,)
 _NOT_PAUSED: Final = (False,)
 
@@ -59,8 +68,8 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
     is_many = conn.execute(_MANY, (MOST_LANES,)).get is not None
     types = {each.jobtype: each for each in _of_domains(conn, now_ms, runnable=runnable)} if is_many else {}
     sql = f"{_QUEUES} AND l.ready IS NULL" if is_many else _QUEUES
-    for jobtype, handler, waiting, deferred, lane, priority, oldest in fetch(conn, sql, (int(runnable),)):
-        if oldest is None or oldest > now_ms:
+    for jobtype, handler, waiting, deferred, lane, priority, due, oldest in fetch(conn, sql, (int(runnable),)):
+        if due is None or due > now_ms:
             continue
         if deferred:
             waiting += conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get  # noqa: PLW2901 - the true count
@@ -76,10 +85,9 @@ def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterat
     """What waits in lanes with a domain, where there are very many: without a look at each. The oldest job is that of
     the lanes that may run first, and deferred jobs that came due count when expire_locks has moved them."""
     for number, jobtype, handler, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
-        heads = [due for p in PRIORITIES for (due,) in fetch(conn, _HEADS, (number, p)) if due is not None]
-        oldest = min(heads, default=now_ms + 1)
-        if oldest <= now_ms:
-            yield WaitingType(jobtype, max(waiting, 1), oldest, handler, max(priority, 500))
+        heads = [since for p in PRIORITIES for (since,) in fetch(conn, _HEADS, (number, p, now_ms))]
+        if heads:
+            yield WaitingType(jobtype, max(waiting, 1), min(heads), handler, max(priority, 500))
 
 
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:

@@ -57,7 +57,9 @@ async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) ->
 
 
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
-    await store.add_jobs([new_job(1), new_job(2, dt_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0)
+    await store.add_jobs(
+        [new_job(1), new_job(2, dt_ms=T0 - 9, create_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0
+    )
     assert await store.get_waiting_jobtypes(now_ms=T0) == [WaitingType(JOBTYPE, 2, T0 - 9, 0)]
     assert await store.get_waiting_jobtypes(now_ms=T0, runnable=True) == []
     handler = await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)

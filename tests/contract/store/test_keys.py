@@ -279,6 +279,26 @@ async def test_a_key_that_slept_has_saved_up_little(store: Store) -> None:
     assert ran["late"] - ran["busy"] in {4, 5, 6}
 
 
+@pytest.mark.parametrize("is_replayed", [False, True], ids=["deferred", "replayed"])
+async def test_a_key_whose_jobs_were_not_due_has_saved_up_little(store: Store, *, is_replayed: bool) -> None:
+    later = T0 + 1000
+    bobs = keyed(range(30), "bob", dt_ms=T0 if is_replayed else later)
+    await store.add_jobs(bobs, now_ms=T0)
+    if is_replayed:
+        await end(store, *await claim(store), duration_us=0)
+    await store.add_jobs(keyed(range(100, 200), "ada"), now_ms=T0)
+    for _ in range(40):
+        await end(store, await claim_one(store), duration_us=1_000_000)
+    if is_replayed:
+        await store.replay_jobs(TENANT, ids(bobs), dt_ms=later, now_ms=later)
+    ran: Counter[str] = Counter()
+    for _ in range(20):
+        job = await claim_one(store, now_ms=later)
+        ran[job.key] += 1
+        await end(store, job, now_ms=later, duration_us=1_000_000)
+    assert abs(ran["ada"] - ran["bob"]) <= 2, ran
+
+
 async def test_a_claim_is_bounded_in_bytes(store: Store) -> None:
     await store.add_jobs([new_job(n, key=f"k{n % 3}", data=b"x" * 1000) for n in range(9)], now_ms=T0)
     assert len(await claim(store, max_per_key=1, max_bytes=2500)) == 2

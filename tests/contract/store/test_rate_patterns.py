@@ -210,3 +210,19 @@ async def test_no_domain_runs_too_often_and_none_starves(store: Store, seed: int
             model.check(taken, now_ms)
     left = [waiting.waiting for waiting in await store.get_waiting_jobtypes(now_ms=now_ms)]
     assert sum(left) == model.queued.total()
+
+
+@pytest.mark.parametrize("is_reopened", [False, True], ids=["put back", "put back, then a limit changes"])
+async def test_a_due_job_is_seen_among_very_many_domains_with_later_ones(store: Store, *, is_reopened: bool) -> None:
+    await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(1001)], now_ms=T0)
+    while jobs := await claim(store):
+        await store.release_jobs(OWNER, [retry(job, T0 + 3_600_000) for job in jobs], now_ms=T0)
+    if is_reopened:
+        await limit(store, "x", 1.0)
+    else:
+        await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(2000, 2060)], now_ms=T0)
+        jobs = await claim(store)
+        await store.release_jobs(OWNER, [retry(job, T0 + 3_600_000) for job in jobs], now_ms=T0)
+    assert await store.get_waiting_jobtypes(now_ms=T0) == []
+    await store.add_jobs([new_job(3000, domain="fresh")], now_ms=T0)
+    assert [each.waiting for each in await store.get_waiting_jobtypes(now_ms=T0)] == [1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Store
+from store.base import Archive, Code, Store
 from store.errors import InvalidValue
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS, RESOLUTIONS
 from tests.support.jobs import (
@@ -15,6 +15,7 @@ from tests.support.jobs import (
     claim_one,
     new_job,
     new_jobs,
+    outcome,
     retry,
 )
 
@@ -48,7 +49,7 @@ async def test_a_paused_type_shows_before_it_has_jobs(store: Store) -> None:
 
 async def test_buckets_count_runs_by_minute_hour_and_day(store: Store) -> None:
     start = T0 - T0 % DAY_MS
-    await store.add_jobs(new_jobs(6, dt_ms=start - 50), now_ms=start)
+    await store.add_jobs(new_jobs(6, dt_ms=start - 50, create_ms=start - 50), now_ms=start)
     jobs = await claim(store, now_ms=start)
     at = [start, start + MINUTE_MS - 1, start + MINUTE_MS, start + HOUR_MS]
     plan = [(0, Code.OK, 100), (0, Code.FAILED, 200), (1, Code.OK, 300), (2, Code.OK, 4000), (3, Code.ABANDONED, 50)]
@@ -176,3 +177,28 @@ async def test_old_buckets_go_in_steps(store: Store) -> None:
     first_day = {"since_ms": T0 - MINUTE_MS, "until_ms": T0 + 1000 * MINUTE_MS}
     assert await store.sum_by_start(TENANT, width_ms=MINUTE_MS, **first_day) == {}
     assert len(await store.sum_by_start(TENANT, width_ms=DAY_MS, since_ms=T0 - DAY_MS, until_ms=late + 1)) == 5
+
+
+async def test_a_job_whose_time_lay_back_waits_since_it_came(store: Store) -> None:
+    """However it ends, and after a run since that was over."""
+    start, long_ago = T0 + 100, 86_400_000
+    await store.add_jobs(new_jobs(4, dt_ms=long_ago), now_ms=T0)
+    assert [each.oldest_due_ms for each in await store.get_waiting_jobtypes(now_ms=T0)] == [T0]
+    first, second, third, fourth = await claim(store)
+    big = b"x" * 5000
+    ends = [archive(first, started_ms=start), archive(second, started_ms=start, result=big)]
+    again = [retry(third, long_ago, started_ms=start), retry(fourth, T0 + 900, started_ms=start)]
+    await store.release_jobs(OWNER, [*ends, *again], now_ms=T0 + 500)
+    straight = new_job(10, dt_ms=long_ago)
+    done = Archive(straight.id, 1, outcome(started_ms=start))
+    await store.add_ended_jobs(OWNER, [straight], [done], now_ms=T0 + 500)
+    assert [each.oldest_due_ms for each in await store.get_waiting_jobtypes(now_ms=T0 + 600)] == [T0 + 500]
+    jobs = await claim(store, now_ms=T0 + 1000)
+    await store.release_jobs(
+        OWNER,
+        [archive(job, started_ms=T0 + 600 if job.id == third.id else T0 + 1000) for job in jobs],
+        now_ms=T0 + 1000,
+    )
+    (day,) = await store.get_buckets(TENANT, width_ms=DAY_MS, since_ms=T0 - DAY_MS, until_ms=T0 + DAY_MS)
+    assert day.wait.count == 7
+    assert [day.wait.quantile(q) for q in (0.0, 1.0)] == [pytest.approx(100_000, rel=0.13)] * 2

@@ -79,10 +79,10 @@ MUTANTS: list[Mutant] = [
         "        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:",
         "        if True:",
     ),
-    deficit(
+    policy(
         "a tenant takes all slots beside others",
-        "        return self._has_rivals and tenant.slots_held >= self.options.slots - self._kept_slots",
-        "        return False",
+        "        return len(self.board.tenants) > 1 and tenant.slots_held",
+        "        return False and tenant.slots_held",
     ),
     deficit(
         "a warm context wins whatever the turn",

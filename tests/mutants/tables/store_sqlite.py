@@ -151,7 +151,12 @@ MUTANTS: list[Mutant] = [
         "due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for",
         "due = [tx.conn.execute(sql, (n, 1 << 60)).get for",
     ),
-    expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane, count)\n", "", tests=CONTRACT),
+    turns(
+        "a key whose jobs were not due has all its credit",
+        "    tx.conn.execute(RAISE, (number, served - KEY_CREDIT_US))\n",
+        "",
+    ),
+    expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane)\n", "", tests=CONTRACT),
     claim(
         "a claim takes what is not due",
         "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))",

@@ -67,7 +67,8 @@ def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
     written: list[str] = []
     jobs = JobLog(written.append)
     jobs.entered(["id1", "id2"], ["acme-x", "acme-x"], [b"12345", b"123456"], NOW_MS)
-    jobs.started([job("id1", due_ms=NOW_MS - 12)], NOW_MS)
+    jobs.started([job("id1", due_ms=NOW_MS - 12)._replace(create_ms=NOW_MS - 20)], NOW_MS)
+    jobs.started([job("id1", due_ms=0)._replace(create_ms=NOW_MS - 20)], NOW_MS)
     jobs.stopped([job("id1")], [outcome()], NOW_MS)
     jobs.stopped([], [], NOW_MS)
     moment = "2026-11-14T23:59:59.123Z"
@@ -77,6 +78,7 @@ def test_a_line_for_each_job_that_enters_starts_and_stops() -> None:
     ]
     assert written[1:] == [
         f"{moment} INFO job.started id=id1 jobtype=acme-x attempt=1 waited_ms=12\n",
+        f"{moment} INFO job.started id=id1 jobtype=acme-x attempt=1 waited_ms=20\n",
         f"{moment} INFO job.stopped id=id1 jobtype=acme-x attempt=1 code=ok exitcode=200 duration_ms=3\n",
     ]
 

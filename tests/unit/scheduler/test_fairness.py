@@ -83,8 +83,8 @@ def test_many_floods_of_short_jobs_delay_a_quiet_tenant_by_less_than_a_batch() -
     assert max(outcome.waits_s["quiet-job"]) <= 0.1
 
 
-def test_without_fairness_the_same_flood_does() -> None:
-    outcome = simulate([flood("flood-job", 0.002), quiet()], 60.0, policy="oldest")
+def test_without_fairness_two_such_floods_do() -> None:
+    outcome = simulate([flood("flood-job", 0.002), flood("other-job", 0.002), quiet()], 60.0, policy="oldest")
     assert max(outcome.waits_s["quiet-job"], default=60.0) > 1
 
 

@@ -10,7 +10,7 @@ NOW_MS = 1_800_000_061_234
 
 def ended(job_id: str, code: Code, duration_us: int) -> Effect:
     outcome = Outcome(code, 500, started_ms=NOW_MS - 10, duration_us=duration_us, fingerprint="f", message=job_id)
-    return of_run(Effect("acme-a", job_id, live=-1, size_bytes=5), outcome, due_ms=NOW_MS - 30)
+    return of_run(Effect("acme-a", job_id, live=-1, size_bytes=5), outcome, since_ms=NOW_MS - 30)
 
 
 def test_effects_of_one_type_are_one_update() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -11,7 +12,7 @@ from store.sqlite import SqliteStore
 from store.sqlite.file import schema
 from store.sqlite.queue.domain_claim import READY
 from store.sqlite.records import scoreboard
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job, retry
 
 BEFORE = 10
 OLDER = f"""
@@ -68,6 +69,26 @@ async def test_idle_domains_leave_nothing_to_look_at(tmp_path: Path, name: str) 
         assert await claim(store, now_ms=T0 + 1000) == []
         left = "SELECT (SELECT count(*) FROM rate_buckets), (SELECT count(*) FROM lanes WHERE ready IS NOT NULL)"
         assert await store._read(lambda conn: conn.execute(left).get) == (0, 0)
+
+
+async def ready(store: SqliteStore) -> list[tuple[Any, ...]]:
+    found = "SELECT domain, ready FROM lanes WHERE ready IS NOT NULL ORDER BY domain"
+    return await store._read(lambda conn: conn.execute(found).fetchall())
+
+
+async def test_a_domain_is_not_looked_at_before_the_job_that_came_back_is_due(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "store.db") as store:
+        await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(4)], now_ms=T0)
+        retried, given_back, ended, moved = await claim(store)
+        await store.release_jobs(OWNER, [retry(retried, T0 + 9), archive(ended), archive(moved)], now_ms=T0)
+        assert await ready(store) == [("d0", T0 + 9)]
+        await store.expire_locks(now_ms=given_back.dt_ms)
+        await store.update_job(TENANT, given_back.id, dt_ms=T0 + 9, now_ms=T0)
+        await claim(store)
+        await store.update_job(TENANT, given_back.id, dt_ms=T0 + 8, priority=1000, now_ms=T0)
+        await store.replay_jobs(TENANT, [ended.id], dt_ms=T0 + 7, now_ms=T0)
+        await store.move_job(TENANT, moved.id, "acme-b", dt_ms=T0 + 6, now_ms=T0)
+        assert await ready(store) == [("d0", T0 + 9), ("d1", T0 + 8), ("d2", T0 + 7), ("d3", T0 + 6)]
 
 
 async def test_very_many_domains_are_counted_without_a_look_at_each(

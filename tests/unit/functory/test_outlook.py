@@ -1,0 +1,67 @@
+"""How often a type is tried whose jobs may not run: less and less, and hardly later than it could."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from functory.execution.outlook import Outlook
+from store.base import WaitingType
+from tests.support.clocks import FakeClock
+
+TYPES = [f"acme-t{number}" for number in range(30)]
+
+
+class Place:
+    """An outlook on jobs that wait in each type."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.tries: list[float] = []
+        self.looks = 0
+        self._wakes = {0.0}
+        store: Any = SimpleNamespace(get_waiting_jobtypes=self._waiting)
+        self.outlook = Outlook(store, self.clock, 2.0)
+
+    async def _waiting(self, *, now_ms: int, runnable: bool) -> list[WaitingType]:
+        assert runnable
+        return [WaitingType(jobtype, 1, now_ms, 1) for jobtype in TYPES]
+
+    async def try_until(self, end_s: float) -> None:
+        """Look and claim as often as the outlook says, and find nothing."""
+        while (at_s := min(self._wakes)) < end_s:
+            self._wakes = {wake_s for wake_s in self._wakes if wake_s > at_s + 0.001}  # the others are one step
+            self.clock.advance(at_s + 0.001 - self.clock.elapsed_s)
+            self.looks += 1
+            for each in await self.outlook.look({}):
+                self.tries.append(self.clock.elapsed_s)
+                self.clock.advance(0.0001)
+                self._wakes.add(self.clock.elapsed_s + self.outlook.rest(each.jobtype))
+
+
+async def test_types_that_may_not_run_are_tried_less_and_less() -> None:
+    place = Place()
+    await place.try_until(60.0)
+    place.tries.clear()
+    place.looks = 0
+    await place.try_until(70.0)
+    assert len(place.tries) <= 12 * len(TYPES)
+    assert place.looks <= 2 * 12, "they are looked for together"
+
+
+@pytest.mark.parametrize("token_s", [0.3, 2.0, 10.0, 45.0])
+async def test_what_may_run_at_last_is_tried_soon(token_s: float) -> None:
+    place = Place()
+    await place.try_until(token_s + 2.0)
+    late_s = next(tried_s for tried_s in place.tries if tried_s >= token_s) - token_s
+    assert late_s <= max(0.15, token_s / 20 + 0.01)
+
+
+async def test_a_type_that_was_served_is_tried_soon_again() -> None:
+    place = Place()
+    await place.try_until(60.0)
+    assert place.outlook.rest(TYPES[0]) > 0.5
+    place.outlook.taken(TYPES[0], 0)
+    assert place.outlook.rest(TYPES[0]) > 0.5
+    place.outlook.taken(TYPES[0], 1)
+    assert place.outlook.rest(TYPES[0]) < 0.11
