@@ -1,7 +1,6 @@
 """What a user of the journal sees: writing, reserving, reading, giving back, syncing, restarting."""
 
 import asyncio
-import errno
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from journal import (
     JournalClosed,
     JournalLocked,
     JournalOptions,
-    JournalUnavailable,
     LimitExceeded,
     OsDisk,
     Position,
@@ -259,18 +257,6 @@ async def test_a_full_backlog_refuses_and_resumes(tmp_path: Path) -> None:
 async def test_one_writer_per_directory(journal: Journal, tmp_path: Path) -> None:
     with pytest.raises(JournalLocked, match=r"another process \(pid \d+\)"):
         await Journal(tmp_path / "journal", "b8").open()
-
-
-async def test_who_finds_the_disk_full_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("journal.disk.os.pwrite", full)
-        with pytest.raises(JournalUnavailable, match="No space left"):
-            await Journal(tmp_path, "a7").open()
-    async with Journal(tmp_path, "b8") as journal:
-        await journal.write("a-b", ["x"])
 
 
 async def test_who_is_cancelled_while_it_opens_keeps_nobody_out(
