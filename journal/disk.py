@@ -119,12 +119,15 @@ class OsDisk:
         fd = os.open(self.directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
             owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(fd)
             raise JournalLocked(f"{self.directory} is written to by another process (pid {owner})") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:  # the disk is full, say: a descriptor that stays open keeps the lock
+            os.close(fd)
+            raise
         self._lock_fd = fd
 
     def unlock(self) -> None:

@@ -51,3 +51,9 @@ def check_move(
         raise Conflict(f"job {job_id} has a unique name or a number, which are of its type: it cannot get another one")
     if is_consumed:
         raise Conflict(f"job {job_id} has no number, which that type needs for its consumer: add a new job there")
+
+
+def check_family(job_id: str, *, is_being_cancelled: bool) -> None:
+    """Whether a job that ended can be queued again: not while its children are being cancelled. Raises Conflict."""
+    if is_being_cancelled:
+        raise Conflict(f"job {job_id} has ended, and its children are still being cancelled: try again in a moment")

@@ -64,7 +64,12 @@ def run_restore(arguments: argparse.Namespace) -> int:
     settings = config_of(arguments).settings
     manifest = asyncio.run(
         restore_backup(
-            arguments.folder, settings, now_ms=SystemClock().now_ms(), replace=arguments.replace, say=_say(arguments)
+            arguments.folder,
+            settings,
+            now_ms=SystemClock().now_ms(),
+            replace=arguments.replace,
+            say=_say(arguments),
+            warn=lambda text: print(f"functory: {text}", file=sys.stderr),
         )
     )
     if arguments.json:

@@ -57,7 +57,10 @@ class LeftJournals:
 
     async def look(self) -> None:
         """Empty each that is left. Those that could not be emptied are tried again at the next look."""
-        for path in await asyncio.to_thread(journals_in, self._settings.data_dir):
+        found = await asyncio.to_thread(journals_in, self._settings.data_dir)
+        for gone in self._troubles.keys() - {path.name for path in found}:
+            del self._troubles[gone]
+        for path in found:
             if path.name in self._passed_by:
                 continue
             try:

@@ -32,6 +32,8 @@ _MEASURE_EVERY_S = 5.0
 _COLLECT_EVERY_S = 600.0
 _AUDIT_KEPT_MS = 400 * 86_400_000
 
+Duty = Callable[[], Awaitable[object]]
+
 
 class Upkeep:
     def __init__(self, settings: Settings, parts: Parts, vitals: Vitals) -> None:
@@ -61,22 +63,29 @@ class Upkeep:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        settings = self._settings
         async with asyncio.TaskGroup() as duties:
-            duties.create_task(self._every(settings.lease_s / 3, self.renew_leases))
-            duties.create_task(self._every(sysid_lease_s(settings) / 3, self.renew_sysid))
-            duties.create_task(self._every(sysid_lease_s(settings) / 3, self._joining.keep_spare))
-            duties.create_task(self._every(settings.poll_s, self.expire_leases))
-            duties.create_task(self._every(settings.poll_s, self._executor.refresh_tenants))
-            duties.create_task(self._every(_PURGE_EVERY_S, self.purge))
-            duties.create_task(self._every(_SWEEP_EVERY_S, self._runner.sweep))
-            duties.create_task(self._every(_SWEEP_EVERY_S, self._garbage.look))
-            duties.create_task(self._every(_COLLECT_EVERY_S, self.collect_folders))
-            duties.create_task(self._every(settings.stuck_s / 4, self.watch_progress))
-            duties.create_task(self._every(_MEASURE_EVERY_S, self.measure_disk))
-            duties.create_task(self._every(_MEASURE_EVERY_S, self._workers.write_down))
-            duties.create_task(self._every(_PURGE_EVERY_S, self._secrets.look))
-            duties.create_task(self._every(_COLLECT_EVERY_S, self._collector.collect_packages))
+            for name, (seconds, duty) in self._duties().items():
+                duties.create_task(self._every(seconds, name, duty))
+
+    def _duties(self) -> dict[str, tuple[float, Duty]]:
+        """By the name under which a trouble is noted: each has its own, or one would strike off that of another."""
+        settings = self._settings
+        return {
+            "renew_leases": (settings.lease_s / 3, self.renew_leases),
+            "renew_sysid": (sysid_lease_s(settings) / 3, self.renew_sysid),
+            "keep_spare": (sysid_lease_s(settings) / 3, self._joining.keep_spare),
+            "expire_leases": (settings.poll_s, self.expire_leases),
+            "refresh_tenants": (settings.poll_s, self._executor.refresh_tenants),
+            "purge": (_PURGE_EVERY_S, self.purge),
+            "sweep": (_SWEEP_EVERY_S, self._runner.sweep),
+            "collect_garbage": (_SWEEP_EVERY_S, self._garbage.look),
+            "collect_folders": (_COLLECT_EVERY_S, self.collect_folders),
+            "watch_progress": (settings.stuck_s / 4, self.watch_progress),
+            "measure_disk": (_MEASURE_EVERY_S, self.measure_disk),
+            "write_down": (_MEASURE_EVERY_S, self._workers.write_down),
+            "open_secrets": (_PURGE_EVERY_S, self._secrets.look),
+            "collect_packages": (_COLLECT_EVERY_S, self._collector.collect_packages),
+        }
 
     async def renew_leases(self) -> None:
         began_ms = self._clock.now_ms()
@@ -189,8 +198,7 @@ class Upkeep:
         if stuck:
             self._executor.wake()
 
-    async def _every(self, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
-        name = duty.__name__.strip("_")
+    async def _every(self, seconds: float, name: str, duty: Duty) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:

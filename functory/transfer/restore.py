@@ -12,9 +12,11 @@ and jobs that ran or ended after the backup run again.
 import asyncio
 import secrets
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec
 
 from functory.config import Settings
 from functory.errors import InvalidBackup, InvalidConfig, NotEmpty, StillRunning, TransferFailed
@@ -46,11 +48,22 @@ _SIDE_FILES: Final = ("", "-wal", "-shm")
 _REPLACED: Final = "replaced-"
 _OF_THE_VOLUME: Final = "lost+found"
 
+P = ParamSpec("P")
+
 
 async def restore_backup(
-    folder: Path, settings: Settings, *, now_ms: int, replace: bool = False, say: Say = lambda _: None
+    folder: Path,
+    settings: Settings,
+    *,
+    now_ms: int,
+    replace: bool = False,
+    say: Say = lambda _: None,
+    warn: Say = lambda _: None,
 ) -> Manifest:
     """Fill the data directory of the settings, and the file of the store that they name, from a backup.
+
+    Who is cancelled before things are moved into place finds everything as it was. After that the restore is finished
+    first, and `warn` says so. The locks are held until then.
 
     Raises InvalidBackup (naming the bad files), NotEmpty (unless replace; or a journal there is a symbolic link),
     StillRunning (a daemon uses the directory or the store), InvalidConfig (the backup has an embedded store and
@@ -69,7 +82,7 @@ async def restore_backup(
         was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
         try:
             say("copying")
-            await asyncio.to_thread(_copy_all, folder, stage, manifest)
+            await _finish(_copy_all, folder, stage, manifest)
             say("checking what was copied")
             await asyncio.to_thread(_check_journals, stage, manifest)
             if manifest.store is not None:
@@ -78,11 +91,29 @@ async def restore_backup(
             await asyncio.to_thread(_give_up, stage, was_interrupted=was_interrupted)
             raise
         try:
-            await asyncio.to_thread(_put_in_place, stage, store_file, compact_time(now_ms))
+            await _finish(_put_in_place, stage, store_file, compact_time(now_ms))
         except OSError:
             await asyncio.to_thread(_give_up, stage, was_interrupted=was_interrupted)
             raise
+        except asyncio.CancelledError:
+            warn(f"the interruption came too late: {settings.data_dir} is restored")
+            raise
     return manifest
+
+
+async def _finish(work: Callable[P, None], *given: P.args, **named: P.kwargs) -> None:
+    """Do it in a thread. Who is cancelled waits for its end, because a thread goes on by itself; if it fails, that is
+    what is raised."""
+    done = asyncio.get_running_loop().run_in_executor(None, partial(work, *given, **named))
+    cancelled: asyncio.CancelledError | None = None
+    while not done.done():
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    done.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def _store_file(settings: Settings, manifest: Manifest) -> Path | None:

@@ -122,7 +122,9 @@ class JobVerbs(abc.ABC):
     @abc.abstractmethod
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
         """Archive, with Code.CANCELLED and exitcode 499, a job that has not started; relatives as in release_jobs,
-        and with a parent that waits for its children all of them that do not run are cancelled, and theirs.
+        and with a parent that waits for its children all of them that do not run are cancelled, and theirs. Of large
+        families that is done in steps, between which others have their turn: a child that is claimed before its step
+        runs. All steps are done when this returns; if it is interrupted, expire_locks does the rest.
 
         With running, also one that runs (lapsed included): its delivery ends with this, so its owner can neither renew
         nor release it, and finds that out when it tries. It does not count as a run.
@@ -138,9 +140,9 @@ class JobVerbs(abc.ABC):
 
         The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
-        unique name another live job holds is left out too. Atomic per job; repeating it replays nothing
-        twice. Relatives of a replayed job are not touched, and its end does not count for its parent again. A job
-        whose number a consumer has not let in yet is held until then.
+        unique name another live job holds is left out too, and one whose children are still being cancelled.
+        Atomic per job; repeating it replays nothing twice. Relatives of a replayed job are not touched, and its end
+        does not count for its parent again. A job whose number a consumer has not let in yet is held until then.
         """
 
     @abc.abstractmethod
@@ -163,7 +165,7 @@ class JobVerbs(abc.ABC):
         counted.
         Atomic. Raises NotFound, Conflict (it is paused, or it is running and that is not its token; or it has a unique
         name or a number, which are those of its type; or the other type has a consumer, which would not see it, unless
-        that is pulled), InvalidValue (a type of another tenant).
+        that is pulled; or its children are still being cancelled), InvalidValue (a type of another tenant).
         """
 
     @abc.abstractmethod

@@ -123,10 +123,13 @@ class JobQueue(abc.ABC):
         one pending child less for its parent.
         Atomic per job; as a whole where there are transactions. Where there are none, what follows for
         relatives comes in later steps, each idempotent, which expire_locks repeats if a crash interrupts
-        them. Repeating a call that was applied reports its jobs as stale and changes nothing.
+        them. On all back ends it changes up to 1,000 children or so of parents that end, so that nobody waits for it
+        for long; expire_locks changes the others, which stay paused until then, as does the next round of a job with
+        children that are still to be cancelled.
+        Repeating a call that was applied reports its jobs as stale and changes nothing.
         Raises InvalidValue (nothing is released): a code that does not fit, result over MAX_RESULT_BYTES, log
         over MAX_LOG_BYTES, the same id twice.
-        Cost: one write per job, a few per type in the batch, and the children of parents that end.
+        Cost: one write per job, a few per type in the batch, and those children of parents that end.
         """
 
     @abc.abstractmethod
@@ -152,8 +155,9 @@ class JobQueue(abc.ABC):
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
-        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due), and where
-        there are no transactions it finishes what processes that died had begun.
+        It also does what else keeps counters quick, in the same bounds (deferred jobs that came due), changes children
+        of parents that have ended, in steps (see release_jobs), and where there are no transactions it finishes what
+        processes that died had begun.
         """
 
     @abc.abstractmethod

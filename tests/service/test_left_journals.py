@@ -1,6 +1,7 @@
 """Journals that no daemon uses any more: another number of processes, or a restore. Their lines reach the store."""
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 
@@ -118,6 +119,41 @@ async def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.M
     await daemon.left_journals.look()
     assert "left_journals" not in daemon.health().problems
     assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    await daemon.close()
+
+
+async def test_after_a_moment_of_full_disk_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await leave_lines(tmp_path, "journal-1", [b"1"])
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("journal.disk.os.pwrite", full)
+        await daemon.left_journals.look()
+        assert "No space left" in daemon.health().problems["left_journals"]
+    await daemon.left_journals.look()
+    assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    assert "left_journals" not in daemon.health().problems
+    await daemon.close()
+
+
+async def test_one_that_is_gone_is_no_trouble_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await leave_lines(tmp_path, "journal-1", [b"1"])
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+    monkeypatch.setattr(SqliteStore, "add_jobs", refuse)
+    await daemon.left_journals.look()
+    assert "left_journals" in daemon.health().problems
+    await asyncio.to_thread(shutil.rmtree, tmp_path / "journal-1")
+    await daemon.left_journals.look()
+    assert "left_journals" not in daemon.health().problems
     await daemon.close()
 
 

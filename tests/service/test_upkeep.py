@@ -1,10 +1,12 @@
 """The duties of a daemon beside its jobs: what others left is taken up, and a store that is away is tried again."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from functory.vault.vault import Vault
 from store.base import ExpireReport, NewJob
 from store.errors import StoreUnavailable
 from tests.support.service import ended, register, running_daemon, until
@@ -42,6 +44,45 @@ async def test_a_store_that_is_away_is_tried_again(tmp_path: Path, monkeypatch: 
 
         await until(is_back)
         assert not daemon.vitals.is_stopping
+
+
+async def test_a_trouble_stays_until_the_duty_that_had_it_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look at secrets and the look at memory had the same name."""
+    monkeypatch.setattr("functory.daemon.upkeep._PURGE_EVERY_S", 0.01)
+    monkeypatch.setattr("functory.daemon.upkeep._SWEEP_EVERY_S", 0.01)
+    failed, go_on = asyncio.Event(), asyncio.Event()
+    looks = 0
+
+    def measure() -> int:
+        nonlocal looks
+        looks += 1
+        return 0
+
+    async def away(_: Vault) -> None:
+        if failed.is_set():
+            await go_on.wait()
+            return
+        failed.set()
+        raise StoreUnavailable("no secrets now")
+
+    monkeypatch.setattr("functory.daemon.upkeep.own_resident_bytes", measure)
+    async with running_daemon(tmp_path) as daemon:
+        monkeypatch.setattr(Vault, "_look", away)
+        await failed.wait()
+        before = looks
+
+        async def has_looked_twice() -> bool:
+            return looks > before + 1
+
+        async def is_well() -> bool:
+            return "store" not in daemon.health().problems
+
+        await until(has_looked_twice)
+        assert daemon.health().problems["store"] == "no secrets now"
+        go_on.set()
+        await until(is_well)
 
 
 async def test_a_purge_goes_on_until_nothing_old_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from store.mongo.queue.create import change_in_place, name_for_replay
 from store.mongo.queue.documents import domain_of, job_state, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_of, with_data
 from store.mongo.queue.expire import purge_jobs
-from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.queue.relatives import cancels_children, end_with_relatives
 from store.mongo.queue.turns import make_turns
 from store.mongo.queue.window import HeldJob, look_again, windows
 from store.mongo.server import schema
@@ -19,7 +19,7 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.tally import Effect, entering
-from store.refusals import check_cancel, check_move
+from store.refusals import check_cancel, check_family, check_move
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
 
@@ -67,6 +67,7 @@ class MongoJobChanges(Core):
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
     ) -> tuple[str, ...]:
         archived = await _archived(self, tenant, job_ids)
+        archived = {job_id: job for job_id, job in archived.items() if not cancels_children(job)}
         kept = {job_id: None if data is None else await self.blobs.put(job_id, data) for job_id in archived}
         released = await windows(self, {job["type"] for job in archived.values()})
         held = {job_id: job for job_id, job in archived.items() if _is_beyond(job, released)}
@@ -143,6 +144,7 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
     is_at_rest, is_bound = is_archived or job["s"] == schema.QUEUED, "unique" in job or "seq" in job
     is_consumed = jobtype in await windows(db, {jobtype}, pulled={"$ne": True})
     check_move(job_id, token, delivery, is_at_rest=is_at_rest, is_bound=is_bound, is_consumed=is_consumed)
+    check_family(job_id, is_being_cancelled=cancels_children(job))
     if job.get("key"):
         await make_turns(db, [(jobtype, job["key"])])
     if domain_of(job):

@@ -16,6 +16,8 @@ is as it was read. So no child can appear between the look and the change.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
@@ -48,7 +50,16 @@ UP: Final = "up"
 HOLD: Final = "hold"
 
 _CHUNK: Final = 500
+_MAX_CHILDREN: Final = 1000
+"""Whose state a release changes itself, because other releases of its batch wait for it. expire_locks does the rest."""
 _NOT_RUNNING: Final = (schema.QUEUED, schema.HELD, schema.PAUSED)
+
+
+@dataclass
+class Budget:
+    """How many children may still be changed."""
+
+    left: float = inf
 
 
 class Carried(NamedTuple):
@@ -86,7 +97,7 @@ async def end_with_relatives(
     while current is not None and current["s"] == state:
         step = await _ending(db, current, outcome, result, owner, now_ms, made, carried)
         if await apply(db, [step], now_ms):
-            await follow(db, job_id, now_ms)
+            await follow(db, job_id, now_ms, None if owner is None else Budget(_MAX_CHILDREN))
             return {**current, "s": step.update["$set"]["s"]}
         same = {"token": document["token"]} | ({} if owner is None else {"lock": owner})
         current = await db.collections.jobs.find_one({"_id": job_id, **same}, NEEDED)
@@ -109,7 +120,7 @@ async def rearm_with_children(
     while current is not None and current["s"] == schema.RUNNING:
         step, state = await _end_of_round(db, current, release, result, data, owner, now_ms, made)
         if await apply(db, [step], now_ms):
-            await follow(db, release.id, now_ms)
+            await follow(db, release.id, now_ms, Budget(_MAX_CHILDREN))
             return {**current, "s": state}
         same = {"_id": release.id, "token": release.token, "lock": owner}
         current = await db.collections.jobs.find_one(same, NEEDED)
@@ -169,28 +180,31 @@ async def _ending(
     return with_made(step, document, made)
 
 
-async def follow(db: Core, job_id: str, now_ms: int) -> None:
-    """Do what a job's end means for its relatives, if anything is left to do. Idempotent. If it made jobs that have to
-    appear first, that is for `making.follow_made`."""
+async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = None) -> None:
+    """Do what a job's end means for its relatives, if anything is left to do, to the end or as far as the budget goes.
+    Idempotent. If it made jobs that have to appear first, that is for `making.follow_made`."""
+    budget = budget or Budget()
     ended = await db.collections.jobs.find_one(
         {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1}
     )
     if ended is None or makings(ended):
         return
+    is_done = True
     if FREE in ended["todo"]:
-        await _free_children(db, job_id, now_ms)
+        is_done = await _free_children(db, job_id, now_ms, budget)
     if CANCEL in ended["todo"]:
-        await _cancel_children(db, job_id, now_ms)
+        is_done = await _cancel_children(db, job_id, now_ms, budget)
     if STOP in ended["todo"]:
-        await _cancel_children(db, job_id, now_ms, _NOT_RUNNING)
+        is_done = await _cancel_children(db, job_id, now_ms, budget, _NOT_RUNNING)
     if WAKE in ended["todo"]:
         await wake_parent(db, job_id, now_ms)
     if UP in ended["todo"]:
         await wake_parent(db, ended["parent"], now_ms)
     if HOLD in ended["todo"]:
         await _look_at_parent(db, ended["parent"], now_ms)
-    done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
-    await db.collections.jobs.update_one(done, {"$unset": {"todo": ""}})
+    if is_done:
+        done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
+        await db.collections.jobs.update_one(done, {"$unset": {"todo": ""}})
 
 
 async def wake_parent(db: Core, parent_id: str, now_ms: int) -> None:
@@ -208,18 +222,29 @@ async def _look_at_parent(db: Core, parent_id: str, now_ms: int) -> None:
     """Do for the held children of a parent what its end would have done, if it has ended."""
     parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1})
     if parent is None or parent["s"] in schema.ARCHIVED_STATES:
-        await _cancel_children(db, parent_id, now_ms)
+        await _cancel_children(db, parent_id, now_ms, Budget())
     elif parent["s"] != schema.RUNNING:
-        await _free_children(db, parent_id, now_ms)
+        await _free_children(db, parent_id, now_ms, Budget())
 
 
-async def _free_children(db: Core, parent_id: str, now_ms: int) -> None:
+async def _free_children(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:
+    """Returns whether all are done."""
     while children := await _children(db, parent_id, (schema.HELD,)):
+        if budget.left <= 0:
+            return False
+        budget.left -= len(children)
         await apply(db, [queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms)
+    return True
 
 
-async def _cancel_children(db: Core, parent_id: str, now_ms: int, states: Sequence[str] = (schema.HELD,)) -> None:
+async def _cancel_children(
+    db: Core, parent_id: str, now_ms: int, budget: Budget, states: Sequence[str] = (schema.HELD,)
+) -> bool:
+    """Returns whether all are done. Children of a child that are not are noted with the child."""
     while children := await _children(db, parent_id, states):
+        if budget.left <= 0:
+            return False
+        budget.left -= len(children)
         steps = [archive_step(child, CANCELLED, None, now_ms=now_ms, ran=False) for child in children]
         await apply(
             db,
@@ -231,7 +256,8 @@ async def _cancel_children(db: Core, parent_id: str, now_ms: int, states: Sequen
         )
         for child in children:
             if child.get("kids"):
-                await follow(db, child["_id"], now_ms)
+                await follow(db, child["_id"], now_ms, budget)
+    return True
 
 
 async def _children(db: Core, parent_id: str, states: Sequence[str]) -> list[Document]:
@@ -242,6 +268,11 @@ async def _children(db: Core, parent_id: str, states: Sequence[str]) -> list[Doc
 async def _is_waited_for(db: Core, parent_id: str) -> bool:
     """Whether the parent has a child that is not terminal."""
     return await db.collections.jobs.find_one({"parent": parent_id, "pend": True}, {"_id": 1}) is not None
+
+
+def cancels_children(document: Document) -> bool:
+    """Whether children of its last run are still to be cancelled: a step that comes late must not reach new ones."""
+    return not {CANCEL, STOP}.isdisjoint(document.get("todo", ()))
 
 
 def with_made(step: Step, document: Document, made: Made | None) -> Step:

@@ -329,8 +329,15 @@ CREATE INDEX rate_buckets_full ON rate_buckets (full);
 """
 """Rate domains by pattern, and when the lanes of domains may run: see queue/domain_claim.py."""
 
+_FAMILIES: Final = """
+CREATE TABLE families (
+    n INTEGER PRIMARY KEY, parent TEXT NOT NULL UNIQUE, duty INTEGER NOT NULL, after TEXT NOT NULL, due INTEGER
+) STRICT;
+"""
+"""Parents that have ended, and of whose children some are still to hear of it: see queue/families.py."""
+
 MIGRATIONS: Final = (
-    _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, _KEYS, _READY,
+    _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, _KEYS, _READY, _FAMILIES,
 )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ rates.py         the token buckets that a claim draws from
 release.py       a delivery is renewed or ends; bulk_archive.py the usual case in columns
 discard.py       deliveries end of which nothing is kept
 making.py        a delivery ends that made new jobs
-endings.py       one job ends after the other, with what follows for relatives
+endings.py       runs and jobs end, and parents wait or are woken
+families.py      what the end of a parent means for its children, in steps
 expire.py        lapsed leases and old jobs
 window.py        the window of a consumer: numbers, what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues

@@ -1,7 +1,8 @@
-"""How runs and jobs end: what is written of an outcome, what is counted, which relatives hear of it."""
+"""How runs and jobs end: what is written of an outcome, what is counted, which relatives are to hear of it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from store.sqlite.file.buckets import CODE_NUMBER
@@ -63,6 +64,24 @@ class Ending(NamedTuple):
     ran: bool = True
 
 
+class Duty(IntEnum):
+    """What the end of a parent means for its children, `families.duty`."""
+
+    FREE = 0  # it waits for them: those that are held may run
+    CANCEL = 1  # it did not end well: those that are held are cancelled
+    STOP = 2  # it was cancelled: all that do not run are
+
+
+class Family(NamedTuple):
+    """The children of a parent that ended. after: they are done up to the one with this id. due_ms: for when the next
+    round of the parent is planned, which comes when all are done."""
+
+    parent: str
+    duty: Duty
+    after: str = ""
+    due_ms: int | None = None
+
+
 _OUTCOME: Final = (
     "UPDATE jobs SET code = ?2, exitcode = ?3, started = ?4, duration = ?5, done = ?6, version = ?7,"
     " isolation = ?8, fingerprint = ?9, message = ?10, result = ?11, result_bytes = ?12, log = ?13, log_bytes = ?14"
@@ -79,23 +98,23 @@ _QUEUE: Final = (
 )
 
 
-def end_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
-    """Archive jobs with final outcomes; wake parents whose last child ended; cancel held children of parents that did
-    not end well, and of those that were cancelled all that do not run. Ensures: what follows from an ending is done in
-    the same transaction."""
-    while endings:
-        tx.conn.executemany(ARCHIVE, _keep(tx, [ending for ending in endings if ending.ran], now_ms))
-        unrun = [
-            (row.n, CODE_NUMBER[outcome.code], outcome.exitcode, now_ms) for row, outcome, ran in endings if not ran
-        ]
-        tx.conn.executemany(_END_UNRUN, unrun)
-        places = Counter([(row.state, row.type, row.lane) for row, _, _ in endings])
-        for (state, number, lane), count in places.items():
-            leave(tx, state, number, lane, count)
-        count_endings(tx, endings, now_ms)
-        _settle_parents(tx, [row.parent for row, _, _ in endings if row.parent and not row.settled], now_ms)
-        parents = [(row.id, outcome.code) for row, outcome, _ in endings if row.pending and outcome.code != Code.OK]
-        endings = [cancelled(child) for parent, code in parents for child in _given_up(tx, parent, code)]
+def archive_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[Family]:
+    """Archive jobs with final outcomes, and wake parents whose last child ended. Returns the families of those that
+    have children to be cancelled now: the held ones of parents that did not end well, and of those that were cancelled
+    all that do not run."""
+    tx.conn.executemany(ARCHIVE, _keep(tx, [ending for ending in endings if ending.ran], now_ms))
+    unrun = [(row.n, CODE_NUMBER[outcome.code], outcome.exitcode, now_ms) for row, outcome, ran in endings if not ran]
+    tx.conn.executemany(_END_UNRUN, unrun)
+    places = Counter([(row.state, row.type, row.lane) for row, _, _ in endings])
+    for (state, number, lane), count in places.items():
+        leave(tx, state, number, lane, count)
+    count_endings(tx, endings, now_ms)
+    _settle_parents(tx, [row.parent for row, _, _ in endings if row.parent and not row.settled], now_ms)
+    return [
+        Family(row.id, Duty.STOP if outcome.code == Code.CANCELLED else Duty.CANCEL)
+        for row, outcome, _ in endings
+        if row.pending and outcome.code != Code.OK
+    ]
 
 
 def queue_again(tx: Tx, endings: Sequence[Ending], places: Sequence[Place], now_ms: int) -> None:
@@ -109,33 +128,12 @@ def planned_ms(row: Row) -> int:
     return row.due if row.planned is None else row.planned
 
 
-def cancel_held_children(tx: Tx, parents: Sequence[Row], now_ms: int) -> None:
-    """Of parents that did not end well."""
-    end_jobs(tx, [cancelled(child) for row in parents for child in held_children(tx, row.id)], now_ms)
-
-
 def cancelled(row: Row) -> Ending:
     return Ending(row, CANCELLED, ran=False)
 
 
 def abandoned(row: Row) -> Ending:
     return Ending(row, ABANDONED, ran=False)
-
-
-def held_children(tx: Tx, parent: str) -> list[Row]:
-    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.state = {State.HELD}"
-    return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
-
-
-def _given_up(tx: Tx, parent: str, code: Code) -> list[Row]:
-    """The children that are cancelled because their parent ended so."""
-    if code != Code.CANCELLED:
-        return held_children(tx, parent)
-    sql = (
-        f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.settled = 0"
-        f" AND j.state NOT IN ({State.RUNNING}, {State.ARCHIVED})"
-    )
-    return [Row(*row) for row in tx.conn.execute(sql, (parent,))]
 
 
 def _keep(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[tuple[Any, ...]]:

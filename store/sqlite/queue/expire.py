@@ -12,7 +12,8 @@ from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.endings import COLUMNS, Row, abandoned, end_jobs
+from store.sqlite.queue.endings import COLUMNS, Row, abandoned
+from store.sqlite.queue.families import end_jobs
 from store.sqlite.queue.listing import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue

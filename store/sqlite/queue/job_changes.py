@@ -6,11 +6,12 @@ from typing import NamedTuple
 import apsw
 
 from store.errors import Conflict, NotFound
-from store.refusals import check_cancel, check_move
+from store.refusals import check_cancel, check_family, check_move
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.endings import COLUMNS, Row, cancelled, end_jobs
+from store.sqlite.queue.endings import COLUMNS, Row, cancelled
+from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
     change_payload,
     change_priority,
@@ -98,12 +99,13 @@ def _change_due(tx: Tx, row: Row, dt_ms: int, now_ms: int) -> None:
     put_in_queue(tx, row.lane, state, due_ms=dt_ms)
 
 
-def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) -> None:
+def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) -> list[str]:
+    """Returns the parents that have more children to be cancelled (families.py)."""
     row = _must_find(tx, tenant, job_id)
     if row.state == State.ARCHIVED and row.code == CODE_NUMBER[Code.CANCELLED]:
-        return
+        return [job_id] if is_noted(tx, job_id) else []
     check_cancel(job_id, is_running=row.state == State.RUNNING and not running, has_ended=row.state == State.ARCHIVED)
-    end_jobs(tx, [cancelled(row)], now_ms)
+    return end_jobs(tx, [cancelled(row)], now_ms)
 
 
 def replay_jobs(
@@ -112,7 +114,7 @@ def replay_jobs(
     replayed = []
     for job_id in job_ids:
         row = _find(tx, tenant, job_id)
-        if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):
+        if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row) or is_noted(tx, job_id):
             continue
         drop_result(tx, row.n, row.type, row.result_bytes)
         if data is not None:
@@ -138,6 +140,7 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     delivery = row.token if row.state == State.RUNNING else None
     is_bound, is_consumed = bool(unique or seq), numbers_all(tx, move.jobtype)
     check_move(job_id, move.token, delivery, is_at_rest=is_at_rest, is_bound=is_bound, is_consumed=is_consumed)
+    check_family(job_id, is_being_cancelled=is_noted(tx, job_id))
     if row.state == State.ARCHIVED:
         drop_result(tx, row.n, row.type, row.result_bytes)
     if move.data is not None:

@@ -14,16 +14,17 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.bulk_archive import archive_in_bulk
 from store.sqlite.queue.endings import (
     COLUMNS,
+    Duty,
     Ending,
+    Family,
     Place,
     Row,
-    cancel_held_children,
+    archive_jobs,
     count_endings,
-    end_jobs,
-    held_children,
     planned_ms,
     queue_again,
 )
+from store.sqlite.queue.families import follow
 from store.sqlite.queue.row_changes import change_payload, leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import decode_history, encode_history
 from store.values.jobs import (
@@ -148,9 +149,14 @@ def _release_each(tx: Tx, owner: str, owned: dict[str, Row], releases: list[Rele
     _give_back(tx, given_back, now_ms)
     for ending in blocked:
         _block_parent(tx, ending, now_ms)
-    end_jobs(tx, archived, now_ms)
-    failed = [row for row, outcome, _ in queued if row.pending and outcome.code in FINAL_CODES]
-    cancel_held_children(tx, failed, now_ms)
+    families = [Family(ending.row.id, Duty.FREE) for ending in blocked]
+    families += archive_jobs(tx, archived, now_ms)
+    families += [
+        Family(row.id, Duty.CANCEL, due_ms=place.due_ms)
+        for (row, outcome, _), place in zip(queued, places, strict=True)
+        if row.pending and outcome.code in FINAL_CODES
+    ]
+    follow(tx, families, now_ms)
     return tuple([ending.row.id for ending in blocked])
 
 
@@ -189,13 +195,8 @@ def requeue(tx: Tx, rows: list[Row], now_ms: int) -> None:
 
 
 def _block_parent(tx: Tx, ending: Ending, now_ms: int) -> None:
-    """A parent that ended well waits for its children, which may run now."""
+    """A parent that ended well waits for its children."""
     row = ending.row
     queue_again(tx, [ending], [Place(State.BLOCKED, now_ms, 0, None, planned_ms(row), row.history)], now_ms)
     leave(tx, State.RUNNING, row.type, row.lane)
     tx.tally.blocked(row.type, 1)
-    for child in held_children(tx, row.id):
-        state = queued_state(child.due, now_ms)
-        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))
-        leave(tx, State.HELD, child.type, child.lane)
-        put_in_queue(tx, child.lane, state, due_ms=child.due)

@@ -1,10 +1,11 @@
 """The verbs on single jobs, on SQLite."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.queue import add, job_changes, listing, numbers, rates, turns
+from store.sqlite.queue import add, families, job_changes, listing, numbers, rates, turns
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
@@ -78,7 +79,9 @@ class SqliteJobs(SqliteCore, JobVerbs):
         return await self._write(lambda tx: job_changes.update_job(tx, tenant, job_id, change, now_ms))
 
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
-        await self._write(lambda tx: job_changes.cancel_job(tx, tenant, job_id, now_ms, running=running))
+        left = await self._write(lambda tx: job_changes.cancel_job(tx, tenant, job_id, now_ms, running=running))
+        while left:
+            left = await self._write(partial(families.carry_on, parents=left, now_ms=now_ms), bulk=True)
 
     async def replay_jobs(
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None

@@ -1,9 +1,11 @@
 """The verbs of export and import on SQLite."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from store.protocol.transfer import StoreTransfer
 from store.sqlite.file.core import SqliteCore
+from store.sqlite.queue import families
 from store.sqlite.records import exporting, import_note, importing
 from store.transfers import require_empty, require_same
 from store.values.transfer import PARTS, ExportPage, ImportPlace, Part, Record
@@ -11,7 +13,8 @@ from store.values.transfer import PARTS, ExportPage, ImportPlace, Part, Record
 
 class SqliteTransfer(SqliteCore, StoreTransfer):
     async def begin_export(self, *, now_ms: int) -> None:
-        await self.ping()  # and that is all: transactions leave nothing half done
+        while parents := await self._read(families.noted):  # and that is all that transactions leave half done
+            await self._write(partial(families.carry_on, parents=parents, now_ms=now_ms), bulk=True)
 
     async def export(
         self, part: Part, *, cursor: str | None = None, limit: int = 500, max_bytes: int = 32 * 1024 * 1024

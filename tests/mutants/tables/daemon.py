@@ -138,17 +138,17 @@ MUTANTS: list[Mutant] = [
     ),
     upkeep(
         "leases are never renewed",
-        "            duties.create_task(self._every(settings.lease_s / 3, self.renew_leases))\n",
+        '            "renew_leases": (settings.lease_s / 3, self.renew_leases),\n',
         "",
     ),
     upkeep(
         "leases are renewed too late",
-        "self._every(settings.lease_s / 3, self.renew_leases)",
-        "self._every(settings.lease_s * 2, self.renew_leases)",
+        "(settings.lease_s / 3, self.renew_leases)",
+        "(settings.lease_s * 2, self.renew_leases)",
     ),
     upkeep(
         "lapsed leases are never expired",
-        "            duties.create_task(self._every(settings.poll_s, self.expire_leases))\n",
+        '            "expire_leases": (settings.poll_s, self.expire_leases),\n',
         "",
         tests="tests/service/test_upkeep.py",
     ),

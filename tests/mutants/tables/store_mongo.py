@@ -345,11 +345,6 @@ MUTANTS: list[Mutant] = [
         "        if parent is None or await _is_waited_for(db, parent_id):",
         "        if parent is None:",
     ),
-    relatives(
-        "children of a failed parent stay held",
-        '    if CANCEL in ended["todo"]:\n        await _cancel_children(db, job_id, now_ms)\n',
-        "",
-    ),
     ledger(
         "a change is counted again after a crash",
         '        conditions = {key: {"_id": key, seen: {"$not": {"$gte": number}}} for key in updates}',

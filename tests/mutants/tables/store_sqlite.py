@@ -102,22 +102,10 @@ MUTANTS: list[Mutant] = [
         tests=ROUNDS,
     ),
     release(
-        "the children of a round that failed stay",
-        "    cancel_held_children(tx, failed, now_ms)\n",
-        "",
-        tests=ROUNDS,
-    ),
-    release(
         "the retry window begins with every attempt",
         "row.due if row.begun is None else row.begun",
         "row.due",
         tests=ROUNDS,
-    ),
-    release(
-        "held children stay held",
-        '        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))',
-        "        pass",
-        tests=RELATIVES,
     ),
     release(
         "a retry keeps the payload that it replaced",
@@ -256,13 +244,13 @@ MUTANTS: list[Mutant] = [
     ),
     change(
         "a live job is replayed",
-        "row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row):",
-        "row is None or _name_is_taken(tx, row):",
+        "row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row)",
+        "row is None or _name_is_taken(tx, row)",
     ),
     change(
         "a replay takes a name that is in use",
-        "row.state != State.ARCHIVED or _name_is_taken(tx, row):",
-        "row.state != State.ARCHIVED:",
+        "row.state != State.ARCHIVED or _name_is_taken(tx, row)",
+        "row.state != State.ARCHIVED",
     ),
     change(
         "a live job is deleted",
@@ -325,11 +313,6 @@ MUTANTS: list[Mutant] = [
         'AND state = {State.BLOCKED} AND pending < 0"',
     ),
     endings("a child settles its parent twice", "if row.parent and not row.settled]", "if row.parent]"),
-    endings(
-        "children of a failed parent stay",
-        "        endings = [cancelled(child) for parent, code in parents for child in _given_up(tx, parent, code)]",
-        "        endings = []",
-    ),
     writer(
         "callers hear of what is not committed",
         "            self._tell()\n            counts = Tally()",

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,11 +14,12 @@ from msgspec.structs import replace
 from functory.config import Settings, load_config
 from functory.daemon.daemon import Daemon
 from functory.errors import InvalidBackup, InvalidConfig, InvalidInput, NotEmpty, StillRunning
+from functory.transfer import restore
 from functory.transfer.backup import make_backup
 from functory.transfer.backup_layout import RESTORING
-from functory.transfer.manifest import encode_manifest, read_manifest
+from functory.transfer.manifest import Manifest, encode_manifest, read_manifest
 from functory.transfer.restore import restore_backup
-from journal import Journal
+from journal import Journal, JournalLocked, OsDisk
 from store.base import Tenant
 from store.errors import NotFound, SchemaTooNew, StoreCorrupt
 from store.url import open_store
@@ -295,6 +298,69 @@ async def test_a_restore_that_is_cut_while_things_are_moved_can_be_repeated(
     assert set(before.values()) <= set(after.values()), "what was there before is still there, aside"
     async with open_store(settings.store_url) as store:
         assert len(await check_counters(store, TENANT, T0)) == 5
+
+
+class Pause:
+    """Work of a thread that goes on when it is told to."""
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self._work = work
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+
+    def __call__(self, *given: object) -> None:
+        self.has_begun.set()
+        self.may_go_on.wait()
+        self._work(*given)
+
+
+@contextmanager
+def paused(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[Pause]:
+    """A step of the restore, by its name. It goes on whatever happens."""
+    pause = Pause(getattr(restore, name))
+    monkeypatch.setattr(restore, name, pause)
+    try:
+        yield pause
+    finally:
+        pause.may_go_on.set()
+
+
+async def interrupt(restoring: "asyncio.Task[Manifest]", pause: Pause) -> None:
+    """More than once, and before the thread goes on."""
+    await asyncio.to_thread(pause.has_begun.wait)
+    for _ in range(2):
+        restoring.cancel()
+        await asyncio.wait([restoring], timeout=0)
+
+
+async def test_a_restore_that_is_interrupted_while_things_are_moved_is_finished_and_says_so(
+    settings: Settings, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    with paused(monkeypatch, "_put_in_place") as pause:
+        restoring = asyncio.create_task(restore_backup(backup, settings, now_ms=T0, replace=True, warn=warnings.append))
+        await interrupt(restoring, pause)
+        with pytest.raises(JournalLocked):
+            await asyncio.to_thread(OsDisk(settings.journal_dir).lock)
+        assert warnings == []
+    with pytest.raises(asyncio.CancelledError):
+        await restoring
+    assert warnings == [f"the interruption came too late: {settings.data_dir} is restored"]
+    async with open_store(settings.store_url) as store:
+        assert len(await check_counters(store, TENANT, T0)) == 5
+
+
+async def test_a_restore_that_is_interrupted_while_it_copies_leaves_nothing(
+    settings: Settings, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await read(settings.data_dir)
+    warnings: list[str] = []
+    with paused(monkeypatch, "_copy_all") as pause:
+        restoring = asyncio.create_task(restore_backup(backup, settings, now_ms=T0, replace=True, warn=warnings.append))
+        await interrupt(restoring, pause)
+    with pytest.raises(asyncio.CancelledError):
+        await restoring
+    assert (warnings, await read(settings.data_dir)) == ([], before)
+    assert not await asyncio.to_thread((settings.data_dir / RESTORING).exists)
 
 
 async def test_a_store_outside_the_data_directory_goes_where_the_settings_say(backup: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small guards of the journal: a close that waits, a write that failed, a torn cursor, a reservation that is over."""
+"""Small guards of the journal: a lock on a full disk, a close that waits, a failed write, a torn cursor, and so on."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, JournalError, Position, ReservationLapsed
+from journal import Journal, JournalError, JournalUnavailable, Position, ReservationLapsed
 from journal.cursor import CURSOR_NAME, Cursor, read_slots
 from journal.disk import OsDisk, OsFile
 from journal.ledger import Ledger, Span
@@ -80,3 +80,15 @@ def test_a_reservation_is_finished_once() -> None:
     ledger.finish(reservation)
     with pytest.raises(ReservationLapsed):
         ledger.finish(reservation)
+
+
+async def test_who_finds_the_disk_full_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("journal.disk.os.pwrite", full)
+        with pytest.raises(JournalUnavailable, match="No space left"):
+            await Journal(tmp_path, "a7").open()
+    async with Journal(tmp_path, "b8") as journal:
+        await journal.write("a-b", ["x"])

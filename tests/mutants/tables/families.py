@@ -1,0 +1,58 @@
+"""Children whose parent ended: some never hear of it, or too many at once."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+FAMILIES = (
+    "tests/contract/store/test_families.py tests/contract/store/test_relatives.py tests/contract/store/test_rounds.py"
+)
+SQLITE = f"{FAMILIES} -k sqlite"
+
+families = in_file("store/sqlite/queue/families.py", SQLITE)
+relatives = in_file("store/mongo/queue/relatives.py", f"{FAMILIES} -k mongodb")
+release = in_file("store/sqlite/queue/release.py", SQLITE)
+endings = in_file("store/sqlite/queue/endings.py", SQLITE)
+queue_role = in_file("store/sqlite/roles/queue.py", SQLITE)
+job_role = in_file("store/sqlite/roles/jobs.py", SQLITE)
+transfer_role = in_file("store/sqlite/roles/transfer.py", SQLITE)
+
+MUTANTS: list[Mutant] = [
+    endings("children of a failed parent stay", "if row.pending and outcome.code != Code.OK", "if False"),
+    release("the children of a round that failed stay", "if row.pending and outcome.code in FINAL_CODES", "if False"),
+    families(
+        "held children stay held",
+        '        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))',
+        "        pass",
+    ),
+    families(
+        "all children are changed at once",
+        "left, limit = deque(families), MAX_CHILDREN",
+        "left, limit = deque(families), 1 << 30",
+    ),
+    families("what is left of a family is forgotten", "        tx.conn.execute(_NOTE, family)\n", ""),
+    families("a family ends with its first step", "if len(found) > limit:", "if False:"),
+    families(
+        "the next round runs among children of the last",
+        "            _pause_parent(tx, family.parent)\n",
+        "            pass\n",
+    ),
+    families(
+        "the next round comes too early",
+        "            _queue_parent(tx, family.parent, family.due_ms, now_ms)\n",
+        "            pass\n",
+    ),
+    families("a late step frees children of the next run", "return bool(state == State.BLOCKED)", "return True"),
+    families("a parent is replayed too early", ".get is not None", ".get is None and False"),
+    queue_role("a family waits for ever", "range(_FAMILY_STEPS)", "range(0)"),
+    job_role("a cancel returns too early", "        while left:\n", "        while False:\n"),
+    transfer_role(
+        "half a family is moved", "while parents := await self._read(families.noted):", "while parents := []:"
+    ),
+    relatives(
+        "children of a failed parent stay held",
+        "        is_done = await _cancel_children(db, job_id, now_ms, budget)\n",
+        "        pass\n",
+    ),
+    relatives("what is left of a family is forgotten", "    if is_done:\n", "    if True:\n"),
+    relatives("a parent is replayed too early", 'isdisjoint(document.get("todo", ()))', "isdisjoint(())"),
+    relatives("a release changes all children", "None if owner is None else Budget(_MAX_CHILDREN)", "None"),
+]
