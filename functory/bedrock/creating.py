@@ -83,7 +83,9 @@ async def _submission(call: Call, given: Parameters) -> TypedSubmission:
         field = str(error.detail.get("field"))
         error.args = (str(error).replace(field, _SENT.get(field, field), 1),)
         raise
-    return name, submission if data is None else submission._replace(payload=data)
+    if data is None:
+        return name, submission._replace(keeps=submission.keeps | {"data"})
+    return name, submission._replace(payload=data)
 
 
 async def _parent(call: Call, given: Parameters) -> str | None:
