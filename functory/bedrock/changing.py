@@ -13,7 +13,7 @@ from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
-from store.base import JobRecord
+from store.base import Code, JobRecord
 from vocabulary.names import type_of
 
 
@@ -78,9 +78,11 @@ async def retry_job(call: Call) -> bytes:
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
     if name is None:
-        report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data)
+        report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
         _check(verdict)
+        if verdict.code == Code.ABANDONED:
+            raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
     else:
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
     return b""

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -23,7 +24,9 @@ from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
+from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Release, ReleaseReport, Unclaim
+from vocabulary.time_text import MAX_TIME_MS
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -150,7 +153,7 @@ class Reports:
         now_ms = self._clock.now_ms()
         sizes: dict[tuple[str, int], int] = {}
         out: list[Ending] = []
-        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, ending[0].retry)):
+        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
             these = [(held, _stopped(held, report, now_ms)) for held, report in some]
             jobs = [_counted_job(held, one) for held, one in these]
             ends = [one for _, one in these]
@@ -243,6 +246,10 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
     if len(report.carried or b"") > _LIMITS.new_job_bytes:
         return too_big(stopped, f"carried more than {_LIMITS.new_job_bytes} bytes on")
     return stopped
+
+
+def _policy(held: Held, report: Report) -> RetryPolicy:
+    return held.retry if report.in_window else replace(held.retry, window_s=MAX_TIME_MS / 1000)
 
 
 def _counted_job(held: Held, stopped: Stopped) -> Job:

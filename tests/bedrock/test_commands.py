@@ -115,6 +115,27 @@ async def test_a_retry_comes_when_it_was_asked_for_with_its_data(session: Sessio
     assert (await session.ask("RetryJob", jobID=1)).status == 405, "one that waits runs anyway"
 
 
+async def test_a_retry_comes_also_after_the_retry_window(session: Session, clock: FakeClock) -> None:
+    await session.ask("CreateJob", name="x")
+    await session.ask("GetJob", name="x")
+    assert (await session.ask("RetryJob", jobID=1, nextRun="2030-01-01 00:00:00")).status == 200
+    rows = (await session.ask("Query", query="select state, nextRun from jobs")).json
+    assert rows == [["QUEUED", "2030-01-01 00:00:00"]]
+    clock.advance(3 * 366 * 86_400)
+    assert (await session.ask("GetJob", name="x")).json["jobID"] == 1
+    assert (await session.ask("RetryJob", jobID=1)).status == 200
+    assert await state_of(session, 1) == "QUEUED"
+
+
+async def test_a_retry_that_is_one_too_many_says_so(bedrock: Bedrock, session: Session) -> None:
+    await put_handler(bedrock.shop.service, ACME, "x", {"lang": "worker", "body": "", "options": {"max_attempts": 1}})
+    await session.ask("CreateJob", name="x")
+    await session.ask("GetJob", name="x")
+    reply = await session.ask("RetryJob", jobID=1)
+    assert (reply.status, await state_of(session, 1)) == (405, "FAILED")
+    assert "max_attempts" in reply.reason
+
+
 @pytest.mark.parametrize("before", ["running", "deferred", "ended"])
 async def test_a_retry_with_a_name_continues_the_job_under_that_name(
     bedrock: Bedrock, session: Session, clock: FakeClock, before: str
