@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from functory.operations.handlers import get_handler, put_handler
+from functory.operations.handlers import delete_handler, get_handler, list_handlers, put_handler
 from functory.operations.jobs import cancel_job
 from tests.support.bedrock import Bedrock, Session
 from tests.support.clocks import FakeClock
@@ -134,6 +134,28 @@ async def test_a_retry_that_is_one_too_many_says_so(bedrock: Bedrock, session: S
     reply = await session.ask("RetryJob", jobID=1)
     assert (reply.status, await state_of(session, 1)) == (405, "FAILED")
     assert "max_attempts" in reply.reason
+
+
+async def test_a_type_whose_handler_was_deleted_is_registered_again(bedrock: Bedrock, session: Session) -> None:
+    service = bedrock.shop.service
+    await session.ask("CreateJob", name="x")
+    await session.ask("CreateJob", name="x")
+    await delete_handler(service, ACME, "x")
+    await session.ask("CreateJob", name="x")
+    assert (await get_handler(service, "acme", "x")).lang == "worker"
+
+
+async def test_what_is_refused_registers_no_type(bedrock: Bedrock, session: Session) -> None:
+    await session.ask("CreateJob", name="x")
+    await session.ask("CreateJob", name="u", unique="true")
+    await session.ask("GetJob", name="u")
+    refused = [
+        await session.ask("CreateJob", name="new", parentJobID=1),
+        await session.ask("RetryJob", jobID=1, name="new"),
+        await session.ask("RetryJob", jobID=2, name="new"),
+    ]
+    assert [reply.status for reply in refused] == [405, 405, 405]
+    assert {row.jobtype for row in await list_handlers(bedrock.shop.service, "acme")} == {"acme-u", "acme-x"}
 
 
 @pytest.mark.parametrize("before", ["running", "deferred", "ended"])
