@@ -82,7 +82,8 @@ class Reports:
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
         for report in reports:
-            held = await self._find(tenant, report.delivery)
+            find = self._find_alive if report.exitcode is None else self._find
+            held = await find(tenant, report.delivery)
             found.append(held)
             if isinstance(held, Held):
                 self._held.say(held, report.log, report.progress)
@@ -120,6 +121,15 @@ class Reports:
         if held is not None or await self._claims.exists(tenant, delivery.id):
             return _late(delivery.id)
         return Verdict(delivery.id, Answer.UNKNOWN, message=f"there is no job {delivery.id}")
+
+    async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
+        """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
+        is over."""
+        held = self._held.find(tenant, delivery.id)
+        is_lapsed = held is not None and held.ending is None and held.until_ms <= self._clock.now_ms()
+        if is_lapsed and await self._claims.read(tenant, delivery.id) is None:
+            self._held.drop([delivery])
+        return await self._find(tenant, delivery)
 
     async def _renew(self, tenant: str, leases: Sequence[Lease], length_ms: int) -> dict[Lease, Verdict]:
         now_ms = self._clock.now_ms()
