@@ -52,7 +52,7 @@ async def replay(
     call before; this one begins after the jobs of that, also after those that could not be queued again.
 
     With a pattern, those of the types that it matches. Repeating it replays nothing twice, because a queued job is not
-    archived. Raises InvalidInput; none was queued then.
+    archived. Raises InvalidInput, QuotaExceeded (too many types would have jobs); none was queued then.
     """
     tenant, filters = who.tenant, [where]
     begin = None if cursor is None else _read_cursor(cursor, has_types=pattern is not None)
@@ -64,6 +64,7 @@ async def replay(
     first_ms, step = _pace(len(ids), rate_per_s, after_ms, now_ms)
     if dry_run or not ids:
         return ReplayReport(ids, 0, after, None)
+    await service.admission.take_types(tenant, who.limits, found.jobtypes)
     replayed, due_ms = 0, first_ms
     for start in range(0, len(ids), step):
         due_ms = first_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
