@@ -12,7 +12,7 @@ callers.py      who asks
 numbers.py      jobs by number
 records.py      jobs as the protocol shows them: states, times, data
 call.py         one command with what it needs
-creating.py     CreateJob, CreateJobs; known_types.py which types need not be registered
+creating.py     CreateJob, CreateJobs
 taking.py       GetJob, GetJobs; relatives.py what they tell of parents and children
 changing.py     UpdateJob, FinishJob, FailJob, RetryJob, CancelJob, DeleteJob
 looking.py      QueryJob, Query; select.py the statements that Query knows

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from functory.bedrock.known_types import KnownTypes
 from functory.bedrock.numbers import Numbers
 from functory.bedrock.parameters import Parameters
 from functory.bedrock.refusals import no_job
@@ -61,7 +60,6 @@ class Call(NamedTuple):
     parameters: Parameters
     peer: Peer
     numbers: Numbers
-    types: KnownTypes
 
     async def confirm(self) -> None:
         """Whether who asks may still have the answer, for which it has waited. Raises Unauthorized."""

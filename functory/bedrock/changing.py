@@ -13,7 +13,8 @@ from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
-from store.base import JobRecord
+from store.base import Code, JobRecord, JobState
+from store.refusals import check_move
 from vocabulary.names import type_of
 
 
@@ -66,33 +67,41 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
 
 async def retry_job(call: Call) -> bytes:
     record = await call.job()
-    data, name = call.parameters.data(), await _another_name(call, record)
+    data, name = call.parameters.data(), _another_name(call, record)
     now_ms = call.service.now_ms()
     next_run, delay_s = call.parameters.text("nextRun", 40), call.parameters.number("delay", 0, 3_155_760_000)
     due_ms = parse_time_ms(next_run, "nextRun") if next_run else now_ms + 1000 * (delay_s or 0)
     if not is_running(record):
         call.who.require("manage")
+        if name is not None and record.state in {JobState.ARCHIVED, JobState.DEFERRED}:  # others are refused
+            await register_types(call, [name])
         await job_changes.retry_job(call.service, call.who, record.job.id, dt_ms=due_ms, payload=data, type_name=name)
         return b""
     if record.job.repeat:  # the document: the other times are ignored then
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
     if name is None:
-        report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data)
+        report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
         _check(verdict)
+        if verdict.code == Code.ABANDONED:
+            raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
     else:
+        await register_types(call, [name])
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
     return b""
 
 
-async def _another_name(call: Call, record: JobRecord) -> str | None:
-    """The type that a job is to have from now on, which is a new job of it, in a way; None: it keeps its own."""
+def _another_name(call: Call, record: JobRecord) -> str | None:
+    """The type that a job is to have from now on, which is a new job of it, in a way; None: it keeps its own. Raises
+    Conflict for a job that has to keep it."""
     name = call.parameters.type_name() if call.parameters.text("name") else None
     if name is None or name == type_of(record.job.jobtype):
         return None
     call.who.require("submit")
-    await register_types(call, [name])
+    job, is_paused = record.job, record.state is JobState.PAUSED
+    is_bound = bool(job.unique) or job.seq is not None
+    check_move(job.id, None, None, is_at_rest=not is_paused, is_bound=is_bound, is_consumed=False)
     return name
 
 

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from functory.bedrock import changing, creating, looking, taking
 from functory.bedrock.call import Call, Peer
 from functory.bedrock.callers import Callers
-from functory.bedrock.known_types import KnownTypes
 from functory.bedrock.messages import Answer, Request
 from functory.bedrock.numbers import Numbers
 from functory.bedrock.parameters import Parameters
@@ -62,7 +61,6 @@ class Commands:
         self._tenant = tenant
         self._callers = Callers(web, tenant)
         self._numbers = Numbers(web.service)
-        self._types = KnownTypes()
         self.room = web.bodies
         """For large answers, beside large bodies over HTTP."""
 
@@ -110,7 +108,7 @@ class Commands:
         size_bytes = sum(map(len, request.parameters.values()))
         if size_bytes > _FEW_BYTES and not command.takes_data:
             raise Refusal(402, f"The parameters of {command.name} are longer than {_FEW_BYTES} bytes")
-        call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers, self._types)
+        call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers)
         if size_bytes <= self.room.free_bytes:
             return await command.run(call)
         async with self.room.of(who.tenant, size_bytes):

@@ -12,17 +12,20 @@ import msgspec
 from functory.bedrock.call import Call
 from functory.bedrock.parameters import Parameters
 from functory.bedrock.parser import Malformed, json_parameters
-from functory.bedrock.records import object_json
+from functory.bedrock.records import is_running, object_json, state_of
 from functory.bedrock.refusals import Refusal, missing
 from functory.errors import FunctoryError, InvalidInput
 from functory.operations.create import TypedSubmission, create_jobs
 from functory.operations.handlers import find_handler, put_handler
-from functory.operations.numbered import take_numbers
+from functory.operations.numbered import get_numbered, take_numbers
 from functory.web.api.submission import to_submission
 from functory.web.http.endpoint import check_json_size
 from functory.web.http.json_faults import why_not_json
 from functory.wire.jobs import NewJob
+from handlers.errors import HandlerError
 from handlers.languages import WORKER
+from store.base import JobState
+from vocabulary.names import jobtype_of
 
 LEASE_S: Final = 3600
 """How long a job of a type that was registered here is a worker's. The protocol has no renewal, and no end without
@@ -83,17 +86,22 @@ async def _submission(call: Call, given: Parameters) -> TypedSubmission:
         field = str(error.detail.get("field"))
         error.args = (str(error).replace(field, _SENT.get(field, field), 1),)
         raise
-    return name, submission if data is None else submission._replace(payload=data)
+    if data is None:
+        return name, submission._replace(keeps=submission.keeps | {"data"})
+    return name, submission._replace(payload=data)
 
 
 async def _parent(call: Call, given: Parameters) -> str | None:
     number = given.number("parentJobID", 0)
     if not number:
         return None
-    parent = await call.numbers.find_anew(call.tenant, number)
-    if parent is None:
+    parent_id = await call.numbers.find_anew(call.tenant, number)
+    if parent_id is None:
         raise Refusal(404, "parentJobID does not exist")
-    return parent
+    parent = await get_numbered(call.service, call.tenant, parent_id)
+    if not is_running(parent) and parent.state is not JobState.PAUSED:  # the store would say so, but after registering
+        raise Refusal(405, f"parentJobID is {state_of(parent)}: only a RUNNING or PAUSED job can get a child")
+    return parent_id
 
 
 async def _create(call: Call, jobs: list[TypedSubmission]) -> list[int]:
@@ -109,7 +117,14 @@ async def _create(call: Call, jobs: list[TypedSubmission]) -> list[int]:
 async def register_types(call: Call, names: Iterable[str]) -> None:
     """Each that has no handler. Raises QuotaExceeded."""
     for name in names:
-        if not call.types.is_known(call.tenant, name):
-            if await find_handler(call.service, call.tenant, name) is None:
-                await put_handler(call.service, call.who, name, SERVED_FROM_OUTSIDE)
-            call.types.keep(call.tenant, name)
+        if not await _has_handler(call, name):
+            await put_handler(call.service, call.who, name, SERVED_FROM_OUTSIDE)
+
+
+async def _has_handler(call: Call, name: str) -> bool:
+    """As the daemon knows it, so that not every CreateJob asks the store. If it knows of none, the store may."""
+    try:
+        is_known = await call.service.handlers.get(jobtype_of(call.tenant, name)) is not None
+    except HandlerError:  # stored by a newer version of this program
+        return True
+    return is_known or await find_handler(call.service, call.tenant, name) is not None

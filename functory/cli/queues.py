@@ -128,6 +128,8 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
             request.setdefault("until_ms", answer.now_ms + 1)
         if arguments.rate_per_s is not None and answer.last_due_ms is not None:
             request["after_ms"] = answer.last_due_ms
+        if answer.cursor is not None:
+            request["cursor"] = answer.cursor
         return answer
 
     replayed = await _until_none_match(arguments, next_ones, "replayed")
@@ -217,7 +219,7 @@ def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", coun
     else:
         text = f"{counted(count, 'job')} {done}."
         if answer.more:
-            text += " More match: repeat the command."
+            text += " More match: use --all, or repeat the command."
     return show(arguments, answer, text)
 
 

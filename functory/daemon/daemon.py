@@ -221,6 +221,7 @@ class Daemon:
 
     def cancelled(self, job_id: str) -> None:
         self.waiters.ended((mark_of(job_id),))
+        self.workers.cancelled(job_id)
         self._parts.announcer.cancelled(job_id)
 
     async def worker_left(self, tenant: str, name: str) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from functory.daemon.parts import Parts
 from functory.daemon.upkeep import Upkeep
 from functory.loops.job_mark import mark_of
+from functory.loops.slices import Slices
 from functory.peers.news import Look, News
 from store.errors import StoreUnavailable
 
@@ -20,6 +21,8 @@ log = logging.getLogger("functory.peers")
 
 _REFRESH_S: Final = 5.0
 _PAUSE_S: Final = 0.05
+_MARK_COST: Final = 10
+"""Of the mark of a job, as a slice counts it."""
 
 
 class Hearing:
@@ -95,6 +98,11 @@ class Hearing:
         marks, self._cancelled = self._cancelled, set()
         leases = [lease for lease in self._parts.executor.leases() if mark_of(lease.id) in marks]
         await self._upkeep.end_cancelled(leases)
+        slices = Slices()
+        for job_id in self._parts.workers.held_ids():
+            if mark_of(job_id) in marks:
+                self._parts.workers.cancelled(job_id)
+            await slices.spend(_MARK_COST)
 
     async def _give_back(self) -> None:
         left, self._left = self._left, set()

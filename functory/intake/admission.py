@@ -114,15 +114,21 @@ class Admission:
 
     async def take_type(self, tenant: str, limits: TenantLimits, jobtype: str) -> None:
         """Jobs of a type are about to be stored. Raises QuotaExceeded if it is one type too many."""
-        if self.knows_type(tenant, jobtype):
+        await self.take_types(tenant, limits, (jobtype,))
+
+    async def take_types(self, tenant: str, limits: TenantLimits, jobtypes: Sequence[str]) -> None:
+        """Jobs of all these types. Raises QuotaExceeded if they are too many; then none is counted."""
+        new = {jobtype for jobtype in jobtypes if not self.knows_type(tenant, jobtype)}
+        if not new:
             return
         limit = MAX_TYPES if limits.max_types is None else limits.max_types
         known, now_ms = self._types.get(tenant), self._now_ms()
-        if known is None or (len(known.names) >= limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
+        if known is None or (len(known.names) + len(new) > limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
             known = await self._looks_at_types.ask(tenant, lambda: self._look_at_types(tenant, now_ms))
-        if jobtype not in known.names:
-            _check("types", len(known.names) + 1, limit)
-            known.names.add(jobtype)
+        wanted = known.names.union(jobtypes)  # all of them: a look may have found that one has no jobs any more
+        if len(wanted) > len(known.names):
+            _check("types", len(wanted), limit)
+            known.names |= wanted
 
     async def _look_at_types(self, tenant: str, now_ms: int) -> _Types:
         try:

@@ -24,11 +24,24 @@ _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
 
+class Place(NamedTuple):
+    """Where a search goes on: in the listing of this type, or of all if it is empty, after this cursor, or at its start
+    if that is empty."""
+
+    jobtype: str
+    cursor: str
+
+
 class Matching(NamedTuple):
-    """Ids that fit within the limit; more: others fit, too."""
+    """Ids that fit within the limit, with their types; after: others fit, too, from there on."""
 
     ids: tuple[str, ...]
-    more: bool
+    jobtypes: tuple[str, ...]
+    after: Place | None
+
+    @property
+    def more(self) -> bool:
+        return self.after is not None
 
 
 class BulkReport(NamedTuple):
@@ -50,7 +63,8 @@ async def cancel_jobs(
     ordered = [state for state in UNFINISHED if state in states]
     jobtypes = await types_matching(service, who.tenant, pattern)
     filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]
-    ids, more = await matching(service, who.tenant, filters, limit)
+    found = await matching(service, who.tenant, filters, limit)
+    ids, more = found.ids, found.more
     if dry_run or not ids:
         return BulkReport(ids, 0, more)
     changed = 0
@@ -77,7 +91,8 @@ async def delete_jobs(
         JobFilter(JobState.ARCHIVED, jobtype, codes, since_ms, until_ms)
         for jobtype in await types_matching(service, who.tenant, pattern)
     ]
-    ids, more = await matching(service, who.tenant, filters, limit)
+    found = await matching(service, who.tenant, filters, limit)
+    ids, more = found.ids, found.more
     if dry_run or not ids:
         return BulkReport(ids, 0, more)
     changed = 0
@@ -87,29 +102,41 @@ async def delete_jobs(
     return BulkReport(ids, changed, more)
 
 
-async def matching(service: Service, tenant: str, filters: Sequence[JobFilter], limit: int) -> Matching:
-    """The jobs that fit one of the filters, in their order."""
-    ids: list[str] = []
+async def matching(
+    service: Service, tenant: str, filters: Sequence[JobFilter], limit: int, begin: Place | None = None
+) -> Matching:
+    """The jobs that fit one of the filters, in their order. With begin, those after it: the filters are of one state
+    then, and in the order of their types."""
+    found: dict[str, str] = {}
     for number, where in enumerate(filters):
         cursor: str | None = None
+        if begin is not None and (where.jobtype or "") <= begin.jobtype:
+            if (where.jobtype or "") < begin.jobtype:
+                continue
+            cursor = begin.cursor or None
         while True:
-            size = min(_PAGE, limit - len(ids))
+            size = min(_PAGE, limit - len(found))
             page = await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=size)
-            ids += [record.job.id for record in page.records]
+            found |= {record.job.id: record.job.jobtype for record in page.records}
             cursor = page.cursor
-            if len(ids) >= limit:
-                more = cursor is not None or await _any(service, tenant, filters[number + 1 :])
-                return Matching(tuple(ids), more)
+            if len(found) >= limit:
+                here = None if cursor is None else Place(where.jobtype or "", cursor)
+                return _matching(found, here or await _first(service, tenant, filters[number + 1 :]))
             if cursor is None:
                 break
-    return Matching(tuple(ids), more=False)
+    return _matching(found, None)
 
 
-async def _any(service: Service, tenant: str, filters: Sequence[JobFilter]) -> bool:
+def _matching(found: dict[str, str], after: Place | None) -> Matching:
+    return Matching(tuple(found), tuple(dict.fromkeys(found.values())), after)
+
+
+async def _first(service: Service, tenant: str, filters: Sequence[JobFilter]) -> Place | None:
+    """The first of the filters that a job fits."""
     for where in filters:
         if (await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), limit=1)).records:
-            return True
-    return False
+            return Place(where.jobtype or "", "")
+    return None
 
 
 async def _is_cancelled(service: Service, tenant: str, job_id: str) -> bool:

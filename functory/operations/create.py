@@ -69,8 +69,8 @@ async def _take_quota(service: Service, who: Principal, jobs: Sequence[TypedSubm
     size_bytes = sum(len(job.payload) for _, job in jobs)
     await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
     try:
-        for type_name in dict.fromkeys(type_name for type_name, _ in jobs):
-            await service.admission.take_type(who.tenant, who.limits, jobtype_of(who.tenant, type_name))
+        jobtypes = [jobtype_of(who.tenant, type_name) for type_name in dict.fromkeys(name for name, _ in jobs)]
+        await service.admission.take_types(who.tenant, who.limits, jobtypes)
     except QuotaExceeded:
         await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)
         raise

@@ -18,6 +18,7 @@ from store.errors import Conflict, NotFound
 from vocabulary.names import jobtype_of
 
 _PAGE = 1000
+_CAN_BE_RETRIED = "only a job that has ended or is deferred can be retried"
 
 
 async def update_job(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
@@ -50,7 +51,9 @@ async def retry_job(
     if payload is not None:
         await admit_payload(service, who, job_id, payload)
     job = await get_job(service, who.tenant, job_id)
-    state = job.state if isinstance(job, JobRecord) else None
+    if not isinstance(job, JobRecord):
+        raise Conflict(f"job {job_id} is queued: {_CAN_BE_RETRIED}")
+    state = job.state
     if type_name is not None and state in {JobState.DEFERRED, JobState.ARCHIVED}:
         jobtype = jobtype_of(who.tenant, type_name)
         await service.admission.take_type(who.tenant, who.limits, jobtype)
@@ -58,9 +61,11 @@ async def retry_job(
     elif state is JobState.DEFERRED:
         await service.store.update_job(who.tenant, job_id, now_ms=now_ms, dt_ms=due_ms, data=payload, at_rest=True)
     elif state is not JobState.ARCHIVED:
-        raise Conflict(f"job {job_id} is {state or 'queued'}: only a job that has ended or is deferred can be retried")
-    elif not await service.store.replay_jobs(who.tenant, [job_id], dt_ms=due_ms, now_ms=now_ms, data=payload):
-        raise Conflict(f"job {job_id} has a unique name that another job holds now")
+        raise Conflict(f"job {job_id} is {state}: {_CAN_BE_RETRIED}")
+    else:
+        await service.admission.take_type(who.tenant, who.limits, job.job.jobtype)
+        if not await service.store.replay_jobs(who.tenant, [job_id], dt_ms=due_ms, now_ms=now_ms, data=payload):
+            raise Conflict(f"job {job_id} has a unique name that another job holds now")
     service.control.wake()
     if payload is not None:
         await audit(service, who.key_id, "job.update", who.tenant, id=job_id)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Missing
+from functory.operations.principal import Principal
 from functory.operations.replay import ReplayReport, replay
 from functory.operations.service import Service
 from store.base import Code, JobFilter, JobRecord, JobState
@@ -54,18 +55,18 @@ class ReplayProgress(NamedTuple):
     """Some of those that failed again, without payloads and results."""
 
 
-async def preview_run(service: Service, actor: str, tenant: str, choice: ReplayChoice) -> ReplayReport:
-    """What the choice matches now. Nothing is changed."""
-    return await _replay(service, actor, tenant, choice, dry_run=True)
+async def preview_run(service: Service, who: Principal, choice: ReplayChoice) -> ReplayReport:
+    """What the choice matches now. Nothing is changed. Raises InvalidInput."""
+    return await _replay(service, who, choice, dry_run=True)
 
 
-async def begin_run(service: Service, actor: str, tenant: str, choice: ReplayChoice) -> str:
-    """The name of the run; empty when nothing matched."""
+async def begin_run(service: Service, who: Principal, choice: ReplayChoice) -> str:
+    """The name of the run; empty when nothing matched. Raises InvalidInput, QuotaExceeded."""
     now_ms = service.now_ms()
-    report = await _replay(service, actor, tenant, choice, dry_run=False)
+    report = await _replay(service, who, choice, dry_run=False)
     if not report.replayed:
         return ""
-    run = ReplayRun(tenant, now_ms, report.last_due_ms or now_ms, list(report.ids), choice)
+    run = ReplayRun(who.tenant, now_ms, report.last_due_ms or now_ms, list(report.ids), choice)
     name = secrets.token_hex(8)
     await service.store.put_note(_key(name), msgspec.json.encode(run), expires_ms=now_ms + _RUN_KEPT_MS)
     return name
@@ -94,11 +95,9 @@ async def _find(service: Service, tenant: str, name: str) -> ReplayRun:
     return run
 
 
-async def _replay(service: Service, actor: str, tenant: str, choice: ReplayChoice, *, dry_run: bool) -> ReplayReport:
-    where = choice.where(tenant, service.now_ms())
-    return await replay(
-        service, actor, tenant, where, limit=choice.limit, rate_per_s=choice.rate_per_s, dry_run=dry_run
-    )
+async def _replay(service: Service, who: Principal, choice: ReplayChoice, *, dry_run: bool) -> ReplayReport:
+    where = choice.where(who.tenant, service.now_ms())
+    return await replay(service, who, where, limit=choice.limit, rate_per_s=choice.rate_per_s, dry_run=dry_run)
 
 
 def _key(name: str) -> str:

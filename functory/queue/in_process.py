@@ -87,8 +87,9 @@ class InProcessLink:
         dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
         priority = DEFAULT_PRIORITY if options.priority is None else options.priority
         said = JobOptions(dt_ms, priority, options.domain, key=options.key)
+        unsaid = {"repeat"} if options.priority is not None else {"repeat", "priority"}
         jobs = [
-            Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent)
+            Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent, frozenset(unsaid))
             for payload in payloads
         ]
         return await submit_jobs(self._service, self._who, job_type, jobs)

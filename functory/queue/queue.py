@@ -44,6 +44,7 @@ class Queue:
         self.is_draining = False
         """Somebody wants this worker to stop: it gets no more jobs."""
         self.is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._has_asked = False
 
     async def __aenter__(self) -> Self:
@@ -136,13 +137,19 @@ class Queue:
     # The end
 
     async def close(self) -> None:
-        """Give back what is in hand, and say goodbye. Idempotent."""
-        if self.is_closed:
-            return
+        """Give back what is in hand, and say goodbye. Idempotent: whoever closes it waits until it is closed, and one
+        that is cancelled meanwhile leaves the rest to be done all the same."""
         self.is_closed = True
-        await self._reporter.close()
-        left = self._let_go(self._keepalive.jobs)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(), name="closing of a queue")
+        if not self._closing.done():
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        left: list[Job] = []
         try:
+            await self._reporter.close()
+            left = self._let_go(self._keepalive.jobs)
             if self._has_asked:  # or there is nobody to say goodbye to
                 await self._return(left, self._name)
         except Exception as error:
@@ -151,8 +158,10 @@ class Queue:
             # The leases will lapse.
             log.warning("queue.no_goodbye", extra={"jobs": len(left), "reason": str(error)})
         finally:
-            await self._keepalive.close()
-            await self._link.close()
+            try:
+                await self._keepalive.close()
+            finally:
+                await self._link.close()
 
     async def _give_back(self, job: Job) -> None:
         await self._return([job], "")

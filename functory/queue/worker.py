@@ -86,17 +86,22 @@ class Worker:
         if free <= 0:
             self._is_free.clear()
             waiting: asyncio.Task[Any] = asyncio.create_task(self._is_free.wait())
-            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
+            try:
+                await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
             return
         taking = asyncio.create_task(
             queue.take_some(*self.types, limit=min(free, _MOST_AT_ONCE), wait_s=_WAIT_S, capacity=concurrency)
         )
         room: asyncio.Task[Any] = taking
-        await asyncio.wait([room, stopped], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait([room, stopped], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await _take_back(taking)
+            raise
         if not taking.done():
-            taking.cancel()  # whatever was on its way comes back by its lease, or with the goodbye
-            await asyncio.gather(taking, return_exceptions=True)
+            await _take_back(taking)
             return
         if queue.is_draining:
             log.warning("worker.drained")
@@ -135,3 +140,11 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def _take_back(taking: "asyncio.Task[list[Job]]") -> None:
+    """Nobody will work on what it brings. Whatever is on its way comes back by its lease, or with the goodbye."""
+    taking.cancel()
+    (jobs,) = await asyncio.gather(taking, return_exceptions=True)
+    if not isinstance(jobs, BaseException):
+        await asyncio.gather(*(job.give_back() for job in jobs), return_exceptions=True)

@@ -233,7 +233,8 @@ class Changed(Answer):
 
 class ReplayBody(Request):
     """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time, from
-    now on, or following the call before if `after_ms` is its `last_due_ms`."""
+    now on, or following the call before if `after_ms` is its `last_due_ms`. `cursor`: of the call before, to begin
+    after its jobs."""
 
     type: TypePattern | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
@@ -244,6 +245,7 @@ class ReplayBody(Request):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     rate_per_s: Annotated[float, Meta(gt=0, le=10_000)] | None = None
     after_ms: TimeMs | None = None
+    cursor: Annotated[str, Meta(max_length=2000)] | None = None
     dry_run: bool = False
 
 
@@ -259,6 +261,8 @@ class Replayed(Answer):
     ids: list[str]
     now_ms: int | None = None
     """Daemons of older versions do not say it."""
+    cursor: str | None = None
+    """For the next call, if there is more: it begins after these jobs, also after those that could not be queued."""
 
 
 class QueueBody(Request):

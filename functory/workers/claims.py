@@ -148,7 +148,8 @@ class Claims:
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
         known = self.held.find(tenant, job_id)
-        if known is not None and known.job.token == held.job.token:  # another one has read it meanwhile
+        if known is not None and known.job.token == held.job.token:  # with what it said so far
+            known.until_ms = held.until_ms
             return known
         self.held.add([held])
         return held

@@ -131,6 +131,9 @@ class HeldJobs:
             self._remove(job_id, token, changes)
         self._tell(changes)
 
+    def ids(self) -> list[str]:
+        return list(self._held)
+
     def drop_tenant(self, tenant: str) -> None:
         self.drop([(job_id, None) for job_id in self._of_tenant.get(tenant, ())])
 

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -23,7 +24,9 @@ from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
+from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Release, ReleaseReport, Unclaim
+from vocabulary.time_text import MAX_TIME_MS
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -79,7 +82,8 @@ class Reports:
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
         for report in reports:
-            held = await self._find(tenant, report.delivery)
+            find = self._find_alive if report.exitcode is None else self._find
+            held = await find(tenant, report.delivery)
             found.append(held)
             if isinstance(held, Held):
                 self._held.say(held, report.log, report.progress)
@@ -118,6 +122,15 @@ class Reports:
             return _late(delivery.id)
         return Verdict(delivery.id, Answer.UNKNOWN, message=f"there is no job {delivery.id}")
 
+    async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
+        """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
+        is over."""
+        held = self._held.find(tenant, delivery.id)
+        is_lapsed = held is not None and held.ending is None and held.until_ms <= self._clock.now_ms()
+        if is_lapsed and await self._claims.read(tenant, delivery.id) is None:
+            self._held.drop([delivery])
+        return await self._find(tenant, delivery)
+
     async def _renew(self, tenant: str, leases: Sequence[Lease], length_ms: int) -> dict[Lease, Verdict]:
         now_ms = self._clock.now_ms()
         report = await self._store.renew_locks(OWNER, leases, lease_ms=length_ms, now_ms=now_ms)
@@ -150,7 +163,7 @@ class Reports:
         now_ms = self._clock.now_ms()
         sizes: dict[tuple[str, int], int] = {}
         out: list[Ending] = []
-        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, ending[0].retry)):
+        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
             these = [(held, _stopped(held, report, now_ms)) for held, report in some]
             jobs = [_counted_job(held, one) for held, one in these]
             ends = [one for _, one in these]
@@ -243,6 +256,10 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
     if len(report.carried or b"") > _LIMITS.new_job_bytes:
         return too_big(stopped, f"carried more than {_LIMITS.new_job_bytes} bytes on")
     return stopped
+
+
+def _policy(held: Held, report: Report) -> RetryPolicy:
+    return held.retry if report.in_window else replace(held.retry, window_s=MAX_TIME_MS / 1000)
 
 
 def _counted_job(held: Held, stopped: Stopped) -> Job:

@@ -53,6 +53,8 @@ class Report(NamedTuple):
     retry_after_ms: int | None = None
     carried: bytes | None = None
     """The payload of its next attempt or round."""
+    in_window: bool = True
+    """Whether the next attempt that it asks for must be within the retry window of its type."""
 
 
 class Answer(StrEnum):

@@ -169,6 +169,16 @@ class WorkerQueue:
     def changed(self, tenant: str = "") -> None:
         self._handout.changed(tenant)
 
+    def held_ids(self) -> list[str]:
+        return self._claims.held.ids()
+
+    def cancelled(self, job_id: str) -> None:
+        """What its worker says of it from now on is late, and others may have its place."""
+        held_before = len(self._claims.held)
+        self._claims.held.drop([(job_id, None)])
+        if len(self._claims.held) < held_before:
+            self.wake()
+
     def end_tenant(self, tenant: str) -> None:
         """It was deleted: what it had here is not for another of its name."""
         self._handout.end_tenant(tenant)

@@ -141,8 +141,9 @@ class JobVerbs(abc.ABC):
         The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
         unique name another live job holds is left out too, and one whose children are still being cancelled.
-        Atomic per job; repeating it replays nothing twice. Relatives of a replayed job are not touched, and its end
-        does not count for its parent again. A job whose number a consumer has not let in yet is held until then.
+        Atomic per job; repeating it replays nothing twice. Its parent waits for a child that is replayed, as for a new
+        one, unless the parent is archived. Its own children are not touched. A job whose number a consumer has not let
+        in yet is held until then.
         """
 
     @abc.abstractmethod
@@ -159,7 +160,7 @@ class JobVerbs(abc.ABC):
     ) -> None:
         """Queue a job for dt_ms as one of another type of the tenant, with attempts 0: one that is archived, waiting or
         deferred. Its domain, priority, options and relatives stay. With data, that is its payload from now on. Of an
-        archived job the kept result is dropped, as by replay_jobs.
+        archived job the kept result is dropped and its parent waits for it again, as by replay_jobs.
 
         With token, a running job moves, and no other: the delivery that has this token is over, and no outcome of it is
         counted.

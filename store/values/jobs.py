@@ -40,7 +40,7 @@ class NewJob(NamedTuple):
 
 class Creation(NamedTuple):
     """A job for `create_jobs`. keeps names what a live job with the same unique name keeps, because the caller did not
-    say it: priority, repeat."""
+    say it: data, priority, repeat."""
 
     job: NewJob
     keeps: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from functory.operations.handlers import get_handler, put_handler
+from functory.operations.handlers import delete_handler, get_handler, list_handlers, put_handler
 from functory.operations.jobs import cancel_job
 from tests.support.bedrock import Bedrock, Session
 from tests.support.clocks import FakeClock
@@ -113,6 +113,49 @@ async def test_a_retry_comes_when_it_was_asked_for_with_its_data(session: Sessio
     await session.ask("FinishJob", jobID=1)
     assert (await session.ask("RetryJob", jobID=1)).status == 200, "one that has ended runs again"
     assert (await session.ask("RetryJob", jobID=1)).status == 405, "one that waits runs anyway"
+
+
+async def test_a_retry_comes_also_after_the_retry_window(session: Session, clock: FakeClock) -> None:
+    await session.ask("CreateJob", name="x")
+    await session.ask("GetJob", name="x")
+    assert (await session.ask("RetryJob", jobID=1, nextRun="2030-01-01 00:00:00")).status == 200
+    rows = (await session.ask("Query", query="select state, nextRun from jobs")).json
+    assert rows == [["QUEUED", "2030-01-01 00:00:00"]]
+    clock.advance(3 * 366 * 86_400)
+    assert (await session.ask("GetJob", name="x")).json["jobID"] == 1
+    assert (await session.ask("RetryJob", jobID=1)).status == 200
+    assert await state_of(session, 1) == "QUEUED"
+
+
+async def test_a_retry_that_is_one_too_many_says_so(bedrock: Bedrock, session: Session) -> None:
+    await put_handler(bedrock.shop.service, ACME, "x", {"lang": "worker", "body": "", "options": {"max_attempts": 1}})
+    await session.ask("CreateJob", name="x")
+    await session.ask("GetJob", name="x")
+    reply = await session.ask("RetryJob", jobID=1)
+    assert (reply.status, await state_of(session, 1)) == (405, "FAILED")
+    assert "max_attempts" in reply.reason
+
+
+async def test_a_type_whose_handler_was_deleted_is_registered_again(bedrock: Bedrock, session: Session) -> None:
+    service = bedrock.shop.service
+    await session.ask("CreateJob", name="x")
+    await session.ask("CreateJob", name="x")
+    await delete_handler(service, ACME, "x")
+    await session.ask("CreateJob", name="x")
+    assert (await get_handler(service, "acme", "x")).lang == "worker"
+
+
+async def test_what_is_refused_registers_no_type(bedrock: Bedrock, session: Session) -> None:
+    await session.ask("CreateJob", name="x")
+    await session.ask("CreateJob", name="u", unique="true")
+    await session.ask("GetJob", name="u")
+    refused = [
+        await session.ask("CreateJob", name="new", parentJobID=1),
+        await session.ask("RetryJob", jobID=1, name="new"),
+        await session.ask("RetryJob", jobID=2, name="new"),
+    ]
+    assert [reply.status for reply in refused] == [405, 405, 405]
+    assert {row.jobtype for row in await list_handlers(bedrock.shop.service, "acme")} == {"acme-u", "acme-x"}
 
 
 @pytest.mark.parametrize("before", ["running", "deferred", "ended"])

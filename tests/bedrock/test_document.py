@@ -133,6 +133,14 @@ async def test_unique_updates_the_stored_values_for_repeat_data_and_priority(ses
     assert reply.json == [[{"a": 2}, "DAILY", 1000]]
 
 
+async def test_what_a_second_unique_job_does_not_say_stays(session: Session) -> None:
+    await session.ask("CreateJob", name="u", unique="true", data='{"a":1}', repeat="HOURLY", jobPriority=0)
+    await session.ask("CreateJob", name="u", unique="true")
+    await session.ask("CreateJobs", jobs='[{"name":"u","unique":true,"jobPriority":1000}]')
+    reply = await session.ask("Query", query="select data, repeat, priority from jobs")
+    assert reply.json == [[{"a": 1}, "HOURLY", 1000]]
+
+
 async def test_create_jobs_returns_an_entry_for_each_of_the_jobs(session: Session) -> None:
     jobs = '[{"name":"a"},{"name":"u","unique":true},{"name":"u","unique":true},{"name":"b"}]'
     numbers = (await session.ask("CreateJobs", jobs=jobs)).json["jobIDs"]

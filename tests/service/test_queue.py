@@ -28,6 +28,21 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
+async def test_what_a_second_unique_job_does_not_say_stays(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("feed")
+        (job_id,) = await queue.add("feed", "one", unique="news", priority=1000, delay_s=1000)
+        await place.store.update_job(place.tenant, job_id, now_ms=place.now_ms(), repeat="HOURLY")
+        assert await queue.add("feed", "two", unique="news") == [job_id]
+        record = await place.record(job_id)
+        assert record is not None
+        assert (record.job.data, record.job.priority, record.job.repeat) == (b"two", 1000, "HOURLY")
+        await queue.add("feed", "three", unique="news", priority=0)
+        record = await place.record(job_id)
+        assert record is not None
+        assert (record.job.data, record.job.priority) == (b"three", 0)
+
+
 async def test_the_worker_flow(place: Place) -> None:
     async with place.open() as queue:
         await queue.register("resize", body="a name")

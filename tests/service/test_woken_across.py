@@ -18,7 +18,7 @@ from functory.operations.jobs import cancel_job
 from functory.operations.type_controls import pause_type
 from functory.operations.workers import give_back
 from functory.peers.peers import Peers
-from functory.workers.values import Worker
+from functory.workers.values import Answer, Worker
 from store.base import Code, JobState
 from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
@@ -114,6 +114,23 @@ async def test_a_cancel_ends_a_run_elsewhere(tmp_path: Path) -> None:
         record = await ended(a, job_id)
     assert record.outcome
     assert record.outcome.code is Code.CANCELLED
+
+
+async def test_a_worker_elsewhere_hears_of_a_cancel_when_it_tells_its_progress(tmp_path: Path) -> None:
+    async with two_daemons(tmp_path) as (a, b):
+        here, there = Shop(a), Shop(b)
+        await here.serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
+        (job_id,) = await there.post("1")
+        (job,) = await there.take("resize", wait_s=30)
+        assert await there.report(job, None, progress=b"40") is Answer.OK
+        await cancel_job(here.service, "acme", job_id)
+        await until(lambda: holds_nothing(there))
+        assert await there.report(job, None, progress=b"50") is Answer.LATE
+
+
+async def holds_nothing(shop: Shop) -> bool:
+    return shop.gauge("worker_jobs_held") == 0
 
 
 async def runs_nothing(daemon: Daemon) -> bool:

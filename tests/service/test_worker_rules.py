@@ -167,6 +167,7 @@ async def test_a_cancelled_job_is_lost_to_its_worker(shop: Shop) -> None:
     (job_id,) = await shop.post("1")
     (job,) = await shop.take()
     await cancel_job(shop.service, "acme", job_id)
+    assert await shop.report(job, None, progress=b"50") is Answer.LATE
     assert await shop.report(job, new_jobs=(NewJob("resize", b"x"),)) is Answer.LATE
     assert await shop.renew(job) == [Answer.LATE]
     assert (await shop.end(job_id)).code is Code.CANCELLED

@@ -151,6 +151,21 @@ async def test_a_worker_that_vanishes_is_found_by_its_lease(tmp_path: Path) -> N
         assert shop.daemon.workers.gauges()["worker_jobs_held"] == 0
 
 
+async def test_progress_after_the_lease_is_late_if_the_job_was_given_up(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock, poll="1h") as shop:
+        await shop.serve("resize")
+        await shop.post("1")
+        (job,) = await shop.take(lease_ms=5000)
+        clock.advance(4)
+        assert await shop.report(job, None, progress=b"40", log=b"begun\n") is Answer.OK
+        clock.advance(4)
+        assert await shop.report(job, None, progress=b"80") is Answer.OK, "nobody has seen yet that it lapsed"
+        await shop.daemon.upkeep.expire_leases()
+        assert await shop.report(job, None, progress=b"90") is Answer.LATE
+        assert shop.gauge("worker_jobs_held") == 0
+
+
 async def test_leases_of_a_type_and_fixed_ones(shop: Shop) -> None:
     await shop.serve("resize", timeout_s=20.0, options={"lease_s": 15})
     await shop.post("1")

@@ -29,6 +29,12 @@ class Entry:
         self.queue(due_ms)
         self.set(attempts=0, begun_ms=None, planned_ms=None)
 
+    def start_anew(self, due_ms: int, parent: "Entry | None") -> None:
+        if not self.live and parent is not None and parent.live:
+            parent.pending.add(self.job.id)
+            self.settled = False
+        self.start_round(due_ms)
+
     @property
     def live(self) -> bool:
         return self.job.lock != DONE_LOCK

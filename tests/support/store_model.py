@@ -307,7 +307,7 @@ class StoreModel:
             name = (entry.job.jobtype, entry.job.unique)
             if name[1] and any(e.live and (e.job.jobtype, e.job.unique) == name for e in self.entries.values()):
                 continue
-            entry.start_round(dt_ms)
+            entry.start_anew(dt_ms, self.entries.get(entry.job.parent))
             if data is not None:
                 entry.set(data=data)
             if entry.outcome is not None:
@@ -332,7 +332,7 @@ class StoreModel:
             raise Conflict(job_id)
         if not entry.live and entry.outcome is not None:
             entry.outcome = entry.outcome._replace(result=None)
-        entry.start_round(dt_ms)
+        entry.start_anew(dt_ms, self.entries.get(entry.job.parent))
         entry.set(jobtype=jobtype, data=entry.job.data if data is None else data)
         self.events.setdefault(jobtype, {})
 

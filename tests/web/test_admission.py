@@ -9,6 +9,7 @@ import pytest
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.wire.admin import TenantLimits
+from store.base import Code, JobState
 from tests.support.web import Answer, Site, open_site
 
 MIB = 1 << 20
@@ -44,6 +45,25 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 async def stored(site: Site) -> int:
     await site.intake.flush()
     return (await site.store.get_usage("acme")).jobs
+
+
+@pytest.mark.parametrize("how", ["replay", "retry"])
+async def test_jobs_that_run_again_keep_to_max_types(site: Site, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functory.intake.admission._TYPES_LIFE_MS", 0)
+    await limit(site, max_types=2)
+    ids: list[str] = []
+    for name in ("a", "b", "c"):
+        ids += await site.add("x", path=f"/acme/job/{name}/add")
+        await site.run(1, Code.FAILED, jobtype=f"acme-{name}")
+    if how == "replay":
+        answers = [await site.post("/acme/replay", json={"type": pattern}) for pattern in ("*", "a", "[ab]", "c")]
+        assert [answer.status for answer in answers] == [429, 200, 200, 429]
+    else:
+        answers = [await site.post(f"/acme/job/{job_id}/retry", json={}) for job_id in ids]
+        assert [answer.status for answer in answers] == [200, 200, 429]
+    assert answers[-1].json["error"]["detail"]["quota"] == "max_types"
+    states = await site.store.get_states("acme", ids, now_ms=site.clock.now_ms())
+    assert [states[job_id] for job_id in ids] == [JobState.WAITING, JobState.WAITING, JobState.ARCHIVED]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,5 +1,7 @@
 """Many jobs at once, by a filter: cancel, delete, replay; types by pattern."""
 
+from typing import Any
+
 import pytest
 
 from store.base import Code, JobFilter, JobState
@@ -73,6 +75,57 @@ async def test_replay_takes_a_pattern(site: Site) -> None:
     assert (await site.post("/acme/replay", json={"type": "mail.[ab]"})).json["replayed"] == 4
     assert await codes(site, "thumb") == ["failed"] * 2
     assert (await site.post("/acme/replay", json={})).json["replayed"] == 2
+
+
+async def fail_with_a_name_that_is_taken(site: Site, count: int, *types: str) -> None:
+    """Jobs of each type that have failed, and whose unique name a later job has."""
+    for name in types:
+        for _ in range(count):
+            await site.post(f"/acme/job/{name}/add", json={"payload": "u", "unique": "taken"})
+            await site.run(1, Code.FAILED, jobtype=f"acme-{name}")
+            site.clock.advance(1)
+        await site.post(f"/acme/job/{name}/add", json={"payload": "u", "unique": "taken", "delay_s": 1000})
+
+
+@pytest.mark.parametrize("request_", [{}, {"type": "*"}, {"type": "m*l?"}])
+async def test_a_replay_goes_on_after_jobs_that_it_cannot_queue(site: Site, request_: dict[str, str]) -> None:
+    names = ("mail1", "mail2")
+    await add(site, *names)
+    for name in names:
+        await site.run(5, Code.FAILED, jobtype=f"acme-{name}")
+    site.clock.advance(1)
+    await fail_with_a_name_that_is_taken(site, 3, *names)
+    answers: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while not answers or answers[-1]["more"]:
+        answer = await site.post("/acme/replay", json={**request_, **cursor, "limit": 2})
+        assert answer.status == 200, answer.body
+        answers.append(answer.json)
+        cursor = {"cursor": answer.json["cursor"]}
+    assert len({job_id for answer in answers for job_id in answer["ids"]}) == sum(it["matched"] for it in answers) == 10
+    assert sum(answer["replayed"] for answer in answers) == 4
+    assert await codes(site, *names) == ["deferred"] * 2 + ["failed"] * 6 + ["waiting"] * 4
+    assert answers[-1]["cursor"] is None
+
+
+@pytest.mark.parametrize("cursor", ["", "nonsense", "/a.x.y", "acme-thumb/"])
+async def test_a_cursor_of_another_listing_is_refused(site: Site, cursor: str) -> None:
+    assert (await site.post("/acme/replay", json={"cursor": cursor})).status == 422
+
+
+@pytest.mark.parametrize("rate_per_s", [1e-300, 5e-324, 1e-9, 6e-8])
+async def test_a_replay_over_more_than_a_year_queues_nothing(site: Site, rate_per_s: float) -> None:
+    await add(site, "mail", "thumb")
+    for name in ("mail", "thumb"):
+        await site.run(5, Code.FAILED, jobtype=f"acme-{name}")
+    answer = await site.post("/acme/replay", json={"rate_per_s": rate_per_s})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "rate_per_s")
+    assert "more than a year" in answer.json["error"]["message"]
+    assert await codes(site, "mail", "thumb") == ["failed"] * 4
+    last = site.clock.now_ms() + 365 * 86_400_000
+    following = await site.post("/acme/replay", json={"rate_per_s": 1, "after_ms": last})
+    assert (following.status, await codes(site, "mail")) == (422, ["failed"] * 2)
+    assert (await site.post("/acme/replay", json={"rate_per_s": 1e-7})).json["replayed"] == 4
 
 
 @pytest.mark.parametrize("verb", ["cancel", "delete"])

@@ -5,9 +5,23 @@ from typing import Any
 
 import pytest
 
-from store.base import Code
+from store.base import Code, JobState
 from tests.support.terminal import Terminal
 from tests.support.web import T0, Site
+
+
+async def test_replaying_all_goes_on_after_jobs_whose_name_is_taken(site: Site, terminal: Terminal) -> None:
+    ids = await site.add("1", "2", "3")
+    await site.run(10, Code.FAILED)
+    for number in range(4):
+        site.clock.advance(1)
+        delay_s = 1000 if number == 3 else 0
+        await site.post("/acme/job/thumb/add", json={"payload": "u", "unique": "taken", "delay_s": delay_s})
+        await site.run(10, Code.FAILED)
+    assert "0 jobs queued again. More match: use --all" in await terminal.run("replay", "--limit", "2")
+    assert await terminal.run("replay", "--limit", "2", "--all") == "3 jobs queued again.\n"
+    states = await site.store.get_states("acme", ids, now_ms=site.clock.now_ms())
+    assert set(states.values()) == {JobState.WAITING}
 
 
 async def test_replaying_all_keeps_to_the_rate_and_leaves_out_what_fails_again(

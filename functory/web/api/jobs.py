@@ -105,14 +105,14 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
     now_ms = call.service.now_ms()
     report = await replay(
         call.service,
-        call.principal.key_id,
-        call.tenant,
+        call.principal,
         where,
         limit=body.limit,
         rate_per_s=body.rate_per_s,
         dry_run=body.dry_run,
         pattern=body.type,
         after_ms=body.after_ms,
+        cursor=body.cursor,
     )
     return Replayed(
         matched=len(report.ids),
@@ -121,6 +121,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         dry_run=body.dry_run,
         last_due_ms=report.last_due_ms,
         now_ms=now_ms,
+        cursor=report.cursor,
         ids=list(report.ids),
     )
 

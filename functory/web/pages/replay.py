@@ -35,7 +35,7 @@ async def choose(call: PageCall) -> Page:
         "now_ms": call.now_ms,
     }
     if values["looked"]:
-        report = await preview_run(call.service, call.who.key_id, call.tenant, choice)
+        report = await preview_run(call.service, call.who, choice)
         where = choice.where(call.tenant, call.now_ms)
         page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=_EXAMPLES)
         values |= {
@@ -48,7 +48,7 @@ async def choose(call: PageCall) -> Page:
 
 @pages.post("/ui/t/{tenant}/replay", scope="manage")
 async def begin(call: PageCall) -> Go:
-    name = await begin_run(call.service, call.who.key_id, call.tenant, _choice(call.form))
+    name = await begin_run(call.service, call.who, _choice(call.form))
     if not name:
         return Go(f"{call.home}/replay", "nothing_to_replay")
     return Go(f"{call.home}/replay/{name}", "replaying")

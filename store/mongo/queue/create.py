@@ -221,11 +221,10 @@ async def change_holder(
     db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int
 ) -> CreateReport | None:
     _check_holder(holder, job)
+    data = None if "data" in keeps else job.data
     repeat = None if "repeat" in keeps else job.repeat
     priority = None if "priority" in keeps else job.priority
-    changed = await change_in_place(
-        db, holder, data=job.data, repeat=repeat, priority=priority, dt_ms=None, now_ms=now_ms
-    )
+    changed = await change_in_place(db, holder, data=data, repeat=repeat, priority=priority, dt_ms=None, now_ms=now_ms)
     if not changed:
         return None
     return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))

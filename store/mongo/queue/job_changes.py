@@ -1,6 +1,6 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pymongo import UpdateOne
@@ -11,7 +11,7 @@ from store.mongo.queue.create import change_in_place, name_for_replay
 from store.mongo.queue.documents import domain_of, job_state, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_of, with_data
 from store.mongo.queue.expire import purge_jobs
-from store.mongo.queue.relatives import cancels_children, end_with_relatives
+from store.mongo.queue.relatives import cancels_children, end_with_relatives, live_parents
 from store.mongo.queue.turns import make_turns
 from store.mongo.queue.window import HeldJob, look_again, windows
 from store.mongo.server import schema
@@ -71,8 +71,9 @@ class MongoJobChanges(Core):
         kept = {job_id: None if data is None else await self.blobs.put(job_id, data) for job_id in archived}
         released = await windows(self, {job["type"] for job in archived.values()})
         held = {job_id: job for job_id, job in archived.items() if _is_beyond(job, released)}
+        waiting = await live_parents(self, archived.values())
         steps = {
-            job_id: with_data(_replay_step(job, dt_ms, now_ms, job_id in held), job, data, kept[job_id])
+            job_id: with_data(_replay_step(job, dt_ms, now_ms, waiting, job_id in held), job, data, kept[job_id])
             for job_id, job in archived.items()
         }
         done = await apply(self, [steps[job_id] for job_id, job in archived.items() if "unique" not in job], now_ms)
@@ -149,7 +150,8 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
         await make_turns(db, [(jobtype, job["key"])])
     if domain_of(job):
         await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
-    step = with_data(_replay_step(job, dt_ms, now_ms), job, data, kept)
+    waiting = await live_parents(db, [job] if is_archived else [])
+    step = with_data(_replay_step(job, dt_ms, now_ms, waiting), job, data, kept)
     step.update["$set"]["type"] = jobtype
     step.update["$unset"]["lock"] = ""
     if not step.update["$set"].get("d"):
@@ -214,11 +216,14 @@ def _is_beyond(job: Document, released: Mapping[str, int]) -> bool:
     return "seq" in job and not job.get("parent") and job["seq"] > released.get(job["type"], job["seq"])
 
 
-def _replay_step(job: Document, dt_ms: int, now_ms: int, is_held: bool = False) -> Step:
+def _replay_step(job: Document, dt_ms: int, now_ms: int, parents: Collection[str], is_held: bool = False) -> Step:
+    """parents: those that are not over, and wait for their child once more."""
     deferred = dt_ms > now_ms and not is_held
     queued: Document = {"s": schema.HELD if is_held else schema.QUEUED, "at": dt_ms, "due": dt_ms, "attempts": 0}
     if deferred:
         queued["d"] = True
+    if job.get("parent") in parents:
+        queued["pend"] = True
     update = {
         "$set": queued,
         "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size"), ""),

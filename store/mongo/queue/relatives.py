@@ -15,7 +15,7 @@ A parent counts its children in `kids`; every change that depends on them is on 
 is as it was read. So no child can appear between the look and the change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
@@ -216,6 +216,16 @@ async def wake_parent(db: Core, parent_id: str, now_ms: int) -> None:
         due_ms = parent.get("next", now_ms)
         if await apply(db, [queue_step(parent, due_ms=due_ms, now_ms=now_ms, attempts=0)], now_ms):
             return
+
+
+async def live_parents(db: Core, children: Iterable[Document]) -> set[str]:
+    """Of the parents of these jobs, those that are not over. One that ends right after this look does so without a
+    child that runs again, as if that had been asked for a moment later."""
+    parents = {child["parent"] for child in children if child.get("parent")}
+    if not parents:
+        return set()
+    live = {"_id": {"$in": sorted(parents)}, "s": {"$nin": list(schema.ARCHIVED_STATES)}}
+    return {parent["_id"] for parent in await db.collections.jobs.find(live, {"_id": 1}).to_list(None)}
 
 
 async def _look_at_parent(db: Core, parent_id: str, now_ms: int) -> None:

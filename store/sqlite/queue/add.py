@@ -144,7 +144,8 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
 
 
 def _change_holder(tx: Tx, n: int, job: NewJob, keeps: frozenset[str]) -> None:
-    change_payload(tx, n, job.data)
+    if "data" not in keeps:
+        change_payload(tx, n, job.data)
     if "priority" not in keeps:
         change_priority(tx, n, job.priority)
     if "repeat" not in keeps:

@@ -35,6 +35,9 @@ _REPLAY = (
 )
 
 
+_REJOIN = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
+
+
 class Change(NamedTuple):
     """What `update_job` is to change; None leaves a thing as it is."""
 
@@ -121,6 +124,7 @@ def replay_jobs(
             change_payload(tx, row.n, data)
         state = State.HELD if is_beyond(tx, row.n) else queued_state(dt_ms, now_ms)
         tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
+        _rejoin_parent(tx, row)
         if state == State.HELD:
             tx.tally.blocked(row.type, 1)
         else:
@@ -156,8 +160,15 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     tx.tally.size(row.type, -size_bytes)
     tx.conn.execute("UPDATE jobs SET type = ?, lane = ?, turn = ? WHERE n = ?", (number, lane, turn, row.n))
     tx.conn.execute(_REPLAY, (state, move.dt_ms, row.n))
+    _rejoin_parent(tx, row)
     put_in_queue(tx, lane, state, stored=1, due_ms=move.dt_ms)
     tx.tally.size(number, size_bytes)
+
+
+def _rejoin_parent(tx: Tx, row: Row) -> None:
+    """A child that had ended and runs again: its parent waits for it once more, unless that is over."""
+    if row.parent and row.settled and tx.conn.execute(_REJOIN, (row.parent,)).get is not None:
+        tx.conn.execute("UPDATE jobs SET settled = 0 WHERE n = ?", (row.n,))
 
 
 def _name_is_taken(tx: Tx, row: Row) -> bool:

@@ -52,6 +52,14 @@ async def test_what_the_caller_does_not_say_stays(store: Store) -> None:
     assert (job.id, job.data, job.repeat, job.priority) == (job_id(1), b"newer", "daily", 1000)
 
 
+async def test_also_the_data_stays_if_the_caller_says_none(store: Store) -> None:
+    first, second = new_job(1, unique="nightly", data=b"x" * 9000), new_job(2, unique="nightly", priority=1000)
+    await store.create_jobs([Creation(first), Creation(second, frozenset({"data"}))], now_ms=T0)
+    job = await claim_one(store)
+    assert (job.id, job.data, job.priority) == (job_id(1), b"x" * 9000, 1000)
+    assert (await store.get_usage(TENANT)).size_bytes == 9000
+
+
 async def test_a_unique_job_that_runs_is_not_replaced(store: Store) -> None:
     """Its payload is in use: the new one would never run."""
     await store.create_job(new_job(1, unique="nightly"), now_ms=T0)

@@ -181,6 +181,51 @@ async def test_a_replayed_child_does_not_count_twice(store: Store) -> None:
     assert await states(store, 0) == [JobState.WAITING]
 
 
+async def paused_with_a_failed_child(store: Store) -> tuple[str, str]:
+    """A parent that waits for its second child, and the first one, which has failed."""
+    parent_id = await parent_with_children(store, 2)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    return parent_id, await end(store, CHILD, Code.FAILED)
+
+
+async def start_again(store: Store, how: str, child_id: str, dt_ms: int) -> None:
+    if how == "replay":
+        assert await store.replay_jobs(TENANT, [child_id], dt_ms=dt_ms, now_ms=T0) == (child_id,)
+    else:
+        await store.move_job(TENANT, child_id, "acme-other", dt_ms=dt_ms, now_ms=T0)
+
+
+@pytest.mark.parametrize("how", ["replay", "move"])
+async def test_a_parent_waits_for_a_child_that_runs_again(store: Store, how: str) -> None:
+    _, first = await paused_with_a_failed_child(store)
+    await start_again(store, how, first, T0 + 10)
+    assert (await found(store, 0)).pending_children == 2
+    await end(store, CHILD)
+    assert await states(store, 0) == [JobState.PAUSED]
+    assert await end(store, CHILD if how == "replay" else "acme-other", now_ms=T0 + 10) == first
+    assert await states(store, 0, now_ms=T0 + 10) == [JobState.WAITING]
+    assert (await found(store, 0)).pending_children == 0
+    await check_counters(store, TENANT, T0 + 10)
+
+
+@pytest.mark.parametrize("how", ["replay", "move"])
+async def test_a_child_that_is_to_run_again_is_cancelled_with_its_parent(store: Store, how: str) -> None:
+    parent_id, first = await paused_with_a_failed_child(store)
+    await start_again(store, how, first, T0 + 10)
+    await store.cancel_job(TENANT, parent_id, now_ms=T0)
+    assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
+    await check_counters(store, TENANT, T0)
+
+
+async def test_a_child_runs_again_without_a_parent_that_is_over(store: Store) -> None:
+    parent_id, first = await paused_with_a_failed_child(store)
+    await store.cancel_job(TENANT, parent_id, now_ms=T0)
+    await start_again(store, "replay", first, T0)
+    assert (await found(store, 0)).pending_children == 0
+    assert await end(store, CHILD) == first
+    assert await states(store, 0) == [JobState.ARCHIVED]
+
+
 async def test_who_cannot_be_a_parent(store: Store) -> None:
     await store.add_jobs(new_jobs(2), now_ms=T0)
     with pytest.raises(NotFound):
@@ -236,12 +281,3 @@ async def test_a_cancelled_parent_takes_children_with_it_that_wait_for_their_own
     await store.cancel_job(TENANT, parent, now_ms=T0)
     assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
     await check_counters(store, TENANT, T0)
-
-
-async def test_a_child_that_was_replayed_is_not_its_parents_any_more(store: Store) -> None:
-    parent = await parent_with_children(store, 2)
-    await store.cancel_job(TENANT, job_id(1), now_ms=T0)
-    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
-    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0, now_ms=T0)
-    await store.cancel_job(TENANT, parent, now_ms=T0)
-    assert await states(store, 1, 2) == [JobState.WAITING, JobState.ARCHIVED]

@@ -128,7 +128,7 @@ MUTANTS: list[Mutant] = [
     ),
     quotas(
         "types have no limit",
-        '            _check("types", len(known.names) + 1, limit)\n',
+        '            _check("types", len(wanted), limit)\n',
         "",
         tests="tests/service/test_tenant_limits.py -k types",
     ),
