@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Final
 
@@ -213,7 +214,7 @@ class StraightWay:
             self._shown.pop(job.id, None)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
-                self.recent.add(_record(job, release, now_ms))
+                self.recent.add(_record(job, release, now_ms), is_kept=not isinstance(release, Discard))
         if not self._gathering.is_idle:
             self._gathering.ended({job.jobtype for job, _ in endings})
         self._leave()
@@ -222,7 +223,7 @@ class StraightWay:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
         for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
-                self.recent.add(_record(job, release, self._clock.now_ms()))
+                self.recent.add(_record(job, release, self._clock.now_ms()), is_kept=False)
         for job, _, _ in endings if self._shown else ():
             if self._shown.pop(job.id, None) is not None:
                 self._running.pop(job.id, None)
@@ -253,8 +254,11 @@ class StraightWay:
         delivered = _delivered(job, self._owner, now_ms + self._lease_ms)
         return JobRecord(delivered, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
 
-    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
-        return self.recent.find(tenant, job_id)
+    def just_ended(self, tenant: str, job_id: str, *, also_kept: bool) -> JobRecord | None:
+        return self.recent.find(tenant, job_id, also_kept=also_kept)
+
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:
+        return self.recent.awaiting(tenant, job_ids)
 
     def hurry(self, jobtype: str) -> None:
         """Somebody waits for the end of a job of the type."""
