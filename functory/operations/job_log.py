@@ -49,6 +49,12 @@ def get_progress(service: Service, tenant: str, job_id: str) -> Any:
 async def follow_log(service: Service, tenant: str, job_id: str) -> AsyncGenerator[LogPart, None]:
     """The log from its beginning to the end of the job, attempt after attempt, in parts as it is printed. There is a
     part now and then even if nothing was printed. Raises Missing."""
+    with service.straight.awaiting(tenant, [job_id]):
+        async for part in _follow(service, tenant, job_id):
+            yield part
+
+
+async def _follow(service: Service, tenant: str, job_id: str) -> AsyncGenerator[LogPart, None]:
     offset = 0
     while True:
         glimpse = service.control.glimpse(tenant, job_id, offset)

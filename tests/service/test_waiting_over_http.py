@@ -10,6 +10,7 @@ import pytest
 
 from functory.execution import recent_ends, straight
 from functory.intake import journal_reader
+from tests.support.command_line import functory
 from tests.support.served_daemon import Served, served_daemon
 from tests.support.service import until
 
@@ -95,6 +96,18 @@ async def test_a_large_result_that_is_not_kept_is_for_who_waits(served: Served, 
     status, added = await add(served, "a", query="?wait_s=60")
     assert (status, [(job["code"], job["result_bytes"]) for job in added["jobs"]]) == (200, [("ok", 1_500_002)])
     assert not served.daemon.straight.recent._awaited, "and for nobody else"
+
+
+async def test_the_log_of_a_job_that_is_not_kept_is_followed_to_its_end(served: Served, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    body = "print('hi', flush=True)\n" + WHEN_TOLD
+    await register(served, body.replace("return payload", LARGE), "none")
+    _, added = await add(served, str(gate))
+    told = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
+    following = asyncio.ensure_future(functory("job", "logs", "-f", added["ids"][0], **told))
+    await until(lambda: is_awaited(served, added["ids"][0]))
+    await asyncio.to_thread(gate.touch)
+    assert await following == (0, "hi\n", "")
 
 
 async def is_awaited(served: Served, job_id: str) -> bool:

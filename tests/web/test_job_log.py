@@ -13,6 +13,8 @@ from store.base import Archive, Code, Outcome
 from tests.support.pages import visitor
 from tests.support.web import Site
 
+PATIENCE_S = 20.0
+
 
 async def running(site: Site, text: bytes, progress: bytes = b"") -> str:
     (job_id,) = await site.add("x")
@@ -69,6 +71,30 @@ async def test_the_last_event_has_the_outcome(site: Site) -> None:
         ["event: log", 'data: "said\\n"'],
         ["event: end", f"data: {json.dumps({'code': 'ok', 'exitcode': 200})}"],
     ]
+
+
+async def test_what_goes_wrong_while_a_log_is_followed_is_its_last_event(site: Site) -> None:
+    job_id = await running(site, b"one\n")
+    async with (
+        Client(site.url, site.keys["acme"], "acme") as client,
+        site.session.get(
+            f"{site.url}/acme/job/{job_id}/log?follow=1", headers={"Authorization": f"Bearer {site.keys['acme']}"}
+        ) as answer,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        parts = client.follow_log(job_id)
+        assert await anext(parts) == "one\n"
+        await answer.content.readuntil(b"\n\n")
+        await end(site, job_id, b"one\n")
+        await site.store.delete_jobs("acme", [job_id])
+        del site.control.glimpses["acme", job_id]
+        event, data = (await answer.content.read()).decode().strip().split("\n")
+        assert event == "event: error"
+        error = json.loads(data.removeprefix("data: "))
+        assert (error["status"], error["error"]["code"]) == (404, "missing")
+        with pytest.raises(ClientError, match="there is no job") as caught:
+            await anext(parts)
+        assert caught.value.status == 404
 
 
 async def test_one_key_has_only_so_many_streams(site: Site) -> None:
