@@ -88,6 +88,23 @@ async def test_a_repeated_child_is_one_child_of_its_parent(site: Site) -> None:
     assert (await site.get(f"/acme/job/{child}")).json["parent"] == parent
 
 
+@pytest.mark.parametrize("path", ["/acme/job/thumb/add?idempotency_key=k", "/acme/jobs"])
+async def test_a_request_that_is_refused_leaves_its_key_free(site: Site, path: str) -> None:
+    def body(**more: str) -> Any:
+        jobs = [{"payload": "x"}, {"payload": "y", **more}]
+        named = [{"type": "thumb", **job} for job in jobs]
+        return jobs if "?" in path else {"jobs": named, "idempotency_key": "k"}
+
+    refused = await site.post(path, json=body(parent="20270115T080000000Z-a7-0000ff"))
+    assert refused.status == 404
+    added = await site.post(path, json=body())
+    assert (added.status, added.json["count"]) == (200, 2), added.json
+    assert (await site.post(path, json=body())).json == added.json, "it is bound now"
+    assert (await site.store.get_usage("acme")).jobs == 2
+    other = await site.post(path, json=body(parent=added.json["ids"][0]))
+    assert (other.status, other.code) == (422, "idempotency_mismatch")
+
+
 async def test_a_session_ends_with_its_key(site: Site) -> None:
     _, site.keys["short"] = await create_key(site.service, "test", "acme", expires_s=60)
     async with visitor(site, "short") as short:
