@@ -58,6 +58,8 @@ async def get_job(service: Service, tenant: str, job_id: str, *, max_bytes: int 
         ) from error
     if record is not None:
         return record
+    if service.waiters.has_ended_elsewhere(job_id):
+        raise Missing(f"there is no job {job_id} any more: if there was one, it has ended and is not kept")
     if await _is_on_its_way_elsewhere(service, job_id, sysid):
         raise NotReadyYet(f"job {job_id} may still be on its way through daemon {sysid}: ask again in a moment")
     raise Missing(f"there is no job {job_id}")

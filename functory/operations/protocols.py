@@ -48,6 +48,9 @@ class Waiters(Protocol):
         it returns True now and then.
         """
 
+    def has_ended_elsewhere(self, job_id: str) -> bool:
+        """Whether another daemon has said lately that it ended the job. Rarely it was another job; False: unknown."""
+
 
 class Straight(Protocol):
     """Jobs that start before the store has them."""

@@ -69,6 +69,9 @@ class ToldWaiters:
         event.clear()
         return True
 
+    def has_ended_elsewhere(self, job_id: str) -> bool:
+        return False
+
     def tell(self, job_id: str) -> None:
         self._events.setdefault(job_id, asyncio.Event()).set()
 
