@@ -174,8 +174,8 @@ MUTANTS: list[Mutant] = [
     ),
     submit(
         "children are left out",
-        "    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  #",
-        "    children: list[tuple[Submission, str]] = []  #",
+        "    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]\n",
+        "    children: list[tuple[Submission, str]] = []\n",
         tests="tests/web/test_waiting.py",
     ),
     submit(
