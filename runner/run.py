@@ -45,7 +45,7 @@ class Run:
         self.tenant = tenant_of(jobtype)
         self.handler = handler
         self.on_stopped = on_stopped
-        self.ids: dict[str, None] = dict.fromkeys([job.id for job in jobs])
+        self.ids = {job.id: job.attempts for job in jobs}
         self.error: Exception | None = None
         self.cancelled: set[str] = set()
         self.stop: Callable[[str], bool] | None = None
@@ -54,7 +54,8 @@ class Run:
         """While a part of it runs in a context: looks at a job there; None if that is not the running one."""
 
     def glimpse(self, job_id: str, offset: int) -> Glimpse:
-        return (self.peek and self.peek(job_id, offset)) or Glimpse(offset=offset)
+        seen = (self.peek and self.peek(job_id, offset)) or Glimpse(offset=offset)
+        return seen._replace(attempt=self.ids[job_id])
 
     def cancel(self, job_id: str) -> bool:
         self.cancelled.add(job_id)

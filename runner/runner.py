@@ -94,7 +94,7 @@ class Runner:
         targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
         self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
-        self._running: dict[Run, dict[str, None]] = {}
+        self._running: dict[Run, dict[str, int]] = {}
         self._warm = WarmTypes(self._pool.is_idle)
         self._programs = Programs()
 

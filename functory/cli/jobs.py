@@ -143,10 +143,16 @@ async def run_logs(client: "Client", arguments: argparse.Namespace) -> int:
     if not arguments.follow:
         print_log(await client.get_log(arguments.id))
         return 0
-    async for text in client.follow_log(arguments.id):
-        print_log(text.encode())
-    job = await client.get_job(arguments.id)
-    return 0 if job.code == "ok" and job.state == "archived" else 1
+    code: str | None = None
+    async for part in client.follow_job(arguments.id):
+        if isinstance(part, str):
+            print_log(part.encode())
+        else:
+            code = part.code
+    if code is None:  # it was not told, because the stream ended before the job
+        job = await client.get_job(arguments.id)
+        code = job.code if job.state == "archived" else None
+    return 0 if code == "ok" else 1
 
 
 async def run_children(client: "Client", arguments: argparse.Namespace) -> int:

@@ -1,13 +1,15 @@
 """The calls about jobs: their life, results and figures, and what a tenant sets for all of them."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 
 import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientTimeout
 
-from functory.client.transport import Answer, Transport, problem
+from functory.client.events import EventReader
+from functory.client.transport import Answer, Transport, failed, problem
 from functory.errors import ServerUnreachable
 from functory.wire import admin, jobs, secrets
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
@@ -25,7 +27,7 @@ class JobCalls(Transport):
         if fit_lines and "options" not in options:
             return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
         request: dict[str, object] = {
-            name: options.pop(name) for name in ("ack", "ids", "idempotency_key") if name in options
+            name: options.pop(name) for name in ("ack", "ids", "idempotency_key", "wait_s") if name in options
         }
         shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
         rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
@@ -52,17 +54,25 @@ class JobCalls(Transport):
 
     async def follow_log(self, job_id: str) -> AsyncIterator[str]:
         """What a job prints, as it is printed, until it has ended."""
+        async with aclosing(self.follow_job(job_id)) as parts:
+            async for part in parts:
+                if isinstance(part, str):
+                    yield part
+
+    async def follow_job(self, job_id: str) -> AsyncGenerator[str | jobs.LogEnd, None]:
+        """The same, and then how it ended; nothing of that if the server stops before, or after an hour."""
         path = self._url + self._path("job", job_id, "log")
         try:
             async with self._session.get(path, params={"follow": "1"}, timeout=ClientTimeout(total=None)) as response:
                 if response.status >= 400:
                     raise problem(Answer(response.status, await response.read(), response.headers.get("Retry-After")))
-                is_text = False
-                async for line in response.content:
-                    if line.startswith(b"event: "):
-                        is_text = line.startswith(b"event: log")
-                    elif is_text and line.startswith(b"data: "):
-                        yield msgspec.json.decode(line[6:], type=str)
+                async for name, data in EventReader(response.content.iter_any()):
+                    if name == "log":
+                        yield msgspec.json.decode(data, type=str)
+                    elif name == "end":
+                        yield msgspec.json.decode(data, type=jobs.LogEnd)
+                    elif name == "error":
+                        raise problem(failed(data))
         except (TransportError, TimeoutError) as error:
             raise ServerUnreachable(f"{self._url}: the log ended early: {str(error) or 'no answer in time'}") from error
 

@@ -141,11 +141,16 @@ async def _last_of(response: ClientResponse, tell: Tell) -> Answer:
             done = msgspec.json.decode(data, type=_Done)
             return Answer(done.status, bytes(done.answer), None)
         elif name == "error":
-            failed = msgspec.json.decode(data, type=_Failed)
-            return Answer(failed.status, data, None if failed.retry_after_s is None else str(failed.retry_after_s))
+            return failed(data)
     raise ServerUnreachable(
         "the server ended its answer before it was complete: look whether it was done, and try again"
     )
+
+
+def failed(data: bytes) -> Answer:
+    """The plain answer that an event `error` stands for."""
+    told = msgspec.json.decode(data, type=_Failed)
+    return Answer(told.status, data, None if told.retry_after_s is None else str(told.retry_after_s))
 
 
 def problem(answer: Answer) -> ClientError:

@@ -47,7 +47,7 @@ class Hearing:
         if news.look & Look.JOBS:
             parts.workers.wake()
             parts.consumers.wake()
-        parts.waiters.ended(news.ended)
+        parts.waiters.heard(news.ended)
         for tenant in news.changed:
             parts.executor.changed(tenant)
             parts.workers.changed(tenant)

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Final
 
@@ -22,11 +23,11 @@ from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
 from functory.execution.straight_arrivals import add_running
-from functory.execution.straight_jobs import delivered, ended, never
+from functory.execution.straight_jobs import delivered, ended, never, running
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
-from store.base import Archive, Discard, Finish, Job, JobRecord, JobState, NewJob, Release
+from store.base import Archive, Discard, Finish, Job, JobRecord, NewJob, Release
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -159,7 +160,6 @@ class StraightWay:
         return gate is None or gate.handler_version > 0
 
     async def flush(self, tenant: str) -> None:
-        loop = asyncio.get_running_loop()
         here = {**self._waiting, **dict.fromkeys(self._followers.jobtypes)}
         for jobtype in [jobtype for jobtype in here if not tenant or tenant_of(jobtype) == tenant]:
             self._return(jobtype)
@@ -169,7 +169,7 @@ class StraightWay:
             if trouble:
                 raise StoreUnavailable(trouble)
             left = self._left
-            loop.call_later(_LOOK_AGAIN_S, left.set)
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, left.set)
             await left.wait()
             trouble = await self._show([job_id for job_id in ids if self._intake.is_held(job_id)])
 
@@ -240,7 +240,7 @@ class StraightWay:
             self._shown.pop(job.id, None)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
-                self.recent.add(ended(job, release, now_ms))
+                self.recent.add(ended(job, release, now_ms), is_kept=not isinstance(release, Discard))
         if not self._gathering.is_idle:
             self._gathering.ended({job.jobtype for job, _ in endings})
         self._leave()
@@ -249,7 +249,7 @@ class StraightWay:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
         for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
-                self.recent.add(ended(job, release, self._clock.now_ms()))
+                self.recent.add(ended(job, release, self._clock.now_ms()), is_kept=False)
         for job, _, _ in endings if self._shown else ():
             if self._shown.pop(job.id, None) is not None:
                 self._running.pop(job.id, None)
@@ -277,11 +277,13 @@ class StraightWay:
         job = self._running.get(job_id)
         if job is None or tenant_of(job.jobtype) != tenant or not self._intake.is_held(job_id):
             return None
-        as_sent = delivered(job, self._owner, now_ms + self._lease_ms)
-        return JobRecord(as_sent, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
+        return running(job, self._owner, now_ms, now_ms + self._lease_ms)
 
-    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
-        return self.recent.find(tenant, job_id)
+    def just_ended(self, tenant: str, job_id: str, *, also_kept: bool) -> JobRecord | None:
+        return self.recent.find(tenant, job_id, also_kept=also_kept)
+
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:
+        return self.recent.awaiting(tenant, job_ids)
 
     def hurry(self, jobtype: str) -> None:
         """Somebody waits for the end of a job of the type."""

@@ -11,6 +11,11 @@ def delivered(job: NewJob, owner: str, until_ms: int) -> Job:
     return Job(job.id, job.jobtype, job.data, until_ms, owner, 1, 1, job.priority, job.dt_ms, job.create_ms)
 
 
+def running(job: NewJob, owner: str, now_ms: int, until_ms: int) -> JobRecord:
+    sent = delivered(job, owner, until_ms)
+    return JobRecord(sent, JobState.RUNNING, None, now_ms, 0, len(job.data), 0, 0, 0)
+
+
 def ended(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobRecord:
     """It has never had relatives."""
     outcome = release.outcome

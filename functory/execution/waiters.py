@@ -1,11 +1,15 @@
 """Who waits for which job to end, on this daemon."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from functory.execution.outbox import Ending
 from functory.loops.job_mark import mark_of
 from store.base import Archive, Discard, Finish
+
+_MOST_HEARD: Final = 20_000
 
 
 class Waiters:
@@ -16,6 +20,8 @@ class Waiters:
         self._look_again_s = look_again_s
         self._waiting: dict[int, list[asyncio.Future[bool]]] = {}
         """By mark. Two jobs that share one wake each other, and look again."""
+        self._heard: OrderedDict[int, None] = OrderedDict()
+        """Marks of jobs that other daemons ended, the last of them."""
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
         """True when the job should be looked at again, False when the time is up."""
@@ -38,6 +44,18 @@ class Waiters:
             self.ended(
                 [mark_of(release.id) for _, release, _ in endings if isinstance(release, Archive | Discard | Finish)]
             )
+
+    def heard(self, marks: Collection[int]) -> None:
+        """Another daemon says that jobs with these marks are over."""
+        for mark in marks:
+            self._heard[mark] = None
+            self._heard.move_to_end(mark)
+        while len(self._heard) > _MOST_HEARD:
+            self._heard.popitem(last=False)
+        self.ended(marks)
+
+    def has_ended_elsewhere(self, job_id: str) -> bool:
+        return mark_of(job_id) in self._heard
 
     def ended(self, marks: Iterable[int]) -> None:
         """Jobs with these marks may be over."""

@@ -6,9 +6,10 @@ idempotency key the key is bound to ids first, so a request that is repeated cre
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from functory.errors import InvalidInput, QuotaExceeded
-from functory.operations.idempotency import bind_key, note_added, were_added
+from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, check_key, check_submissions, stored_job
@@ -29,12 +30,11 @@ async def create_jobs(
     Conflict (a parent, a unique name). Then none was created.
     """
     _check(service, who.tenant, jobs)
-    ids = service.journal.take_ids(len(jobs))
+    ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
         await _take_quota(service, who, jobs)
     else:
         check_key(job for _, job in jobs)
-        mine = ids
         ids = await bind_key(service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobs))
         if ids is not mine and await were_added(service, who.tenant, ids):
             return ids
@@ -43,7 +43,13 @@ async def create_jobs(
         Creation(stored_job(service, jobtype_of(who.tenant, type_name), job, job_id), job.keeps)
         for (type_name, job), job_id in zip(jobs, ids, strict=True)
     ]
-    reports = await service.store.create_jobs(creations, now_ms=service.now_ms())
+    first = (
+        nullcontext()
+        if key is None or ids is not mine
+        else freed_if_refused(service, who.tenant, key, fingerprint, ids)
+    )
+    async with first:
+        reports = await service.store.create_jobs(creations, now_ms=service.now_ms())
     if key is not None:
         await note_added(service, who.tenant, ids)
     service.control.wake()

@@ -6,12 +6,12 @@ down says that they were there. Only if it is not there, after a crash in betwee
 that was added before the crash, has ended since and was not kept runs again then.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from functory.errors import IdempotencyMismatch
 from functory.operations.service import Service
-from store.errors import StoreUnavailable
+from store.errors import Conflict, InvalidValue, NotFound, StoreUnavailable
 
 
 async def bind_key(
@@ -21,11 +21,11 @@ async def bind_key(
 
     `admit` is called before the key is bound. Raises IdempotencyMismatch.
     """
-    now_ms, name = service.now_ms(), f"submit:{key}"
+    now_ms, name = service.now_ms(), _name_of_key(key)
     standing = await service.store.get_once(tenant, name, now_ms=now_ms)
     if standing is None:
         await admit()
-        value = f"{fingerprint} {mine[0]}".encode()
+        value = _value(fingerprint, mine)
         standing = await service.store.put_once(tenant, name, value, expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
     content, first = standing.decode().split(" ")
     if content != fingerprint:
@@ -34,6 +34,21 @@ async def bind_key(
             detail={"field": "idempotency_key"},
         )
     return mine if first == mine[0] else _ids_from(first, len(mine))
+
+
+@asynccontextmanager
+async def freed_if_refused(
+    service: Service, tenant: str, key: str, fingerprint: str, ids: Sequence[str]
+) -> AsyncIterator[None]:
+    """The first write of the request that bound a key, which writes all of its jobs or none. If the store refuses them
+    for good, the key is free again, unless a repeat of the request has added them meanwhile."""
+    try:
+        yield
+    except (NotFound, Conflict, InvalidValue):
+        with suppress(StoreUnavailable):  # it is bound for its time then
+            if not await were_added(service, tenant, ids):
+                await service.store.delete_once(tenant, _name_of_key(key), _value(fingerprint, ids))
+        raise
 
 
 async def were_added(service: Service, tenant: str, ids: Sequence[str]) -> bool:
@@ -47,6 +62,14 @@ async def note_added(service: Service, tenant: str, ids: Sequence[str]) -> None:
     now_ms = service.now_ms()
     with suppress(StoreUnavailable):
         await service.store.put_once(tenant, _name(ids), b"", expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
+
+
+def _name_of_key(key: str) -> str:
+    return f"submit:{key}"
+
+
+def _value(fingerprint: str, ids: Sequence[str]) -> bytes:
+    return f"{fingerprint} {ids[0]}".encode()
 
 
 def _name(ids: Sequence[str]) -> str:

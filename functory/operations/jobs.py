@@ -58,6 +58,8 @@ async def get_job(service: Service, tenant: str, job_id: str, *, max_bytes: int 
         ) from error
     if record is not None:
         return record
+    if service.waiters.has_ended_elsewhere(job_id):
+        raise Missing(f"there is no job {job_id} any more: if there was one, it has ended and is not kept")
     if await _is_on_its_way_elsewhere(service, job_id, sysid):
         raise NotReadyYet(f"job {job_id} may still be on its way through daemon {sysid}: ask again in a moment")
     raise Missing(f"there is no job {job_id}")
@@ -99,7 +101,15 @@ async def wait_for_job(
     max_bytes: int = 0,
     is_heard: Callable[[], bool] = lambda: True,
 ) -> JobRecord | Queued:
-    """The job once it has ended, or as it is when the time is up or when nobody listens any more; as `get_job`."""
+    """The job once it has ended, or as it is when the time is up or when nobody listens any more; as `get_job`. One
+    that ends here and is not kept is there as a whole."""
+    with service.straight.awaiting(tenant, [job_id]):
+        return await _wait(service, tenant, job_id, wait_s, max_bytes, is_heard)
+
+
+async def _wait(
+    service: Service, tenant: str, job_id: str, wait_s: float, max_bytes: int, is_heard: Callable[[], bool]
+) -> JobRecord | Queued:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
 
@@ -107,9 +117,12 @@ async def wait_for_job(
         return loop.time() >= deadline or not is_heard()
 
     _hurry(service, tenant, job_id)
+    has_waited = False
     while service.straight.is_here(job_id) and not is_time_up() and _is_ours(service, tenant, job_id):
+        has_waited = True
         await service.waiters.wait(job_id, deadline - loop.time())
-    ended = service.straight.just_ended(tenant, job_id)
+    # Of one that ended before, the store knows more: it may have been retried or deleted since.
+    ended = service.straight.just_ended(tenant, job_id, also_kept=True) if has_waited else None
     if ended is not None:
         return ended
     while True:
@@ -118,12 +131,7 @@ async def wait_for_job(
         try:
             await asyncio.sleep(0)
             try:
-                job = await get_job(service, tenant, job_id, max_bytes=max_bytes)
-            except Missing:
-                gone = service.straight.just_ended(tenant, job_id)  # its type keeps no ended jobs
-                if gone is None:
-                    raise
-                return gone
+                job = await _look(service, tenant, job_id, max_bytes)
             except NotReadyYet:
                 if is_time_up():
                     raise
@@ -131,9 +139,20 @@ async def wait_for_job(
                 continue
             is_over = isinstance(job, JobRecord) and job.state is JobState.ARCHIVED
             if is_over or is_time_up() or not await heard:
-                return job if is_over else await get_job(service, tenant, job_id, max_bytes=max_bytes)
+                return job if is_over else await _look(service, tenant, job_id, max_bytes)
         finally:
             heard.cancel()
+
+
+async def _look(service: Service, tenant: str, job_id: str, max_bytes: int) -> JobRecord | Queued:
+    """As `get_job`; also one that is not kept, for a moment."""
+    try:
+        return await get_job(service, tenant, job_id, max_bytes=max_bytes)
+    except Missing:
+        gone = service.straight.just_ended(tenant, job_id, also_kept=False)
+        if gone is None:
+            raise
+        return gone
 
 
 async def list_jobs(

@@ -4,6 +4,7 @@ Protocols and values only. The daemon implements them; tests bring small impleme
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -47,6 +48,9 @@ class Waiters(Protocol):
         it returns True now and then.
         """
 
+    def has_ended_elsewhere(self, job_id: str) -> bool:
+        """Whether another daemon has said lately that it ended the job. Rarely it was another job; False: unknown."""
+
 
 class Straight(Protocol):
     """Jobs that start before the store has them."""
@@ -57,8 +61,12 @@ class Straight(Protocol):
     def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:
         """Such a job of the tenant that runs."""
 
-    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:
-        """A job of the tenant that ended here a moment ago, for those who wait for its end."""
+    def just_ended(self, tenant: str, job_id: str, *, also_kept: bool) -> JobRecord | None:
+        """A job of the tenant that ended here a moment ago and is not kept. also_kept: or one that is, for who has
+        waited for its end just now; otherwise the store knows more."""
+
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:
+        """While this lasts, somebody waits for these: whichever ends here and is not kept can be asked for."""
 
     def hurry(self, jobtype: str) -> None:
         """Somebody waits for the end of a job of the type."""
@@ -73,8 +81,11 @@ class NoStraight:
     def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:  # noqa: ARG002
         return None
 
-    def just_ended(self, tenant: str, job_id: str) -> JobRecord | None:  # noqa: ARG002
+    def just_ended(self, tenant: str, job_id: str, *, also_kept: bool) -> JobRecord | None:  # noqa: ARG002
         return None
+
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
 
     def hurry(self, jobtype: str) -> None:
         """Nothing waits here."""

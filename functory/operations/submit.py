@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
 from functory.intake.job_options import PLAIN, JobOptions, new_job
-from functory.operations.idempotency import bind_key, note_added, were_added
+from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from journal import LimitExceeded
@@ -117,13 +117,17 @@ async def submit_once(
         service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobtype, len(jobs), size_bytes)
     )
     if ids is mine:
+        async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
+            await _add_children(service, jobtype, jobs, mine)
         await _add(service, jobtype, jobs, mine)
     elif await were_added(service, who.tenant, ids):
         return ids
     else:
         await _let_others(jobs)
         missing = await _missing(service, who, jobtype, jobs, ids)
-        await _add(service, jobtype, [jobs[n] for n in missing], [ids[n] for n in missing])
+        jobs, left = [jobs[n] for n in missing], [ids[n] for n in missing]
+        await _add_children(service, jobtype, jobs, left)
+        await _add(service, jobtype, jobs, left)
     await note_added(service, who.tenant, ids)
     return ids
 
@@ -226,12 +230,17 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
     return [report.id for report in reports]
 
 
-async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:
-    """In steps that nobody has to wait for long."""
-    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  # first: a parent may refuse them
+async def _add_children(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:
+    """Those of the jobs that have a parent, all or none. They come before the others: a parent may refuse them. Raises
+    the store's NotFound and Conflict."""
+    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]
     if children:
         creations = [Creation(stored_job(service, jobtype, job, job_id)) for job, job_id in children]
         await service.store.create_jobs(creations, now_ms=service.now_ms())
+
+
+async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:
+    """The others, in steps that nobody has to wait for long."""
     for start in range(0, len(jobs), _ADDED_AT_ONCE):
         some = zip(jobs[start : start + _ADDED_AT_ONCE], ids[start : start + _ADDED_AT_ONCE], strict=True)
         plain = [stored_job(service, jobtype, job, job_id) for job, job_id in some if not job.parent]

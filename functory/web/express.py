@@ -18,7 +18,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
-from functory.web.api.add import ADD_PATH, ADD_ROUTE, add_lines, describe_added
+from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, describe_added
 from functory.web.api.submission import is_lines
 from functory.web.http.answers import JSON_HEADERS, error_answer
 from functory.web.http.endpoint import Web, bearer, check_type_name
@@ -111,9 +111,8 @@ class PlainAdd:
         request_id = web.edge.request_id(self._headers.get("X-Request-Id"))
         try:
             ids = await add_lines(web, self._principal, self._type_name, self._body)
-            body = await describe_added(web.service, self.tenant, ids, self._wait_s, is_heard=is_heard)
-            if self._wait_s:
-                await web.keys.confirm(self._principal)
+            added = Waited(self._principal, self._type_name, ids, self._wait_s)
+            body = await describe_added(web, added, is_heard=is_heard)
         except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
             status, answer = self._refusal(error, request_id, remote)
         else:

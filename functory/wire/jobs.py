@@ -82,6 +82,13 @@ class LogText(Answer):
     """Stands for a log: text, or events."""
 
 
+class LogEnd(Answer):
+    """The last event of a log that is followed: how its job ended."""
+
+    code: str
+    exitcode: int
+
+
 class AttemptRow(Answer):
     """A run that ended with retry or error. `number` counts from 1."""
 

@@ -168,7 +168,7 @@ class HeldJobs:
 
     def glimpse(self, tenant: str, job_id: str, offset: int) -> Glimpse | None:
         held = self.find(tenant, job_id)
-        return None if held is None else Glimpse(*held.log.since(offset), held.progress)
+        return None if held is None else Glimpse(*held.log.since(offset), held.progress, held.job.attempts)
 
     def _remove(self, job_id: str, token: int | None, changes: Counter[str]) -> None:
         held = self._held.get(job_id)

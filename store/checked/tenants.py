@@ -97,6 +97,11 @@ class CheckedTenants(CheckedCore, TenantRegister):
         check_time("now_ms", now_ms)
         return await self._back.put_once(tenant, key, value, expires_ms=expires_ms, now_ms=now_ms)
 
+    async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
+        check_tenant(tenant)
+        check_note(key, value)
+        await self._back.delete_once(tenant, key, value)
+
 
 class CheckedNotes(CheckedCore, NoteBoard):
     async def put_note(self, key: str, value: bytes, *, expires_ms: int) -> None:

@@ -79,3 +79,7 @@ class TenantRegister(abc.ABC):
         Atomic: of several callers with one key, all get the value of one of them. For idempotency keys. Raises
         InvalidValue: value over 1 MiB.
         """
+
+    @abc.abstractmethod
+    async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
+        """Remove what put_once wrote, if it is this value: who wrote another keeps it. Idempotent."""

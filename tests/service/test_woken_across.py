@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.errors import Missing
 from functory.loops.job_mark import mark_of
 from functory.operations.daemons import info_of, pause_daemon, shown_info_of
-from functory.operations.jobs import cancel_job
+from functory.operations.jobs import cancel_job, wait_for_job
 from functory.operations.type_controls import pause_type
 from functory.operations.workers import give_back
 from functory.peers.peers import Peers
 from functory.workers.values import Answer, Worker
-from store.base import Code, JobState
+from store.base import Code, JobRecord, JobState
 from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, payloads
@@ -73,6 +74,27 @@ async def test_arrivals_and_endings_are_told(tmp_path: Path, store_url: str) -> 
             await run_there(a)
         assert b.executor.claimed == 3
         assert {info_of(each).wake_at for each in await a.store.list_daemons(now_ms=a.clock.now_ms())} != {""}
+
+
+async def test_a_job_that_ended_elsewhere_and_is_not_kept_is_not_waited_for(tmp_path: Path, store_url: str) -> None:
+    """The one that ran it has its result; the other knows that it is over, before and after."""
+    async with two_daemons(tmp_path, store_url) as (a, b):
+        gate = tmp_path / "gate"
+        body = "import os, time\nwhile not os.path.exists(payload): time.sleep(0.01)\nreturn 'x'"
+        await register(b, "acme-x", body, keep="none")
+        (job_id,) = await b.intake.write("acme-x", [str(gate).encode()])
+        there = asyncio.ensure_future(wait_for_job(service_of(b), "acme", job_id, 3000.0))
+        here = asyncio.ensure_future(wait_for_job(service_of(a), "acme", job_id, 3000.0))
+        await asyncio.to_thread(gate.touch)
+        async with asyncio.timeout(30):  # for a minute the job might be on its way to the store
+            found = await there
+            assert isinstance(found, JobRecord)
+            assert found.outcome is not None
+            assert found.outcome.result == b'"x"'
+            with pytest.raises(Missing, match="has ended and is not kept"):
+                await here
+            with pytest.raises(Missing, match="has ended and is not kept"):
+                await wait_for_job(service_of(a), "acme", job_id, 3000.0)
 
 
 async def test_changes_are_told(tmp_path: Path) -> None:

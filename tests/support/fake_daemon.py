@@ -69,6 +69,9 @@ class ToldWaiters:
         event.clear()
         return True
 
+    def has_ended_elsewhere(self, job_id: str) -> bool:
+        return False
+
     def tell(self, job_id: str) -> None:
         self._events.setdefault(job_id, asyncio.Event()).set()
 
@@ -134,6 +137,8 @@ class PaperControl:
         self.held_by = "turn"
         self.isolation = "L2"
         self.glimpses: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self.attempts: dict[tuple[str, str], int] = {}
+        """Of those, if it is not the first."""
         """What jobs that run have printed, and their progress."""
 
     def pause(self) -> None:
@@ -170,7 +175,7 @@ class PaperControl:
         if (tenant, job_id) not in self.glimpses:
             return None
         text, progress = self.glimpses[tenant, job_id]
-        return Glimpse(text[offset:], len(text), progress)
+        return Glimpse(text[offset:], len(text), progress, self.attempts.get((tenant, job_id), 1))
 
     async def tenants_changed(self) -> None:
         self.tenant_changes += 1

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from functory.client import Client, ClientError, ServerUnreachable
 from functory.errors import InvalidInput
 from store.base import Code
+from tests.support.service import until
 from tests.support.web import Site
 
 
@@ -58,6 +60,16 @@ async def test_repeating_an_add_with_its_key_adds_nothing(client: Client) -> Non
     assert await client.add_jobs("thumb", [b"x"], idempotency_key="k") == first
     once = await client.add_jobs("thumb", [b"a\nb"], idempotency_key="j", delay_s=5)
     assert await client.add_jobs("thumb", [b"a\nb"], idempotency_key="j", delay_s=5) == once
+
+
+@pytest.mark.parametrize("payload", [b"a\nb", b"", b"#x"])
+async def test_jobs_that_travel_as_json_are_waited_for(site: Site, client: Client, payload: bytes) -> None:
+    adding = asyncio.ensure_future(client.add_jobs("thumb", [payload], wait_s=30))
+    (job_id,) = await until(partial(site.run, result=b"done"))
+    site.waiters.tell(job_id)
+    added = await adding
+    assert isinstance(added.jobs, list)
+    assert [(job.id, job.result) for job in added.jobs] == [(job_id, "done")]
 
 
 async def test_cancel_retry_and_replay(site: Site, client: Client) -> None:

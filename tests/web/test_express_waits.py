@@ -14,6 +14,7 @@ from functory.web.api import add
 from functory.web.http import outflow
 from functory.web.http.outflow import Outflow
 from functory.web.http.settings import WebSettings
+from store.errors import StoreUnavailable
 from tests.support.service import until
 from tests.support.web import Answer, Site, open_site
 from tests.web.test_express import ADD, request_of, seen_by_client
@@ -59,6 +60,24 @@ async def test_an_odd_wait_is_read_by_the_ordinary_way(site: Site, ordinary: lis
         assert (await posting).status == 200
     else:
         assert (await posting).status == 422
+
+
+@pytest.mark.parametrize("query", WAITS)
+async def test_what_was_accepted_is_answered_although_it_cannot_be_looked_at(
+    site: Site, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    await site.add("the key is verified")
+    posting = asyncio.ensure_future(site.post(ADD + query, data=b"x\n"))
+    await site.waiters.waiting.wait()
+    (_, job_id) = await site.run()
+    monkeypatch.setattr(site.store, "get_job", away)
+    monkeypatch.setattr(site.service.accepted, "find", lambda *_: None)  # it knows only so many
+    site.waiters.tell(job_id)
+    answer = await posting
+    assert (answer.status, answer.json) == (200, {"count": 1, "ids": [job_id]})
 
 
 async def test_who_may_not_read_may_not_wait(site: Site) -> None:

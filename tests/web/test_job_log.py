@@ -2,16 +2,28 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from functory.client import Client
 from functory.errors import ClientError
 from functory.operations.job_log import rest_of
+from functory.web.http.settings import WebSettings
 from functory.wire.progress_text import progress_text
-from store.base import Archive, Code, Outcome
+from store.base import Archive, Code, Outcome, Retry
 from tests.support.pages import visitor
-from tests.support.web import Site
+from tests.support.web import Site, open_site
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+async def patient_site(tmp_path: Path) -> AsyncIterator[Site]:
+    """Its streams go on for longer than any test takes."""
+    async with open_site(tmp_path, settings=WebSettings(port=0, shutdown_s=1.0)) as site:
+        yield site
 
 
 async def running(site: Site, text: bytes, progress: bytes = b"") -> str:
@@ -58,6 +70,37 @@ async def test_a_followed_log_comes_in_parts_and_ends_with_the_job(site: Site) -
             await anext(client.follow_log(job_id[:-1] + "f"))
 
 
+async def try_again(site: Site, job_id: str, *logs: bytes, shows: bytes) -> None:
+    """Runs that leave these logs ask for a retry; then one has begun that shows this."""
+    now_ms = site.service.now_ms()
+    for token, log in enumerate(logs, 1):
+        outcome = Outcome(Code.RETRY, 503, now_ms, log=log)
+        retry = Retry(job_id, token, dt_ms=now_ms, outcome=outcome)
+        await site.store.release_jobs("a7", [retry], now_ms=now_ms)
+        await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=60_000, now_ms=now_ms)
+    site.control.attempts["acme", job_id] = len(logs) + 1
+    site.control.glimpses["acme", job_id] = (shows, b"")
+
+
+@pytest.mark.parametrize(
+    ("logs", "shown"),
+    [
+        ([b"one\nend\n"], "end\n"),
+        ([b"one\nend\n", b"2\n", b"3\n"], "[what was printed before attempt 3 is not kept]\n3\n"),
+    ],
+)
+async def test_the_end_of_an_attempt_is_shown_although_the_next_has_begun(
+    patient_site: Site, logs: list[bytes], shown: str
+) -> None:
+    site = patient_site
+    job_id = await running(site, b"one\n")
+    async with Client(site.url, site.keys["acme"], "acme") as client, asyncio.timeout(PATIENCE_S):
+        parts = client.follow_log(job_id)
+        assert await anext(parts) == "one\n"
+        await try_again(site, job_id, *logs, shows=b"the next has printed more\n")
+        assert [await anext(parts), await anext(parts)] == [shown, "the next has printed more\n"]
+
+
 async def test_the_last_event_has_the_outcome(site: Site) -> None:
     job_id = await running(site, b"")
     del site.control.glimpses["acme", job_id]
@@ -69,6 +112,31 @@ async def test_the_last_event_has_the_outcome(site: Site) -> None:
         ["event: log", 'data: "said\\n"'],
         ["event: end", f"data: {json.dumps({'code': 'ok', 'exitcode': 200})}"],
     ]
+
+
+async def test_what_goes_wrong_while_a_log_is_followed_is_its_last_event(patient_site: Site) -> None:
+    site = patient_site
+    job_id = await running(site, b"one\n")
+    async with (
+        Client(site.url, site.keys["acme"], "acme") as client,
+        site.session.get(
+            f"{site.url}/acme/job/{job_id}/log?follow=1", headers={"Authorization": f"Bearer {site.keys['acme']}"}
+        ) as answer,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        parts = client.follow_log(job_id)
+        assert await anext(parts) == "one\n"
+        await answer.content.readuntil(b"\n\n")
+        await end(site, job_id, b"one\n")
+        await site.store.delete_jobs("acme", [job_id])
+        del site.control.glimpses["acme", job_id]
+        event, data = (await answer.content.read()).decode().strip().split("\n")
+        assert event == "event: error"
+        error = json.loads(data.removeprefix("data: "))
+        assert (error["status"], error["error"]["code"]) == (404, "missing")
+        with pytest.raises(ClientError, match="there is no job") as caught:
+            await anext(parts)
+        assert caught.value.status == 404
 
 
 async def test_one_key_has_only_so_many_streams(site: Site) -> None:

@@ -155,7 +155,7 @@ async def test_a_running_job_shows_its_log_and_progress(site: Site) -> None:
     (job,) = await take(site)
     answer = await report(site, {**lease(job), "log": "one\ntwo", "progress": {"page": 3}})
     assert answer["verdicts"][0]["lease_until_ms"] == job["lease_until_ms"]
-    assert site.workers.glimpse("acme", job_id) == (b"one\ntwo\n", 8, b'{"page":3}')
+    assert site.workers.glimpse("acme", job_id) == (b"one\ntwo\n", 8, b'{"page":3}', 1)
 
 
 @pytest.mark.parametrize(

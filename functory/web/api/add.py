@@ -8,13 +8,13 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Final
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from functory.errors import InvalidInput
+from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
@@ -23,7 +23,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
 from functory.web.api.large_job import kept_bytes
-from functory.web.api.rendering import show_job
+from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
     SPLIT_BYTES,
     added_json,
@@ -40,6 +40,7 @@ from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
+from store.errors import StoreError
 from vocabulary.names import TENANT, TYPE
 
 routes = Routes()
@@ -101,10 +102,8 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
-    body = await describe_added(call.service, call.tenant, ids, query.wait_s, with_ids=with_ids, is_heard=call.is_heard)
-    if query.wait_s:
-        await call.confirm()
-    return json_bytes(body)
+    added = Waited(call.principal, type_name, ids, query.wait_s)
+    return json_bytes(await describe_added(call.web, added, with_ids=with_ids, is_heard=call.is_heard))
 
 
 @routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")
@@ -127,29 +126,46 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     return Added(len(ids), ids)
 
 
-async def describe_added(
-    service: Service,
-    tenant: str,
-    ids: list[str],
-    wait_s: float,
-    *,
-    with_ids: bool = True,
-    is_heard: Callable[[], bool],
-) -> bytes:
-    """JSON: the ids, and with wait_s the jobs as they are when all have ended, or when the time is up. They are durable
-    either way. One after the other, and with what they left only as long as that is little: a hundred large results are
-    nobody's answer."""
-    if not wait_s or len(ids) > _MOST_WAITED_FOR:
-        return added_json(ids, with_ids=with_ids)
-    now_s = asyncio.get_running_loop().time
-    deadline_s, left_bytes = now_s() + wait_s, LARGE_ANSWER_BYTES
+class Waited(NamedTuple):
+    """Jobs that were accepted, by whom, and how long to wait for them."""
+
+    who: Principal
+    type_name: str
+    ids: list[str]
+    wait_s: float
+
+
+async def describe_added(web_: Web, added: Waited, *, with_ids: bool = True, is_heard: Callable[[], bool]) -> bytes:
+    """JSON: the ids, and with wait_s the jobs as they are when all have ended, or when the time is up. They are
+    accepted: whatever keeps them from being shown, their ids are the answer. It never raises because of that."""
+    ids = added.ids
+    if added.wait_s and len(ids) <= _MOST_WAITED_FOR:
+        with suppress(FunctoryError, StoreError):  # such as a store that is away, or a key that has ended meanwhile
+            jobs = await _wait_for_all(web_.service, added, is_heard)
+            await web_.keys.confirm(added.who)
+            return msgspec.json.encode(Added(len(ids), ids if with_ids else msgspec.UNSET, jobs))
+    return added_json(ids, with_ids=with_ids)
+
+
+async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], bool]) -> list[Job]:
+    """One after the other, and with what they left only as long as that is little: a hundred large results are nobody's
+    answer. Those that end meanwhile and are not kept are there when their turn comes."""
+    now_s, tenant = asyncio.get_running_loop().time, added.who.tenant
+    deadline_s, left_bytes = now_s() + added.wait_s, LARGE_ANSWER_BYTES
     jobs: list[Job] = []
-    for job_id in ids:
-        left_s = max(deadline_s - now_s(), 0.0)
-        job = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES, is_heard=is_heard)
-        left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
-        jobs.append(show_job(job, whole=left_bytes >= 0))
-    return msgspec.json.encode(Added(len(ids), ids if with_ids else msgspec.UNSET, jobs))
+    with service.straight.awaiting(tenant, added.ids):
+        for job_id in added.ids:
+            left_s = max(deadline_s - now_s(), 0.0)
+            try:
+                job = await wait_for_job(
+                    service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES, is_heard=is_heard
+                )
+            except Missing:
+                jobs.append(show_not_kept(job_id, added.type_name))
+                continue
+            left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
+            jobs.append(show_job(job, whole=left_bytes >= 0))
+    return jobs
 
 
 async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:

@@ -34,28 +34,33 @@ Source = Callable[[], AsyncIterator[bytes]]
 
 
 def job_answer(service: Service, tenant: str, found: JobRecord | Queued) -> Job | LargeAnswer:
-    """The job that was read with LARGE_BYTES, or an answer in pieces if it has more than that."""
+    """The job that was read with LARGE_BYTES, or an answer in pieces if it has more than that. One that is there as a
+    whole is not read again: it may not be kept."""
     if isinstance(found, Queued) or (is_whole(found) and kept_bytes(found) <= LARGE_BYTES):
         return show_job(found)
     job_id, data_bytes = found.job.id, found.data_bytes
 
     async def pieces() -> AsyncIterator[bytes]:
-        read = await get_job(service, tenant, job_id, max_bytes=max(data_bytes, PIECE_BYTES))
+        read: JobRecord | Queued = found
+        if not is_whole(found):
+            read = await get_job(service, tenant, job_id, max_bytes=max(data_bytes, PIECE_BYTES))
         if isinstance(read, Queued):
             raise Missing(f"there is no job {job_id}")
         sources: dict[str, Source] = {"payload": in_memory(read.job.data)}
         if read.outcome is not None:
-            sources |= {
-                "log": in_memory(read.outcome.log),
-                "result": lambda: read_result(service, tenant, read, _READ_BYTES),
-            }
+            sources["log"] = in_memory(read.outcome.log)
+            if is_whole(read):
+                sources["result"] = in_memory(read.outcome.result or b"")
+            else:
+                sources["result"] = lambda: read_result(service, tenant, read, _READ_BYTES)
         sizes = {"payload": read.data_bytes, "log": len(read.outcome.log) if read.outcome else 0}
         sizes["result"] = read.result_bytes
         large = {name: source for name, source in sources.items() if sizes[name] > PIECE_BYTES}
         async for piece in json_in_pieces(show_job(_without(read, large)), large):
             yield piece
 
-    return LargeAnswer(pieces, 2 * kept_bytes(found), headers=dict(JSON_HEADERS), held_bytes=data_bytes + _READ_BYTES)
+    held_bytes = kept_bytes(found) if is_whole(found) else data_bytes + _READ_BYTES
+    return LargeAnswer(pieces, 2 * kept_bytes(found), headers=dict(JSON_HEADERS), held_bytes=held_bytes)
 
 
 def result_answer(

@@ -1,15 +1,18 @@
 """From the store's values to wire types: jobs, pages, quantiles. Pure."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
+from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.operations.jobs import Queued
 from functory.wire.base import to_wire
 from functory.wire.jobs import AttemptRow, Job, Page
 from functory.wire.scoreboard import Quantiles
+from journal import parse_id
 from store.base import Attempt, Histogram, JobPage, JobRecord, JobState
 from vocabulary.names import type_of
 
+NOT_KEPT: Final = "ended, not kept: how it ended is not known here"
 _LEASED = frozenset({JobState.RUNNING, JobState.LAPSED})
 
 
@@ -56,6 +59,14 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
             shown.result, shown.result_encoding = to_wire(outcome.result)
         if whole:
             shown.log, shown.log_encoding = to_wire(outcome.log)
+    return shown
+
+
+def show_not_kept(job_id: str, type_name: str) -> Job:
+    """A job that was accepted and is not there any more: its end was recorded where nobody waited for it."""
+    created_ms = parse_id(job_id).time_ms
+    shown = Job(job_id, type_name, "archived", DEFAULT_PRIORITY, attempts=0, due_ms=created_ms, created_ms=created_ms)
+    shown.message = NOT_KEPT
     return shown
 
 

@@ -168,9 +168,9 @@ class Endpoint:
             return self._plain(call, given)
 
         key = bearer(call.request.headers.get("Authorization"))
-        events = ProgressEvents(call.request, call.tenant, self._web.edge).of(work)
+        events = ProgressEvents(call.request, call.tenant, self._web.edge)
         return await self._web.streams.send(
-            call.request, call.principal, events, lambda: self._web.keys.admit(key), math.inf
+            call.request, call.principal, events.of(work), lambda: self._web.keys.admit(key), math.inf, events.refuse
         )
 
     def _is_streamed(self, call: Call) -> bool:

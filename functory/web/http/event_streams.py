@@ -1,7 +1,10 @@
 """Streams of server-sent events to programs, each as fast as its client reads.
 
 Ensures: the next event is made when the one before has left, so a slow client costs the buffer of its connection. A
-client whose key is revoked is disconnected. When the daemon stops, every stream ends at once.
+client whose key is revoked is disconnected. When the daemon stops, every stream ends at once. What goes wrong when the
+answer has begun is an event in it:
+
+    event: error      data: {"status": 422, "error": {...}, "retry_after_s": 1}
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -18,6 +21,9 @@ from functory.web.http.stream_seats import BEAT_S, HEADERS, StreamSeats
 
 Event = bytes | Callable[[web.StreamResponse], Awaitable[None]]
 """Its text, or for a large one what writes it."""
+
+Refuse = Callable[[Exception], web.StreamResponse]
+"""The answer for an error, as a request gets it that has not been answered: JSON."""
 
 _REFUSED: Final = "too many streams are open: close some, then ask again"
 
@@ -38,16 +44,26 @@ class EventStreams:
         events: AsyncGenerator[Event, None],
         check: Callable[[], Awaitable[object]],
         life_s: float,
+        refuse: Refuse,
     ) -> web.StreamResponse:
         """Send events until they end, the client leaves, or its time is up; an empty one is not sent. `check` raises
-        when the client may not read on. Raises NotReadyYet, and what the first event raises."""
+        when the client may not read on. Raises NotReadyYet, and what the first event raises. What a later one raises is
+        the last event, as `refuse` answers it."""
         if self._is_closed:
             raise NotReadyYet(_REFUSED)
         answer = web.StreamResponse(headers={**HEADERS, "X-Request-Id": request.get(REQUEST_ID, "")})
         with self._seats.one(who, _REFUSED):
             async with aclosing(events) as rest:
                 with suppress(ConnectionError):
-                    await self._tell(request, answer, rest, check, monotonic() + life_s)
+                    try:
+                        await self._tell(request, answer, rest, check, monotonic() + life_s)
+                    except ConnectionError:
+                        raise
+                    except Exception as error:
+                        if not answer.prepared:
+                            raise
+                        await answer.write(error_event(refuse(error)))
+                    await answer.write_eof()
         return answer
 
     async def close(self) -> None:
@@ -81,4 +97,12 @@ class EventStreams:
                 await answer.write(b": still here\n\n")
             if self._is_closed or now_s >= ends_s:
                 break
-        await answer.write_eof()
+
+
+def error_event(refusal: web.StreamResponse) -> bytes:
+    """The answer for an error, as an event. It is JSON, an object."""
+    assert isinstance(refusal, web.Response)
+    assert isinstance(refusal.body, bytes)
+    after = refusal.headers.get("Retry-After", "")
+    wait = b'"retry_after_s":%s,' % after.encode() if after else b""
+    return b'event: error\ndata: {"status":%d,%s%s\n\n' % (refusal.status, wait, refusal.body[1:])

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from functory.web.http.answers import error_answer
 from functory.web.http.edge import Edge, Trouble
-from functory.web.http.event_streams import Event
+from functory.web.http.event_streams import Event, error_event
 from functory.web.http.outflow import Around, as_large
 from runner.packages.source import Tell
 
@@ -128,13 +128,14 @@ class ProgressEvents:
 
         return write
 
+    def refuse(self, error: Exception) -> web.StreamResponse:
+        """The plain answer for an error."""
+        return self._edge.refuse(self._request, error, self._trouble)
+
     def _failed(self, error: BaseException) -> bytes:
         if not isinstance(error, Exception):
             raise error
-        answer = self._edge.refuse(self._request, error, self._trouble)
-        after = answer.headers.get("Retry-After", "")
-        wait = b'"retry_after_s":%s,' % after.encode() if after else b""
-        return _event("error", b'{"status":%d,%s' % (answer.status, wait) + _body(answer)[1:])
+        return error_event(self.refuse(error))
 
 
 def _body(answer: web.StreamResponse) -> bytes:

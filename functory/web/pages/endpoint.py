@@ -112,8 +112,10 @@ class _Visit:
             return _as_json(self.trouble(error, request_id, client))
 
         state = self._tools.web
-        events = ProgressEvents(call.request, call.tenant, state.edge, trouble).of(work)
-        return await state.streams.send(call.request, call.who, events, lambda: admit(call, self._route), math.inf)
+        events = ProgressEvents(call.request, call.tenant, state.edge, trouble)
+        return await state.streams.send(
+            call.request, call.who, events.of(work), lambda: admit(call, self._route), math.inf, events.refuse
+        )
 
     async def stream(self, request: web.Request, params: Params) -> web.StreamResponse:
         call = await self._enter(request, params)

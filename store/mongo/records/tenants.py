@@ -176,6 +176,10 @@ class MongoTenants(Core):
             if lapsed.matched_count:
                 return value
 
+    @once
+    async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
+        await self.collections.once.delete_one({"_id": f"{tenant}|{key}", "value": value})
+
 
 def tenant_document(tenant: Tenant) -> Document:
     return {

@@ -161,3 +161,7 @@ def put_once(tx: Tx, tenant: str, key: str, value: bytes, expires_ms: int, now_m
         return standing
     tx.conn.execute("INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)", (tenant, key, value, expires_ms))
     return value
+
+
+def delete_once(tx: Tx, tenant: str, key: str, value: bytes) -> None:
+    tx.conn.execute("DELETE FROM once WHERE tenant = ? AND key = ? AND value = ?", (tenant, key, value))

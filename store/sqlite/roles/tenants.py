@@ -57,3 +57,6 @@ class SqliteTenants(SqliteCore, TenantRegister):
 
     async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
         return await self._write(lambda tx: tenants.put_once(tx, tenant, key, value, expires_ms, now_ms))
+
+    async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
+        await self._write(lambda tx: tenants.delete_once(tx, tenant, key, value))

@@ -131,7 +131,7 @@ async def test_progress_of_a_quick_job_is_not_the_next_ones(runner: Runner) -> N
         return bool(seen.stopped)
 
     await until(first_is_over)
-    assert runner.glimpse("acme", batch[1].id, 0) == Glimpse()
+    assert runner.glimpse("acme", batch[1].id, 0) == Glimpse(attempt=batch[1].attempts)
     runner.cancel("acme", batch[1].id)
     await run
 

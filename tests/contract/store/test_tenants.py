@@ -90,6 +90,20 @@ async def test_a_value_is_written_once(store: Store) -> None:
         await put(b"x" * (1024 * 1024 + 1))
 
 
+async def test_a_value_is_removed_by_who_wrote_it(store: Store) -> None:
+    async def put(value: bytes, key: str = "key", tenant: str = TENANT) -> bytes:
+        return await store.put_once(tenant, key, value, expires_ms=T0 + DAY_MS, now_ms=T0)
+
+    for name, tenant in (("key", TENANT), ("more", TENANT), ("key", "other")):
+        await put(b"one", name, tenant)
+    await store.delete_once(TENANT, "key", b"two")
+    assert await put(b"two") == b"one"
+    for _ in range(2):
+        await store.delete_once(TENANT, "key", b"one")
+    assert await put(b"two") == b"two"
+    assert [await put(b"two", "more"), await put(b"two", tenant="other")] == [b"one", b"one"]
+
+
 async def give_everything(store: Store, tenant: str, start: int) -> Job:
     """A tenant with jobs in every state and one of every record; answers its running job."""
     jobtype = f"{tenant}-thumb"

@@ -92,7 +92,7 @@ MUTANTS: list[Mutant] = [
     ),
     peers_announcer("each daemon runs after the others' jobs", " if not self._is_clear(jobtype))", ")"),
     peers_announcer("an arrival is told to nobody", "            self._arrived.note_added(jobtypes)\n", ""),
-    hearing("whoever waits is not told of ends elsewhere", "        parts.waiters.ended(news.ended)\n", ""),
+    hearing("whoever waits is not told of ends elsewhere", "        parts.waiters.heard(news.ended)\n", ""),
     hearing("a cancel waits for the renewal", "            self._cancelled |= news.cancelled\n", ""),
     hearing("workers are not told of jobs elsewhere", "            parts.workers.added(news.added)\n", ""),
     afterwards("children are not kept for their parent", "    if job.parent or job.children", "    if job.children"),

@@ -174,8 +174,8 @@ MUTANTS: list[Mutant] = [
     ),
     submit(
         "children are left out",
-        "    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]  #",
-        "    children: list[tuple[Submission, str]] = []  #",
+        "    children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]\n",
+        "    children: list[tuple[Submission, str]] = []\n",
         tests="tests/web/test_waiting.py",
     ),
     submit(
@@ -204,7 +204,7 @@ MUTANTS: list[Mutant] = [
     ),
     job_log(
         "what was printed between the last look and the end is lost",
-        "            yield LogPart(rest_of(found.outcome.log, offset), found)",
+        "            yield LogPart(_since(found, attempt, offset) if attempt else found.outcome.log, found)",
         '            yield LogPart(b"", found)',
     ),
     job_log("what was shown is shown again", "    return kept[offset - begins :]", "    return kept"),

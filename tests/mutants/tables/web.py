@@ -22,7 +22,7 @@ express = in_file("functory/web/express.py", "tests/web/test_express_waits.py")
 connection = in_file("functory/web/connection.py", "tests/web/test_express_waits.py")
 paths = in_file("functory/web/http/path_index.py", "tests/web/test_path_index.py")
 WAITING = "tests/web/test_waiting.py"
-express_waits = in_file("functory/web/express.py", WAITING)
+adding = in_file("functory/web/api/add.py", WAITING)
 keyring = in_file("functory/operations/keyring.py", f"{WAITING} tests/bedrock/test_waiting.py")
 work = in_file("functory/web/api/workers.py", WAITING)
 streams = in_file("functory/web/http/event_streams.py", WAITING)
@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
         '            if waiting is not None:\n                principal.require("read")\n',
         "",
     ),
-    express("who waits on the fast path does not wait", "ids, self._wait_s, is_heard", "ids, 0.0, is_heard"),
+    express("who waits on the fast path does not wait", "ids, self._wait_s)", "ids, 0.0)"),
     connection(
         "who waits keeps the service from stopping", "            self._under_way.cancel()\n", "            pass\n"
     ),
@@ -215,11 +215,7 @@ MUTANTS: list[Mutant] = [
         "        self._cache.keep(self._cache.by_digest, digest, verified)\n",
     ),
     keyring("a key is good that was looked at before it was revoked", "ask((key_id, changes), ", "ask((key_id, 0), "),
-    express_waits(
-        "a result is told to a revoked key",
-        "                await web.keys.confirm(self._principal)\n",
-        "                pass\n",
-    ),
+    adding("a result is told to a revoked key", "            await web_.keys.confirm(added.who)\n", ""),
     work(
         "jobs that a revoked key waited for are lost",
         "        await operations.return_taken(call.service, call.principal, taken)\n",
