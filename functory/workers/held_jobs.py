@@ -33,6 +33,7 @@ class Held:
     """One delivery. job comes without its payload."""
 
     __slots__ = (
+        "__weakref__",
         "afterwards",
         "claimed_ms",
         "data_bytes",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
+from weakref import WeakValueDictionary
 
 from functory.errors import NotReadyYet
 from functory.execution.afterwards import NOTHING_MORE, kept, passed_on
@@ -43,6 +44,8 @@ class Reports:
         self._claims = claims
         self._worked = worked
         self._held = claims.held
+        self._found: WeakValueDictionary[tuple[str, int], Held] = WeakValueDictionary()
+        """What requests are about, also where the store had to be read: two at once share what becomes of it."""
         self._endings: dict[tuple[str, int], Held] = {}
         """On their way to the store."""
         self.late = 0
@@ -96,7 +99,8 @@ class Reports:
             begun()
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         return self._counted(
-            _late(it.job.id) if isinstance(it, Held) and it.job.id in late else self._ended(it) for it in found
+            _late(it.job.id) if isinstance(it, Held) and it.ending is None and it.job.id in late else self._ended(it)
+            for it in found
         )
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery]) -> list[Verdict]:
@@ -115,12 +119,17 @@ class Reports:
         """The job, if that delivery is the one that a worker holds."""
         held = self._held.find(tenant, delivery.id)
         if held is None or delivery.token not in (None, held.job.token):
-            held = await self._claims.read(tenant, delivery.id)
+            held = await self._claims.read(tenant, delivery.id) or self._ending_now(tenant, delivery)
         if held is not None and delivery.token in (None, held.job.token):
-            return self._endings.get((held.job.id, held.job.token), held)
+            return self._found.setdefault((held.job.id, held.job.token), held)
         if held is not None or await self._claims.exists(tenant, delivery.id):
             return _late(delivery.id)
         return Verdict(delivery.id, Answer.UNKNOWN, message=f"there is no job {delivery.id}")
+
+    def _ending_now(self, tenant: str, delivery: Delivery) -> Held | None:
+        """One whose end another request has brought that is not answered yet."""
+        held = None if delivery.token is None else self._found.get((delivery.id, delivery.token))
+        return held if held is not None and held.tenant == tenant else None
 
     async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
         """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
