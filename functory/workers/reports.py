@@ -129,7 +129,7 @@ class Reports:
     def _ending_now(self, tenant: str, delivery: Delivery) -> Held | None:
         """One whose end another request has brought that is not answered yet."""
         held = None if delivery.token is None else self._found.get((delivery.id, delivery.token))
-        return held if held is not None and held.tenant == tenant else None
+        return held if held is not None and held.ending is not None and held.tenant == tenant else None
 
     async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
         """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
