@@ -17,7 +17,7 @@ from functory.daemon.daemon import Daemon
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import put_handler
+from functory.operations.handlers import serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
@@ -93,8 +93,8 @@ class InProcessLink:
         ]
         return await submit_jobs(self._service, self._who, job_type, jobs)
 
-    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
-        await put_handler(self._service, self._who, job_type, document)
+    async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
+        await serve_by_workers(self._service, self._who, job_type, fields)
 
     async def close(self) -> None:
         self._daemon.quit()
