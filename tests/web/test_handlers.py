@@ -157,6 +157,7 @@ async def test_hosts_are_the_operators_to_allow(tmp_path: Path) -> None:
                 answer = await site.call(method, path, json=sent)
                 assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
                 assert f"{host} is not among the hosts that handlers may call here" in answer.json["error"]["message"]
+                assert "without a port: 80 and 443; private addresses" in answer.json["error"]["message"]
 
 
 async def test_a_tenants_limit_narrows_what_its_handlers_may_list(site: Site) -> None:
