@@ -118,27 +118,13 @@ async def test_a_second_request_behind_the_first_does_not_go_on(tmp_path: Path) 
         ("[64:ff9b::a9fe:a9fe]:80", 403, "loopback, private, link-local"),
         ("[2002:7f00:1::]:80", 403, "loopback, private, link-local"),
         ("forbidden.example:443", 403, "not among the hosts that the operator of this service allows"),
-        (
-            "nowhere.example.org:9000",
-            403,
-            "does not allow port 9000 of nowhere.example.org (`hosts_allowed`; without a port",
-        ),
-        ("10.9.9.9:9000", 403, "10.9.9.9:9000 is loopback, private, link-local or reserved, which the operator"),
-        ("10.9.9.9:9000", 403, "has not allowed (`http_allowed`)"),
-        ("db.internal:443", 403, "has not allowed (`http_allowed`)"),
     ],
 )
 async def test_refusals_say_why_to_the_program_and_to_the_log(
     tmp_path: Path, target: str, status: int, words: str
 ) -> None:
     listed = ["api.example.org", "nowhere.example.org", "db.internal", "forbidden.example", "169.254.169.254"]
-    listed += [
-        "nowhere.example.org:9000",
-        "10.9.9.9:9000",
-        "[fd00:ec2::254]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[2002:7f00:1::]",
-    ]
+    listed += ["[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]", "[2002:7f00:1::]"]
     allowed = "*.example.org, db.internal, 169.254.169.254, [fd00:ec2::254], [64:ff9b::a9fe:a9fe], [2002:7f00:1::]"
     async with way(tmp_path, listed, names(), allowed=allowed) as made:
         answer = (await made.ask(f"CONNECT {target} HTTP/1.1")).decode()
