@@ -88,6 +88,14 @@ async def test_a_bad_handler_is_refused_with_its_field(
     assert (await site.get("/acme/handler")).json["handlers"] == []
 
 
+async def test_json_that_does_not_say_so_is_told_how_to(site: Site) -> None:
+    """As `curl -d` sends it."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = await site.call("PUT", "/acme/handler/up", data=b'{"lang": "python", "body": "x"}', headers=headers)
+    assert (answer.status, answer.code) == (422, "handler_invalid")
+    assert "lang: is missing; add ?lang=, or send Content-Type: application/json" in answer.json["error"]["message"]
+
+
 async def test_the_place_of_a_syntax_error_is_told(site: Site) -> None:
     answer = await site.call("PUT", "/acme/handler/up?lang=python", data=b"syntax error")
     assert answer.json["error"]["detail"] == {"field": "body", "line": 3, "column": 7}

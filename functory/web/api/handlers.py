@@ -30,6 +30,7 @@ from functory.wire.handlers import (
     RollbackBody,
     VersionQuery,
 )
+from handlers.errors import InvalidHandlerError
 from handlers.folders.archive import KIND_OF_CONTENT_TYPE
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -74,6 +75,10 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
         if lang is not None and fields.setdefault("lang", lang) != lang:
             raise InvalidInput("the query and the body name different languages", detail={"field": "lang"})
     else:
+        if lang is None:
+            raise InvalidHandlerError(
+                "lang", "is missing; add ?lang=, or send Content-Type: application/json for a body with all fields"
+            )
         try:
             fields = {"lang": lang, "body": body.decode()}
         except UnicodeDecodeError as error:
