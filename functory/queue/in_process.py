@@ -29,6 +29,7 @@ from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
 from runner.targets import Targets
 from store.errors import Conflict
+from store.url import open_store
 from vocabulary.names import type_of
 
 _MOST_PROCESSES: Final = 1000
@@ -58,7 +59,9 @@ class InProcessLink:
 
     @classmethod
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
-        """folder: where its journal lies; beside the store, if that is a file."""
+        """folder: where its journal lies; beside the store, if that is a file. Raises UnsupportedStore for a URL that
+        is none of a store."""
+        open_store(url)  # nothing is opened yet: only the URL is read
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
         with suppress(Conflict):  # it is there already

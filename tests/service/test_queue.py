@@ -14,7 +14,7 @@ from functory.queue import Fail, Job, Retry, Worker, WorkerDrained, open_queue
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
 from handlers.validation import parse_handler
-from store.errors import Conflict
+from store.errors import Conflict, UnsupportedStore
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -367,6 +367,20 @@ async def test_a_queue_is_opened_with_what_it_needs(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidInput):
             async with open_queue(url, **more):  # type: ignore[arg-type]
+                pass
+
+
+@pytest.mark.parametrize("with_folder", [False, True])
+async def test_a_mistyped_url_of_a_store_is_said_to_be_none(tmp_path: Path, with_folder: bool) -> None:
+    folder = tmp_path if with_folder else None
+    for url, words in (
+        ("jobs.db", "the store speaks sqlite://"),
+        ("myserver:8484", "the store speaks sqlite://"),
+        ("sqlite://jobs.db", "reads sqlite:///absolute/path.db"),
+        ("sqlite:///", "reads sqlite:///absolute/path.db"),
+    ):
+        with pytest.raises(UnsupportedStore, match=words):
+            async with open_queue(url, folder=folder):
                 pass
 
 
