@@ -68,7 +68,7 @@ class Worker:
         if not self._tasks:
             raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
         for job_type, (_, fields) in self._tasks.items():
-            if fields:
+            if fields.get("register", bool(fields)):
                 said = {name: value for name, value in fields.items() if name != "register"}
                 await queue.register(job_type, **said)
         stopped = asyncio.create_task(self._stop.wait())
