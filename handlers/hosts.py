@@ -30,12 +30,12 @@ class HostPattern:
 
     def matches(self, host: str, port: int) -> bool:
         """`host` is in the spelling of `host_name`."""
-        return self._has_port(port) and self._has_name(host)
+        return self._has_port(port) and self.has_name(host)
 
     def _has_port(self, port: int) -> bool:
         return not self.ports or port in self.ports
 
-    def _has_name(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         """Whether it is one that this pattern means, or a pattern of nothing but such names."""
         if self.name == "*":
             return True
@@ -45,7 +45,7 @@ class HostPattern:
 
     def covers(self, other: "HostPattern", port: int) -> bool:
         """Whether all that `other` means at this port is meant by this one too."""
-        return self._has_port(port) and self._has_name(other.name)
+        return self._has_port(port) and self.has_name(other.name)
 
     def __str__(self) -> str:
         name = f"[{self.name}]" if ":" in self.name else self.name

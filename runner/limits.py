@@ -11,10 +11,15 @@ _MB = 1 << 20
 
 NO_PACKAGES: Final = (
     "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "
-    "a python handler asks for packages in its text, a node handler in package.json of its folder (docs/packages.md), "
-    "others call a service that has the code"
+    "a python handler asks for packages in its text or in requirements.txt of its folder, a node handler in "
+    "package.json of its folder (docs/packages.md), others call a service that has the code"
 )
-NOT_AMONG_PACKAGES: Final = "It is not among the packages that the handler asks for: add it to its dependencies"
+NOT_AMONG_PACKAGES: Final = (
+    "It is not among the packages that the handler asks for: add it to its dependencies, in a folder requirements.txt "
+    "or package.json"
+)
+MODULE_HINTS: Final = frozenset({NO_PACKAGES, NOT_AMONG_PACKAGES})
+"""Said after the error of a module that is not found: advice, and not the cause."""
 
 
 @dataclass(frozen=True, slots=True)

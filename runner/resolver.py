@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from runner.errors import TargetRefusedError
-from runner.targets import UNREACHABLE, Targets, not_allowed
+from runner.targets import UNREACHABLE, Targets
 
 _NO_SUCH_HOST: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
@@ -51,14 +51,14 @@ class Resolver:
         """
         by_name = self.targets.allows(host, port)
         if not by_name and not self.targets.networks:  # no address could make it allowed: do not even ask for one
-            raise TargetRefusedError(not_allowed(host, port))
+            raise TargetRefusedError(self.targets.why_not(host, port))
         try:
             addresses = await self._addresses(tenant, host, port)
             self.targets.check(host, port, addresses)
         except TargetRefusedError:
             if by_name:
                 raise
-            raise TargetRefusedError(not_allowed(host, port)) from None
+            raise TargetRefusedError(self.targets.why_not(host, port)) from None
         return addresses
 
     async def _addresses(self, tenant: str, host: str, port: int) -> list[str]:

@@ -14,10 +14,10 @@ from typing import Final
 from handlers.hosts import ANY_HOST, HostPattern, is_address, is_covered, matches_any
 from runner.errors import TargetRefusedError
 
-UNREACHABLE: Final = (
-    "its host is unknown, or has an address that is loopback, private, link-local or reserved, "
-    "which the operator of this service has not allowed"
+_NOT_OPEN: Final = (
+    "loopback, private, link-local or reserved, which the operator of this service has not allowed (`http_allowed`)"
 )
+UNREACHABLE: Final = f"its host is unknown, or has an address that is {_NOT_OPEN}"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -60,16 +60,23 @@ class Targets:
         by_name = self.allows(host, port)
         for address in addresses:
             if not by_name and not self._is_open(address):
-                raise TargetRefusedError(not_allowed(host, port))
+                raise TargetRefusedError(self.why_not(host, port))
             check_address(address, self.networks)
+
+    def why_not(self, host: str, port: int) -> str:
+        """Of a host that is not allowed by its name. Tells nothing of the addresses of a name."""
+        if is_address(host) and not is_public(ipaddress.ip_address(host)):
+            return f"{host}:{port} is {_NOT_OPEN}"
+        if any(pattern.has_name(host) for pattern in self.hosts):
+            return (
+                f"the operator of this service does not allow port {port} of {host} (`hosts_allowed`; without a port in"
+                " it: 80 and 443)"
+            )
+        return f"{host}:{port} is not among the hosts that the operator of this service allows (`hosts_allowed`)"
 
     def _is_open(self, text: str) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])
         return any(address in network for network in self.networks)
-
-
-def not_allowed(host: str, port: int) -> str:
-    return f"{host}:{port} is not among the hosts that the operator of this service allows (`hosts_allowed`)"
 
 
 def check_address(text: str, allowed: Sequence[Network] = ()) -> None:

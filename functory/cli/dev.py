@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -50,7 +51,8 @@ async def _no_command(_client: "Client", _arguments: argparse.Namespace) -> int:
 def run_init(arguments: argparse.Namespace) -> int:
     names = write_first_handler(arguments.folder, arguments.lang)
     print("\n".join(f"{arguments.folder}/{name}" for name in names))
-    print(f"\nNext: functory test {arguments.folder}    functory dev {arguments.folder} --watch")
+    folder = shlex.quote(str(arguments.folder))
+    print(f"\nNext: functory test {folder}    functory dev {folder} --watch")
     return 0
 
 

@@ -1,5 +1,6 @@
 """A handler from a file: the body is the content, and the extension gives the language."""
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,6 @@ from handlers.validation import parse_handler
 LANGUAGE_OF_SUFFIX: Final = {
     ".py": "python",
     ".js": "node",
-    ".mjs": "node",
     ".sh": "sh",
     ".php": "php",
     ".wasm": "wasm",
@@ -30,7 +30,15 @@ async def read_body(source: str, lang: str | None) -> tuple[str, str]:
     """(language, body) of a file, or of a URL."""
     if lang == "http" or source.startswith(("http://", "https://")):
         return "http", source
-    lang = lang or LANGUAGE_OF_SUFFIX.get(Path(source).suffix)
+    path = Path(source)
+    if await asyncio.to_thread(path.is_dir):
+        raise InvalidInput(f"{source} is a folder: `functory test` runs it here, `functory deploy` registers it")
+    lang = lang or LANGUAGE_OF_SUFFIX.get(path.suffix)
+    if lang is None and path.suffix == ".mjs":
+        raise InvalidInput(
+            f"{source}: A node handler in one file is the body of a function, and no module; for import and export make"
+            " a folder with main.mjs (`functory init --lang node`)"
+        )
     if lang is None:
         known = ", ".join(LANGUAGE_OF_SUFFIX)
         raise InvalidInput(f"{source}: Unknown extension; use --lang (known: {known})")

@@ -88,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str]) -> int:
     arguments = make_parser(groups_for(argv)).parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
+    _show_events()
     try:
         return run(arguments)
     except BrokenPipeError:
@@ -102,6 +103,16 @@ def _main(argv: Sequence[str]) -> int:
             raise
         print(f"functory: {error}", file=sys.stderr)
         return status
+
+
+def _show_events() -> None:
+    """What a command logs that sets up no logging itself is shown with its fields: Python shows only the event."""
+    import logging  # noqa: PLC0415 (not for --help)
+
+    from functory.logs import LineFormatter  # noqa: PLC0415
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(LineFormatter("text"))
 
 
 def groups_for(argv: Sequence[str]) -> Collection[str]:

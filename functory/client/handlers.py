@@ -17,6 +17,12 @@ class HandlerCalls(Transport):
         path = self._path("handler", job_type)
         return await self._call("PUT", path, handlers.Handler, query=query, body=document, tell=tell)
 
+    async def serve_by_workers(self, job_type: str, **fields: object) -> handlers.Handler:
+        """Have workers serve a type: fields that are not given stay as they are. A handler in another language is not
+        replaced (409)."""
+        path, document = self._path("handler", job_type), {"lang": "worker", **fields}
+        return await self._call("PUT", path, handlers.Handler, query={"merge": "true"}, body=document)
+
     async def get_handler(self, job_type: str, *, version: int | None = None) -> handlers.Handler:
         query = {} if version is None else {"version": version}
         return await self._call("GET", self._path("handler", job_type), handlers.Handler, query=query)

@@ -13,6 +13,7 @@ from functory.errors import InvalidInput
 from functory.statuses import status_of
 from handlers.model import Handler
 from runner.launch import Level
+from runner.limits import MODULE_HINTS
 from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
@@ -43,7 +44,8 @@ _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Jo
 _NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
 _JSON_BEGINS: Final = frozenset('"{')
-_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
+_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )|Require stack:|- /")
+"""The last two: below the error of a module that node does not find."""
 _SINGLE_QUOTED: Final = r"(?:(?<!\w)|(?<=\bb))'(?:[^']|(?<=\w)'(?=\w))*'(?!\w)"
 """Also b'…'. An apostrophe within a word is none of its quotes."""
 _VARYING: Final = re.compile(rf'0x[0-9a-fA-F]+|\d+|{_SINGLE_QUOTED}|"[^"]*"')
@@ -223,12 +225,12 @@ def without_log(release: EndOfRun) -> EndOfRun:
 
 def last_line(result: bytes) -> str:
     """The last line of an error text, which names the cause. Stack frames that follow it in
-    some languages are skipped."""
+    some languages are skipped, and so is our advice on modules that are not found."""
     text = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip()
     if text[:1] in _JSON_BEGINS:
         text = _told_in_json(text).strip() or text
     lines = text.splitlines()[-_ERROR_LINES:]
-    while len(lines) > 1 and _FRAME.match(lines[-1][:_MESSAGE_CHARS]):
+    while len(lines) > 1 and (lines[-1] in MODULE_HINTS or _FRAME.match(lines[-1][:_MESSAGE_CHARS])):
         lines.pop()
     return "".join(char if char.isprintable() else " " for char in lines[-1][:_MESSAGE_CHARS]) if lines else ""
 

@@ -20,7 +20,9 @@ _BLOCK: Final = 512
 
 
 def check_folder(folder: Path) -> Path:
-    """The folder by its whole name. Raises InvalidInput if there is none."""
+    """The folder by its whole name. Raises FileNotFoundError if there is nothing, InvalidInput if it is a file."""
+    if not folder.exists():
+        raise FileNotFoundError(f"there is no folder {folder}")
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder")
     return folder.resolve()

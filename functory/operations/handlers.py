@@ -1,5 +1,7 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
+from collections.abc import Mapping
+
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
@@ -17,6 +19,7 @@ from runner.outcome import Stopped
 from runner.packages.source import Tell, nobody
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
+from store.errors import Conflict
 from vocabulary.names import jobtype_of
 
 
@@ -60,6 +63,23 @@ async def put_handler(
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
         await _replaced(service, who.tenant, before)
     return stored
+
+
+async def serve_by_workers(
+    service: Service, who: Principal, type_name: str, fields: Mapping[str, object]
+) -> StoredHandler:
+    """Have workers serve a type. Fields that are not given stay as they are. Raises Conflict if the type has a handler
+    in another language, and what `put_handler` raises."""
+    if fields.get("lang", WORKER) != WORKER:
+        raise InvalidInput("merge is for types that workers serve: leave it out", detail={"field": "merge"})
+    stored = await find_handler(service, who.tenant, type_name)
+    before = {} if stored is None else _decode(stored).to_json()
+    if (lang := before.get("lang", WORKER)) != WORKER:
+        raise Conflict(
+            f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or choose"
+            " another type"
+        )
+    return await put_handler(service, who, type_name, {**before, **fields, "lang": WORKER})
 
 
 async def find_handler(

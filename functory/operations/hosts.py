@@ -23,7 +23,8 @@ async def require_hosts(service: Service, limits: TenantLimits, handler: Handler
             if not targets.covers(parse_pattern(text)):
                 shown = ", ".join(map(str, targets.hosts)) or "none"
                 raise Forbidden(
-                    f"{text} is not among the hosts that handlers may call here ({shown[:500]}): ask the operator",
+                    f"{text} is not among the hosts that handlers may call here ({shown[:500]}; without a port: 80 and"
+                    " 443; private addresses only with `http_allowed`): ask the operator",
                     detail={"field": "hosts", "host": text},
                 )
     if handler.hosts and not await can_call_hosts(service):

@@ -17,7 +17,7 @@ from functory.daemon.daemon import Daemon
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import put_handler
+from functory.operations.handlers import serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
@@ -29,6 +29,7 @@ from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
 from runner.targets import Targets
 from store.errors import Conflict
+from store.url import open_store
 from vocabulary.names import type_of
 
 _MOST_PROCESSES: Final = 1000
@@ -58,7 +59,9 @@ class InProcessLink:
 
     @classmethod
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
-        """folder: where its journal lies; beside the store, if that is a file."""
+        """folder: where its journal lies; beside the store, if that is a file. Raises UnsupportedStore for a URL that
+        is none of a store."""
+        open_store(url)  # nothing is opened yet: only the URL is read
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
         with suppress(Conflict):  # it is there already
@@ -94,8 +97,8 @@ class InProcessLink:
         ]
         return await submit_jobs(self._service, self._who, job_type, jobs)
 
-    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
-        await put_handler(self._service, self._who, job_type, document)
+    async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
+        await serve_by_workers(self._service, self._who, job_type, fields)
 
     async def close(self) -> None:
         self._daemon.quit()

@@ -60,7 +60,8 @@ class Link(Protocol):
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]: ...
 
-    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
-        """Have a type served by workers."""
+    async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
+        """Have a type served by workers. Fields that are not given stay as they are; a handler in another language is
+        not replaced: Conflict, or ClientError with 409."""
 
     async def close(self) -> None: ...

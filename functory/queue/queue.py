@@ -130,9 +130,10 @@ class Queue:
 
     async def register(self, *types: str, **fields: object) -> None:
         """Have types served by workers: `body` describes the payload, `timeout_s` and `options` as docs/workers.md has
-        them. The same again changes nothing."""
+        them. Fields that are not given stay as they are, and a handler in another language is not replaced: that is
+        an error."""
         for job_type in types:
-            await self._link.register(job_type, {"lang": "worker", **fields})
+            await self._link.register(job_type, fields)
 
     # The end
 

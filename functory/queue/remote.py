@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -44,9 +43,8 @@ class RemoteLink:
         added = await self._client.add_jobs(job_type, payloads, **said)
         return added.ids if isinstance(added.ids, list) else []
 
-    async def register(self, job_type: str, document: Mapping[str, object]) -> None:
-        fields: dict[str, Any] = {name: value for name, value in document.items() if name not in ("lang", "body")}
-        await self._client.put_handler(job_type, str(document["lang"]), str(document.get("body", "")), **fields)
+    async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
+        await self._client.serve_by_workers(job_type, **fields)
 
     async def close(self) -> None:
         await self._client.close()

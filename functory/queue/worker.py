@@ -42,7 +42,8 @@ class Worker:
 
     def task(self, job_type: str, **fields: object) -> Callable[[_F], _F]:
         """Have a function work on the jobs of a type. With fields (`timeout_s`, `options`, ...), or with
-        `register=True`, the type is registered when the worker starts, which needs a key with the scope `handlers`."""
+        `register=True`, the type is registered when the worker starts, as `Queue.register` does; that needs a key with
+        the scope `handlers`."""
 
         def decorate(function: _F) -> _F:
             if job_type in self._tasks:
@@ -67,7 +68,7 @@ class Worker:
         if not self._tasks:
             raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
         for job_type, (_, fields) in self._tasks.items():
-            if fields:
+            if fields.get("register", bool(fields)):
                 said = {name: value for name, value in fields.items() if name != "register"}
                 await queue.register(job_type, **said)
         stopped = asyncio.create_task(self._stop.wait())

@@ -56,7 +56,7 @@ def read_keys(path: Path) -> tuple[SealingKey, ...]:
     """Raises InvalidConfig when it cannot be read, FileNotFoundError when there is none. Not for the event loop."""
     try:
         if path.stat().st_mode & _OPEN_TO_OTHERS:
-            log.warning("vault.key_file_open", extra={"path": str(path), "advice": "chmod o-rwx"})
+            log.warning("vault.key_file_open", extra={"path": str(path), "advice": "others can read it: chmod o-rwx"})
         text = path.read_text()
     except FileNotFoundError:
         raise

@@ -58,33 +58,27 @@ class Vault:
         """Why there are no keys here, although there are secrets."""
         self._lacking: list[str] = []
         """Ids of keys with which secrets are sealed, and which are not in the file."""
-        self._has_looked = False
-        """With the keys that there are now."""
         self._changed: Callable[[str], None] = lambda _: None
 
     async def open(self) -> None:
         """Read the keys, if there are any. Raises InvalidConfig for a file that is named and cannot be read."""
         with suppress(SecretsLockedError):
             await self._load(make=False)
-        await self._look()
+        await self.look()
 
     def when_changed(self, listener: Callable[[str], None]) -> None:
         """The listener is told a tenant of which a secret can be opened again ("": of any may)."""
         self._changed = listener
 
     async def look(self) -> None:
-        """Upkeep: see anew what cannot be opened here. It may have been set or sealed anew, or deleted."""
-        if not self._has_looked or self._sealer is None or self.trouble:
-            await self._look()
-
-    async def _look(self) -> None:
+        """Upkeep: see anew what cannot be opened here. Secrets may have been set, deleted, or sealed anew: elsewhere
+        and with a key that is not here, although values that were opened before are still in memory."""
         keys = await self._store.list_secret_keys()
         try:
             sealer = await self._load(make=False)
         except (SecretsLockedError, InvalidConfig) as error:
             self._note_keys(str(error) if keys else "")
             return
-        self._has_looked = True
         self._note_keys("")
         self._lacking = [key_id for key_id in keys if not sealer.has_key(key_id)]
         for tenant in sorted({tenant for tenant, _ in self._locked}):
@@ -197,7 +191,6 @@ class Vault:
         """The keys, which are read once. Raises InvalidConfig, SecretsLockedError."""
         if self._sealer is None:
             self._sealer = Sealer(await asyncio.to_thread(self._keys, make=make))
-            self._has_looked = False
             self._note_keys("")
         return self._sealer
 

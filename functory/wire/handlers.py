@@ -13,6 +13,10 @@ class MethodQuery(Request):
     method: Annotated[str, Meta(max_length=32)] | None = None
     lang: Annotated[str, Meta(max_length=32)] | None = None
     upgrade: Annotated[bool, Meta(description="resolve its packages anew")] = False
+    merge: Annotated[
+        bool,
+        Meta(description="lang worker: fields that are not given stay; a handler in another language is refused"),
+    ] = False
 
 
 class HandlerBody(Request):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from functory.execution.outcomes import last_line
 from handlers.model import Handler
 from runner.launch import Launcher, Level
 from runner.plain import PlainLauncher
@@ -80,6 +81,11 @@ async def test_an_import_says_what_to_do(runner: Runner, lang: str, body: str) -
     assert seen.exitcodes == [500]
     assert b"ModuleNotFoundError" in seen.results[0] or b"Cannot find module" in seen.results[0]
     assert HINT in seen.results[0]
+    name = body.split()[1] if lang == "python" else "npm"
+    told = (
+        f"ModuleNotFoundError: No module named '{name}'" if lang == "python" else f"Error: Cannot find module '{name}'"
+    )
+    assert last_line(seen.results[0]) == told, "the cause, and not what to do"
 
 
 async def test_node_searches_nothing_of_the_machine(runner: Runner) -> None:

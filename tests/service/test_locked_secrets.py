@@ -56,6 +56,20 @@ async def test_jobs_wait_for_a_daemon_that_has_the_key(tmp_path: Path, straight:
         assert "secrets" not in daemon.health().problems
 
 
+async def test_health_tells_of_secrets_that_were_sealed_with_a_new_key_too_early(tmp_path: Path) -> None:
+    """The daemon has opened them before, and its jobs still get them from memory: only a restart would show it."""
+    old, new = new_key_line(), new_key_line()
+    place = await key_file(tmp_path / "old", old)
+    async with running_daemon(tmp_path / "a", secrets_key_file=str(place.path)) as daemon:
+        await daemon.vault.put(Secret("acme", "API_KEY", 1, 1000, "key1", "", b""), "correct horse")
+        await daemon.vault.read("acme", ("API_KEY",))
+        await daemon.vault.look()
+        assert "secrets" not in daemon.health().problems
+        await Vault(daemon.store, await key_file(tmp_path / "both", new, old)).rekey()
+        await daemon.vault.look()
+        assert new.split()[0] in daemon.health().problems["secrets"]
+
+
 @pytest.mark.parametrize("how", ["invoke", "set"])
 async def test_jobs_go_on_when_the_key_file_is_put_back(tmp_path: Path, how: str) -> None:
     """Whoever is first to need the key reads it: here a tenant, before the daemon has looked for it again."""

@@ -119,3 +119,15 @@ async def test_a_block_that_raises_a_cancellation_of_its_own_ends_its_job(place:
             async with await queue.next():
                 raise asyncio.CancelledError
         assert (await place.end(job_id)).exitcode == 500
+
+
+async def test_only_tasks_that_say_so_are_registered(place: Place) -> None:
+    worker = Worker()
+    for job_type, fields in (("a", {"register": True}), ("b", {"timeout_s": 9}), ("c", {}), ("d", {"register": False})):
+        worker.task(job_type, **fields)(lambda payload: payload)
+    worker.stop()  # right after it has registered
+    async with place.open() as queue:
+        await worker.run(queue)
+    assert sorted(row.jobtype for row in await place.store.list_handlers(place.tenant)) == [
+        f"{place.tenant}-{name}" for name in "ab"
+    ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import socket
 import threading
 
@@ -121,3 +122,28 @@ async def test_a_name_that_is_unknown_and_one_that_is_inside_read_the_same(hosts
         said.append(str(caught.value).replace(name, "it"))
     assert said[0] == said[1]
     assert "10.20.30.40" not in said[0]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "port", "words"),
+    [
+        ("*", "a.example", 9000, "does not allow port 9000 of a.example (`hosts_allowed`; without a port in it: 80"),
+        (
+            "b.example",
+            "a.example",
+            443,
+            "not among the hosts that the operator of this service allows (`hosts_allowed`)",
+        ),
+        ("*", "127.0.0.1", 9000, "127.0.0.1:9000 is loopback, private, link-local or reserved"),
+        ("*", "127.0.0.1", 9000, "(`http_allowed`)"),
+        ("*:*", "127.0.0.1", 9000, "(`http_allowed`)"),
+        ("*:*", "inside.example", 9000, "(`http_allowed`)"),
+    ],
+)
+@pytest.mark.parametrize("networks", ["", "192.168.0.0/16"])
+async def test_a_refusal_names_what_is_in_the_way(hosts: str, host: str, port: int, words: str, networks: str) -> None:
+    targets = Targets(parse_patterns(hosts), tuple(map(ipaddress.ip_network, networks.split())))
+    with pytest.raises(TargetRefusedError, match=re.escape(words)):
+        await Resolver(targets, lambda host, _port: [host if host == "127.0.0.1" else "10.0.0.1"]).resolve(
+            "a", host, port
+        )

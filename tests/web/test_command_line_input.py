@@ -54,6 +54,24 @@ async def test_input_that_is_no_text_is_said_to_be_so(terminal: Terminal, tmp_pa
             await terminal.run("job", "create", status=2)
 
 
+async def test_a_folder_and_a_module_are_no_handler_in_one_file(terminal: Terminal, tmp_path: Path) -> None:
+    folder, file = tmp_path / "greeter", tmp_path / "greet.mjs"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread(file.touch)
+    for more in ((), ("--lang", "python")):
+        for command in (("handler", "put", "greet"), ("invoke",)):
+            told = await terminal.run(*command, str(folder), *more, status=2)
+            assert "greeter is a folder: `functory test` runs it here, `functory deploy` registers it" in told
+    assert "make a folder with main.mjs" in await terminal.run("handler", "put", "greet", str(file), status=2)
+
+
+async def test_a_folder_that_does_not_exist_is_a_missing_file(terminal: Terminal, tmp_path: Path) -> None:
+    for command in ("deploy", "test", "dev"):
+        assert "there is no folder" in await terminal.run(command, str(tmp_path / "greeeter"), status=8)
+    await asyncio.to_thread((tmp_path / "file").touch)
+    assert "is not a folder" in await terminal.run("deploy", str(tmp_path / "file"), status=2)
+
+
 def test_a_module_that_cannot_be_one_is_said_to_be_so(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (":x", "..x", ".:x"):
         assert main(["worker", name]) == 2

@@ -88,6 +88,29 @@ async def test_a_bad_handler_is_refused_with_its_field(
     assert (await site.get("/acme/handler")).json["handlers"] == []
 
 
+async def test_workers_get_a_type_only_if_nothing_else_serves_it(site: Site) -> None:
+    options = {"lease_s": 60, "max_attempts": 5}
+    body = {"lang": "worker", "body": "a name", "options": options}
+    assert (await site.call("PUT", "/acme/handler/resize?merge=true", json=body)).json["version"] == 1
+    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "timeout_s": 90})
+    handler = answer.json["handler"]
+    assert (handler["body"], handler["options"], handler["timeout_s"]) == ("a name", options, 90)
+    await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)
+    answer = await site.call("PUT", "/acme/handler/up?merge=true", json=body)
+    assert (answer.status, answer.code) == (409, "conflict")
+    assert "type up has a handler in python" in answer.json["error"]["message"]
+    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "python", "body": "return 1"})
+    assert (answer.status, answer.json["error"]["detail"]) == (422, {"field": "merge"})
+
+
+async def test_json_that_does_not_say_so_is_told_how_to(site: Site) -> None:
+    """As `curl -d` sends it."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = await site.call("PUT", "/acme/handler/up", data=b'{"lang": "python", "body": "x"}', headers=headers)
+    assert (answer.status, answer.code) == (422, "handler_invalid")
+    assert "lang: is missing; add ?lang=, or send Content-Type: application/json" in answer.json["error"]["message"]
+
+
 async def test_the_place_of_a_syntax_error_is_told(site: Site) -> None:
     answer = await site.call("PUT", "/acme/handler/up?lang=python", data=b"syntax error")
     assert answer.json["error"]["detail"] == {"field": "body", "line": 3, "column": 7}
@@ -157,6 +180,7 @@ async def test_hosts_are_the_operators_to_allow(tmp_path: Path) -> None:
                 answer = await site.call(method, path, json=sent)
                 assert (answer.status, answer.json["error"]["code"]) == (403, "forbidden")
                 assert f"{host} is not among the hosts that handlers may call here" in answer.json["error"]["message"]
+                assert "without a port: 80 and 443; private addresses" in answer.json["error"]["message"]
 
 
 async def test_a_tenants_limit_narrows_what_its_handlers_may_list(site: Site) -> None:

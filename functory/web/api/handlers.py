@@ -30,6 +30,7 @@ from functory.wire.handlers import (
     RollbackBody,
     VersionQuery,
 )
+from handlers.errors import InvalidHandlerError
 from handlers.folders.archive import KIND_OF_CONTENT_TYPE
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -74,10 +75,16 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
         if lang is not None and fields.setdefault("lang", lang) != lang:
             raise InvalidInput("the query and the body name different languages", detail={"field": "lang"})
     else:
+        if lang is None:
+            raise InvalidHandlerError(
+                "lang", "is missing; add ?lang=, or send Content-Type: application/json for a body with all fields"
+            )
         try:
             fields = {"lang": lang, "body": body.decode()}
         except UnicodeDecodeError as error:
             raise BadRequest(f"the handler's text is not UTF-8: {error}") from None
+    if query.merge:
+        return await _show(call, await operations.serve_by_workers(call.service, call.principal, type_name, fields))
     stored = await operations.put_handler(
         call.service, call.principal, type_name, fields, upgrade=query.upgrade, tell=call.tell
     )

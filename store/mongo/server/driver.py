@@ -98,7 +98,10 @@ def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client
         )
         database = client.get_default_database(DEFAULT_DATABASE, codec_options=options)
     except (driver_errors.ConfigurationError, ValueError, TypeError) as error:
-        raise UnsupportedStore(f"the MongoDB URL is refused by the driver: {type(error).__name__}") from None
+        raise UnsupportedStore(
+            f"the MongoDB URL is refused by the driver: {type(error).__name__}. Is it mongodb://user:password@host/name,"
+            " with user and password percent-encoded (@ as %40, / as %2F, : as %3A)?"
+        ) from None
     return client, database
 
 

@@ -60,6 +60,13 @@ def test_a_refusal_never_repeats_a_password() -> None:
     assert "secret" not in str(refusal.value)
 
 
+async def test_a_password_that_is_not_encoded_is_told_how_to_be() -> None:
+    with pytest.raises(UnsupportedStore, match="percent-encoded") as refusal:
+        async with open_store("mongodb://user:secr@t@host/db"):
+            pass
+    assert "secr" not in str(refusal.value)
+
+
 async def test_numbers_come_back_as_plain_ones(store: Store) -> None:
     """A back end's own class of numbers, even one that is an int, must not reach the encoders further up."""
     await store.add_jobs(new_jobs(1), now_ms=T0)

@@ -12,6 +12,7 @@ import pytest
 
 from functory.cli import dev, workbench
 from functory.cli.folders import run_deploy
+from functory.cli.main import main
 from functory.config import Settings
 from functory.daemon.isolation import Isolation
 from functory.errors import InvalidInput
@@ -50,6 +51,12 @@ async def test_the_first_handler_passes_its_own_test(tmp_path: Path, lang: str) 
     assert said[-1] == "2 of 2 examples gave what they expect"
     with pytest.raises(InvalidInput, match="not an empty folder"):
         await asyncio.to_thread(write_first_handler, tmp_path / "first", lang)
+
+
+def test_the_commands_that_come_next_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "my greeter"
+    assert main(["init", str(folder)]) == 0
+    assert f"Next: functory test '{folder}'    functory dev '{folder}' --watch" in capsys.readouterr().out
 
 
 async def test_a_difference_is_shown_and_is_the_exit_status(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 import pytest
 
 from functory.execution.outcomes import fingerprint, last_line
+from runner.limits import NO_PACKAGES, NOT_AMONG_PACKAGES
 
 PYTHON = b"Traceback (most recent call last):\n  File \"body\", line 1\nKeyError: 'a'\n"
 NODE = b"Error: no such invoice\n    at Object.call (handler.js:1:7)\n    at process (node:internal:95:5)"
 PHP = b"Exception: no cover sheet in line 3\n#0 handler.php(9) : eval()'d code(3): report()\n#1 {main}"
+
+NO_MODULE = "Error: Cannot find module 'x'"
 
 
 @pytest.mark.parametrize(
@@ -15,6 +18,11 @@ PHP = b"Exception: no cover sheet in line 3\n#0 handler.php(9) : eval()'d code(3
         (PYTHON, "KeyError: 'a'"),
         (NODE, "Error: no such invoice"),
         (PHP, "Exception: no cover sheet in line 3"),
+        (
+            f"Error: Cannot find module 'x'\nRequire stack:\n- /tmp/a/noop.js\n    at f\n{NO_PACKAGES}".encode(),
+            NO_MODULE,
+        ),
+        (f"{NO_MODULE}\n{NOT_AMONG_PACKAGES}\n".encode(), NO_MODULE),
         (b"    at nothing else", "at nothing else"),
         (b"bell\x07 and \xff", "bell  and \ufffd"),
         (b"", ""),

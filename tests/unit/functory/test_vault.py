@@ -18,6 +18,7 @@ from functory.vault.vault import KeyPlace, Vault
 from runner.errors import SecretMissingError, SecretsLockedError
 from store.base import Secret, Store
 from store.url import open_store
+from tests.support.command_line import functory
 
 VALUE = "correct horse battery staple"
 BLANK = Secret("acme", "API_KEY", 1, 1000, "key1", "", b"")
@@ -277,3 +278,12 @@ def test_where_the_keys_are(tmp_path: Path) -> None:
     (tmp_path / "functory.secrets_key").write_text(new_key_line())
     settings = load_config({}, {"CREDENTIALS_DIRECTORY": str(tmp_path)}).settings
     assert key_place(settings) == KeyPlace(tmp_path / "functory.secrets_key")
+
+
+async def test_a_key_file_that_is_open_to_others_is_named(tmp_path: Path) -> None:
+    keys_file = tmp_path / "both.keys"
+    await asyncio.to_thread(keys_file.write_text, new_key_line())
+    await asyncio.to_thread(keys_file.chmod, 0o644)
+    ended = await functory("secret", "rekey", "--data-dir", str(tmp_path), "--secrets-key-file", str(keys_file))
+    assert ended.status == 0, ended.err
+    assert f'path={keys_file} advice="others can read it: chmod o-rwx"' in ended.err
