@@ -61,7 +61,7 @@ class InProcessLink:
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
         """folder: where its journal lies; beside the store, if that is a file. Raises UnsupportedStore for a URL that
         is none of a store."""
-        open_store(url)  # nothing is opened yet: only the URL is read
+        await asyncio.to_thread(open_store, url)  # nothing is opened yet: only the URL is read
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
         with suppress(Conflict):  # it is there already

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput, LeaseLost
-from functory.execution.handler_document import decode_handler, encode_handler
-from functory.queue import Fail, Job, Retry, Worker, WorkerDrained, open_queue
+from functory.errors import InvalidInput, LeaseLost
+from functory.queue import Fail, Job, Retry, Worker, WorkerDrained
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
-from handlers.validation import parse_handler
-from store.errors import Conflict, UnsupportedStore
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -291,34 +288,6 @@ async def test_a_worker_runs_plain_functions_and_coroutines_and_stops_gracefully
     assert record.job.attempts <= 1
 
 
-async def test_registering_keeps_what_it_does_not_name(place: Place) -> None:
-    options = {"lease_s": 60, "max_attempts": 5}
-    async with place.open() as queue:
-        await queue.register("resize", body="a name", options=options)
-        await queue.register("resize")
-        (first,) = await place.store.list_handlers(place.tenant)
-        assert first.version == 1, "nothing has changed"
-        await queue.register("resize", timeout_s=90)
-    stored = await place.store.get_handler(place.tenant, f"{place.tenant}-resize")
-    assert stored
-    handler = decode_handler(stored.data)
-    assert (handler.body, handler.options, handler.timeout_s) == ("a name", options, 90)
-
-
-async def test_a_worker_does_not_replace_a_handler_in_another_language(place: Place) -> None:
-    worker, jobtype = Worker(), f"{place.tenant}-double"
-    worker.task("double", register=True)(lambda payload: payload)
-    worker.stop()  # right after it has registered
-    data = encode_handler(parse_handler({"lang": "python", "body": "return 1"}))
-    await place.store.set_handler(place.tenant, jobtype, lang="python", data=data, now_ms=1, author="")
-    async with place.open() as queue:
-        with pytest.raises((Conflict, ClientError), match="has a handler in python"):
-            await worker.run(queue)
-    stored = await place.store.get_handler(place.tenant, jobtype)
-    assert stored
-    assert (stored.version, stored.data) == (1, data)
-
-
 async def test_what_runs_for_too_long_at_a_stop_is_given_back(place: Place) -> None:
     worker, started = Worker(), asyncio.Event()
 
@@ -371,32 +340,6 @@ def test_a_task_takes_a_payload_or_a_payload_and_a_job() -> None:
     with pytest.raises(InvalidInput, match="two tasks"):
         worker.task("a")(lambda payload: payload)
     assert [read(raw) for raw in (b'{"a": 1}', b"text", b"\xff", b"7")] == [{"a": 1}, "text", b"\xff", 7]
-
-
-async def test_a_queue_is_opened_with_what_it_needs(tmp_path: Path) -> None:
-    for url, more in (
-        ("http://127.0.0.1:1", {}),
-        ("http://127.0.0.1:1", {"key": "k", "tenant": "acme", "poll": "1s"}),
-        (f"sqlite://{tmp_path}/x.db", {"key": "k"}),
-        ("mongodb://127.0.0.1:1/x", {}),
-    ):
-        with pytest.raises(InvalidInput):
-            async with open_queue(url, **more):  # type: ignore[arg-type]
-                pass
-
-
-@pytest.mark.parametrize("with_folder", [False, True])
-async def test_a_mistyped_url_of_a_store_is_said_to_be_none(tmp_path: Path, with_folder: bool) -> None:
-    folder = tmp_path if with_folder else None
-    for url, words in (
-        ("jobs.db", "the store speaks sqlite://"),
-        ("myserver:8484", "the store speaks sqlite://"),
-        ("sqlite://jobs.db", "reads sqlite:///absolute/path.db"),
-        ("sqlite:///", "reads sqlite:///absolute/path.db"),
-    ):
-        with pytest.raises(UnsupportedStore, match=words):
-            async with open_queue(url, folder=folder):
-                pass
 
 
 def test_verdicts_have_the_words_of_the_wire() -> None:

@@ -1,0 +1,73 @@
+"""functory.queue: what it is opened with, and what it registers."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from functory.errors import ClientError, InvalidInput
+from functory.execution.handler_document import decode_handler, encode_handler
+from functory.queue import Worker, open_queue
+from handlers.validation import parse_handler
+from store.errors import Conflict, UnsupportedStore
+from tests.support.queue_places import KINDS, Place, open_place
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
+
+
+async def test_registering_keeps_what_it_does_not_name(place: Place) -> None:
+    options = {"lease_s": 60, "max_attempts": 5}
+    async with place.open() as queue:
+        await queue.register("resize", body="a name", options=options)
+        await queue.register("resize")
+        (first,) = await place.store.list_handlers(place.tenant)
+        assert first.version == 1, "nothing has changed"
+        await queue.register("resize", timeout_s=90)
+    stored = await place.store.get_handler(place.tenant, f"{place.tenant}-resize")
+    assert stored
+    handler = decode_handler(stored.data)
+    assert (handler.body, handler.options, handler.timeout_s) == ("a name", options, 90)
+
+
+async def test_a_worker_does_not_replace_a_handler_in_another_language(place: Place) -> None:
+    worker, jobtype = Worker(), f"{place.tenant}-double"
+    worker.task("double", register=True)(lambda payload: payload)
+    worker.stop()  # right after it has registered
+    data = encode_handler(parse_handler({"lang": "python", "body": "return 1"}))
+    await place.store.set_handler(place.tenant, jobtype, lang="python", data=data, now_ms=1, author="")
+    async with place.open() as queue:
+        with pytest.raises((Conflict, ClientError), match="has a handler in python"):
+            await worker.run(queue)
+    stored = await place.store.get_handler(place.tenant, jobtype)
+    assert stored
+    assert (stored.version, stored.data) == (1, data)
+
+
+async def test_a_queue_is_opened_with_what_it_needs(tmp_path: Path) -> None:
+    for url, more in (
+        ("http://127.0.0.1:1", {}),
+        ("http://127.0.0.1:1", {"key": "k", "tenant": "acme", "poll": "1s"}),
+        (f"sqlite://{tmp_path}/x.db", {"key": "k"}),
+        ("mongodb://127.0.0.1:1/x", {}),
+    ):
+        with pytest.raises(InvalidInput):
+            async with open_queue(url, **more):  # type: ignore[arg-type]
+                pass
+
+
+@pytest.mark.parametrize("with_folder", [False, True])
+async def test_a_mistyped_url_of_a_store_is_said_to_be_none(tmp_path: Path, with_folder: bool) -> None:
+    folder = tmp_path if with_folder else None
+    for url, words in (
+        ("jobs.db", "the store speaks sqlite://"),
+        ("myserver:8484", "the store speaks sqlite://"),
+        ("sqlite://jobs.db", "reads sqlite:///absolute/path.db"),
+        ("sqlite:///", "reads sqlite:///absolute/path.db"),
+    ):
+        with pytest.raises(UnsupportedStore, match=words):
+            async with open_queue(url, folder=folder):
+                pass
