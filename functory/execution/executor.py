@@ -116,8 +116,7 @@ class Executor:
 
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types were added to the store."""
-        for jobtype in jobtypes:
-            self._outlook.added(jobtype)
+        self._outlook.added(jobtypes)
         self.wake()
 
     def is_clear(self, jobtype: str) -> bool:
@@ -376,7 +375,8 @@ class Executor:
             return await self._claims.claim(pick, cap, now_ms)
         finally:
             if self._outlook.looks != looks:
-                self._woken.set()  # it may have counted new jobs as those of this claim
+                self._outlook.added([pick.jobtype])  # it may have counted new jobs as those of this claim
+                self._woken.set()
 
     def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> MayStart:
         self.claimed += len(jobs)

@@ -6,11 +6,13 @@ then goes the straight way behind them. Who has waited in vain goes behind them 
 after it do not wait for a while.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final
 
 from store.base import NewJob
 from vocabulary.clock import Clock
+from vocabulary.names import tenant_of
 
 FEW: Final = 32
 """Jobs that may be ahead, and lines of a request that may follow. More are a flood, which is cheap on the long way."""
@@ -22,8 +24,19 @@ _MOST_TIRED: Final = 1000
 
 
 class Followers:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        is_clear: Callable[[str], bool],
+        ahead: Callable[[str], int | None],
+        in_line: Callable[[str], int],
+    ) -> None:
+        """is_clear: whether nothing of a type waits in the store. ahead: otherwise, how many are about to be taken up
+        there; None if they may not be. in_line: lines of a tenant that are on the long way, and not in the store."""
         self._clock = clock
+        self._is_clear = is_clear
+        self._ahead = ahead
+        self._in_line = in_line
         self._jobs: dict[str, list[NewJob]] = {}
         self._since_s: dict[str, float] = {}
         self._tired: dict[str, float] = {}
@@ -39,7 +52,18 @@ class Followers:
     def jobtypes(self) -> list[str]:
         return list(self._jobs)
 
+    def has_none_before(self, jobtype: str) -> bool:
+        """Whether a job of the type need follow nobody."""
+        return jobtype not in self._jobs and self._is_free(jobtype)
+
+    def free(self) -> list[str]:
+        """Types whose jobs need follow nobody any more."""
+        return [jobtype for jobtype in self._jobs if self._is_free(jobtype)] if self._jobs else []
+
     def may_join(self, jobtype: str, count: int) -> bool:
+        ahead = self._ahead(jobtype)
+        if ahead is None or ahead + self._in_line(tenant_of(jobtype)) > FEW:
+            return False
         if count > FEW or count + len(self._jobs.get(jobtype, ())) > MOST:
             return False
         until_s = self._tired.get(jobtype)
@@ -56,9 +80,13 @@ class Followers:
             self._since_s[jobtype] = self._clock.monotonic_s()
         self._jobs[jobtype] += jobs
 
-    def leave(self, jobtype: str) -> list[NewJob]:
-        del self._since_s[jobtype]
-        return self._jobs.pop(jobtype)
+    def leave(self, jobtype: str) -> tuple[list[NewJob], float]:
+        """With the time since which the first of them followed."""
+        return self._jobs.pop(jobtype), self._since_s.pop(jobtype)
+
+    @property
+    def oldest_s(self) -> float:
+        return min(self._since_s.values(), default=inf)
 
     def waited(self, for_s: float) -> list[str]:
         """Types that have followed for this long."""
@@ -71,3 +99,6 @@ class Followers:
         self._tired[jobtype] = self._clock.monotonic_s() + TIRED_S
         if len(self._tired) > _MOST_TIRED:
             del self._tired[next(iter(self._tired))]
+
+    def _is_free(self, jobtype: str) -> bool:
+        return self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))

@@ -5,7 +5,7 @@ look began. So a job that starts without the store overtakes nothing that this d
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from store.base import Job, Store, WaitingType
@@ -96,9 +96,10 @@ class Outlook:
         self._changed.add(tenant)
         self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
 
-    def added(self, jobtype: str) -> None:
-        self._resting.pop(jobtype, None)
-        self._added.add(jobtype)
+    def added(self, jobtypes: Iterable[str]) -> None:
+        for jobtype in jobtypes:
+            self._resting.pop(jobtype, None)
+            self._added.add(jobtype)
 
     def freed(self, jobs: Sequence[Job]) -> None:
         """These ended. Where one had a key, others with the same key may start."""

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from functory.config import StraightMode
-from functory.execution.followers import FEW, Followers
+from functory.execution.followers import Followers
 from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
@@ -37,6 +37,8 @@ _SHOW_AFTER_S: Final = 0.05
 """A job that runs for longer is shown as running."""
 _RETURN_AFTER_S: Final = 0.03
 """A job that was not started within this time takes the long way."""
+_LOOKS: Final = 6
+"""So many times in that time it is looked for such jobs, at most."""
 _MOST_WAITING: Final = 4000
 _MOST_OF_ONE: Final = 1000
 _MOST_BYTES: Final = 16 << 20
@@ -61,8 +63,7 @@ class StraightWay:
         offer: Callable[[str], None],
         mode: StraightMode,
     ) -> None:
-        """is_clear: whether nothing of a type waits in the store, as far as known. ahead: otherwise, how many are about
-        to be taken up there; None if they may not be. offer: jobs of a type can start."""
+        """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start."""
         self._store = shared.store
         self._clock = shared.clock
         self._owner = shared.owner
@@ -72,13 +73,11 @@ class StraightWay:
         self._gates = gates
         self._leases = leases
         self._lease_ms = lease_ms
-        self._is_clear = is_clear
-        self._ahead = ahead
         self._offer = offer
         self._mode = mode
         self._turn = 0
         self._waiting: dict[str, deque[NewJob]] = {}
-        self._followers = Followers(shared.clock)
+        self._followers = Followers(shared.clock, is_clear, ahead, intake.in_line)
         self._waiting_lines = 0
         self._waiting_bytes = 0
         """Of those that wait and of those that follow."""
@@ -100,13 +99,13 @@ class StraightWay:
 
     # Lines come in
 
-    def admits(self, jobtype: str, lines: Sequence[bytes], in_line: int) -> bool:
+    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
         count = len(lines)
         if (
             self._mode == "off"
             or count + len(self._waiting.get(jobtype, ())) > _MOST_OF_ONE
             or count + self._waiting_lines > _MOST_WAITING
-            or not (self._is_next(jobtype, in_line) or self._may_follow(jobtype, count, in_line))
+            or not (self._followers.has_none_before(jobtype) or self._followers.may_join(jobtype, count))
             or sum(map(len, lines)) + self._waiting_bytes > _MOST_BYTES
             or max(map(len, lines)) > _LARGEST_BYTES
         ):
@@ -124,34 +123,29 @@ class StraightWay:
         jobtype = jobs[0].jobtype
         self._waiting_lines += len(jobs)
         self._waiting_bytes += sum(len(job.data) for job in jobs)
-        if self._is_next(jobtype, self._intake.in_line(tenant_of(jobtype))):
-            self._wait(jobtype, jobs)
+        if self._followers.has_none_before(jobtype):
+            self._wait(jobtype, jobs, self._clock.monotonic_s())
             if not self._gathering.waits_for_more(jobtype, len(self._waiting[jobtype])):
                 self._offer_or_return(jobtype)
         else:
             self._followers.join(jobtype, jobs)
-        if (self._waiting or self._followers) and self._returning is None:
-            self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
+        self._look_for_old()
 
     def catch_up(self) -> None:
         """Jobs of the store were taken up, or a look has seen none: who followed them may start."""
-        for jobtype in self._followers.jobtypes if self._followers else ():
-            if self._is_clear(jobtype) and not self._intake.in_line(tenant_of(jobtype)):
-                self._wait(jobtype, self._followers.leave(jobtype))
-                self._offer_or_return(jobtype)
+        for jobtype in self._followers.free():
+            self._wait(jobtype, *self._followers.leave(jobtype))
+            self._offer_or_return(jobtype)
 
-    def _wait(self, jobtype: str, jobs: Sequence[NewJob]) -> None:
+    def give_way(self, jobtype: str) -> None:
+        if jobtype in self._followers:
+            self._return(jobtype)
+
+    def _wait(self, jobtype: str, jobs: Sequence[NewJob], since_s: float) -> None:
         if jobtype not in self._waiting:
             self._waiting[jobtype] = deque()
-            self._oldest_s[jobtype] = self._clock.monotonic_s()
+            self._oldest_s[jobtype] = since_s
         self._waiting[jobtype].extend(jobs)
-
-    def _is_next(self, jobtype: str, in_line: int) -> bool:
-        return not in_line and jobtype not in self._followers and self._is_clear(jobtype)
-
-    def _may_follow(self, jobtype: str, count: int, in_line: int) -> bool:
-        ahead = self._ahead(jobtype)
-        return ahead is not None and ahead + in_line <= FEW and self._followers.may_join(jobtype, count)
 
     def may_run(self, jobtype: str) -> bool:
         gate = self._gates.get(jobtype)
@@ -330,15 +324,21 @@ class StraightWay:
         for jobtype in self._followers.waited(_RETURN_AFTER_S):
             self._followers.tire(jobtype)
             self._return(jobtype)
-        if self._waiting or self._followers:
-            self._returning = asyncio.get_running_loop().call_later(_RETURN_AFTER_S, self._return_old)
+        self._look_for_old()
+
+    def _look_for_old(self) -> None:
+        """Look again when the oldest has waited for long enough, but not all the time."""
+        if self._returning is None and (self._waiting or self._followers):
+            oldest_s = min([self._followers.oldest_s, *self._oldest_s.values()])
+            delay_s = max(oldest_s + _RETURN_AFTER_S - self._clock.monotonic_s(), _RETURN_AFTER_S / _LOOKS)
+            self._returning = asyncio.get_running_loop().call_later(delay_s, self._return_old)
 
     def _return(self, jobtype: str) -> None:
         """With those that follow: none overtakes another."""
         jobs = list(self._waiting.pop(jobtype, ()))
         self._oldest_s.pop(jobtype, None)
         if jobtype in self._followers:
-            jobs += self._followers.leave(jobtype)
+            jobs += self._followers.leave(jobtype)[0]
         self._waiting_lines -= len(jobs)
         self._waiting_bytes -= sum(len(job.data) for job in jobs)
         self._intake.return_to_line(jobs)

@@ -43,12 +43,15 @@ _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(N
 class StraightWay(Protocol):
     """Takes lines that need not wait for the store (execution/straight.py)."""
 
-    def admits(self, jobtype: str, lines: Sequence[bytes], in_line: int) -> bool:
+    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
         """Whether jobs of these lines could start as soon as they are durable, or as soon as the jobs before them have
-        started. in_line: how many lines of the tenant are on the long way, and not in the store."""
+        started."""
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         """They are durable."""
+
+    def give_way(self, jobtype: str) -> None:
+        """Jobs of the type that come now take the long way: those that wait for others go there before them."""
 
     def may_run(self, jobtype: str) -> bool:
         """Whether anybody may run jobs of the type, here or elsewhere. In doubt, yes."""
@@ -154,6 +157,8 @@ class Backlog:
             if self._waiting.get(tenant, 0) > 0:  # somebody follows these
                 self._hurry()
             return
+        if self._straight is not None:
+            self._straight.give_way(jobtype)
         self._total += count
         if self._may_pass(tenant, count, options):
             self._board(tenant, self._jobs(ids, jobtype, lines, options))
@@ -172,13 +177,12 @@ class Backlog:
         return [new_job(job_id, jobtype, line, options, now_ms) for job_id, line in zip(ids, lines, strict=True)]
 
     def _goes_straight(self, jobtype: str, lines: list[bytes], options: JobOptions) -> bool:
-        tenant = tenant_of(jobtype)
         return (
             self._straight is not None
             and options == PLAIN
             and self._knows_all
             and len(self._ahead) + len(lines) <= _MOST_AHEAD
-            and self._straight.admits(jobtype, lines, self.in_line(tenant))
+            and self._straight.admits(jobtype, lines)
         )
 
     def in_line(self, tenant: str) -> int:

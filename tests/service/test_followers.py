@@ -1,6 +1,7 @@
 """Jobs that come while others of their tenant are on the long way follow these, and come back to the straight way."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,20 +202,96 @@ async def has_rest(daemon: Daemon, jobtype: str) -> bool:
 
 
 def test_how_many_may_follow_and_how_soon_again() -> None:
-    clock = FakeClock()
-    followers = Followers(clock)
+    clock, before = FakeClock(), {"acme-x": 0, "acme": 0}
+    followers = Followers(clock, lambda name: not before[name], before.get, before.__getitem__)
     job = NewJob("1", "acme-x", b"", 0, 0)
-    assert followers.may_join("acme-x", FEW)
-    assert not followers.may_join("acme-x", FEW + 1)
+    assert followers.has_none_before("acme-x")
+    for name in before:
+        before[name] = FEW
+        assert not followers.has_none_before("acme-x")
+        assert followers.may_join("acme-x", FEW)
+        assert not followers.may_join("acme-x", FEW + 1)
+        before[name] = FEW + 1
+        assert not followers.may_join("acme-x", 1), "too many are before it"
+        before[name] = 0
     followers.join("acme-x", [job] * (MOST - 1))
     assert followers.may_join("acme-x", 1)
     assert not followers.may_join("acme-x", 2)
+    assert not followers.has_none_before("acme-x"), "others follow already"
+    assert followers.free() == ["acme-x"]
+    before["acme"] = 1
+    assert followers.free() == []
     clock.advance(0.5)
     assert followers.waited(0.5) == ["acme-x"]
     assert followers.waited(0.6) == []
     followers.tire("acme-x")
-    assert len(followers.leave("acme-x")) == MOST - 1
+    jobs, since_s = followers.leave("acme-x")
+    assert (len(jobs), since_s) == (MOST - 1, 0.0)
     assert not followers.may_join("acme-x", 1)
-    assert followers.may_join("acme-y", 1)
     clock.advance(TIRED_S)
     assert followers.may_join("acme-x", 1)
+    assert not Followers(clock, lambda _: False, lambda _: None, lambda _: 0).may_join("acme-x", 1)
+
+
+async def test_who_follows_is_not_overtaken_by_later_ones_on_the_long_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, slots="1", poll="10 s") as daemon:
+        await ready(daemon)
+        barrier = Barrier(daemon, monkeypatch, "add_jobs")
+        ids = await daemon.intake.write("acme-x", [b"1"], UNUSUAL)
+        await barrier.begun.wait()
+        ids += await daemon.intake.write("acme-x", [b"2"])
+        assert daemon.straight.is_here(ids[1])
+        ids += await daemon.intake.write("acme-x", [b"3"] * (FEW + 1))
+        assert not daemon.straight.is_here(ids[1]), "it goes before these, on their way"
+        barrier.go.set()
+        ends = [await ended(daemon, job_id) for job_id in ids]
+        starts = [record.outcome.started_ms for record in ends if record.outcome]
+        assert len(starts) == len(ids)
+        assert starts[1] <= min(starts[2:])
+
+
+async def test_a_look_that_saw_half_a_claim_clears_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have taken a new job for one of those that the claim was taking."""
+    async with running_daemon(tmp_path, slots="2", poll="10 s") as daemon:
+        await ready(daemon)
+        claim_jobs, begun, go = daemon.store.claim_jobs, asyncio.Event(), asyncio.Event()
+
+        async def slow_answer(*args: Any, **more: Any) -> list[Job]:
+            jobs = await claim_jobs(*args, **more)
+            if not begun.is_set():
+                begun.set()
+                await go.wait()
+            return jobs
+
+        monkeypatch.setattr(daemon.store, "claim_jobs", slow_answer)
+        ids = await daemon.intake.write("acme-x", [b"1"], UNUSUAL)
+        await begun.wait()
+        looked_s = daemon.executor._outlook.looked_s
+        ids += await daemon.intake.write("acme-x", [b"2"], UNUSUAL)
+        await until(lambda: has_looked(daemon, looked_s))
+        ids += await daemon.intake.write("acme-x", [b"3"])
+        began = list[bytes]()
+        start, claimed = daemon.straight.start, daemon.executor._claimed
+
+        def note_start(*args: Any) -> Any:
+            jobs, version = start(*args)
+            began.extend(job.data for job in jobs)
+            return jobs, version
+
+        def note_claim(jobtype: str, jobs: Any, now_ms: int) -> Any:
+            began.extend(job.data for job in jobs)
+            return claimed(jobtype, jobs, now_ms)
+
+        monkeypatch.setattr(daemon.straight, "start", note_start)
+        monkeypatch.setattr(daemon.executor, "_claimed", note_claim)
+        go.set()
+        for job_id in ids:
+            await until(partial(is_over, daemon, job_id))
+        assert began == [b"1", b"2", b"3"]
+
+
+async def is_over(daemon: Daemon, job_id: str) -> bool:
+    record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
+    return record is not None and record.state is JobState.ARCHIVED

@@ -6,6 +6,8 @@ gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test
 FOLLOWERS = "tests/service/test_followers.py"
 following = in_file("functory/execution/straight.py", FOLLOWERS)
 followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
+followers = in_file("functory/execution/followers.py", FOLLOWERS)
+claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
 
 MUTANTS: list[Mutant] = [
@@ -20,17 +22,29 @@ MUTANTS: list[Mutant] = [
     gathering(
         "types are remembered without a bound", "        if len(self._under_way) > _MOST_TYPES:", "        if False:"
     ),
-    following("one that finds another before it is never straight again", "ahead + in_line <= FEW", "False"),
-    following("a flood follows itself", "ahead + in_line <= FEW", "True"),
+    followers(
+        "one that finds another before it is never straight again", "ahead is None or ahead + ", "True or ahead + "
+    ),
+    followers("a flood follows itself", "self._in_line(tenant_of(jobtype)) > FEW", "0 > FEW"),
     following(
         "who follows overtakes",
-        "        if self._is_next(jobtype, self._intake.in_line(tenant_of(jobtype))):",
+        "        if self._followers.has_none_before(jobtype):",
         "        if True:",
     ),
-    following(
+    followers(
         "who follows what is in the journal overtakes it",
-        "if self._is_clear(jobtype) and not self._intake.in_line(tenant_of(jobtype)):",
-        "if self._is_clear(jobtype):",
+        "return self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))",
+        "return self._is_clear(jobtype)",
+    ),
+    following(
+        "later ones on the long way overtake who follows",
+        "            self._return(jobtype)\n\n    def _wait",
+        "            pass\n\n    def _wait",
+    ),
+    claims(
+        "a look that saw half a claim clears the type",
+        "                self._outlook.added([pick.jobtype])  # it",
+        "                # it",
     ),
     following(
         "who has followed in vain waits for ever",
