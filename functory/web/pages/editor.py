@@ -199,7 +199,7 @@ async def _on_active(call: PageCall, draft: Draft, stored: StoredHandler | None)
         return draft, ""
     return (
         draft,
-        f"{name} was saved since you opened it: open it again to see that text, or go on to replace it by yours",
+        f"{name} was saved since you opened it: open it again to see that text, or go on to replace it with yours",
     )
 
 
