@@ -8,6 +8,7 @@ from functory.operations.tenants import update_tenant
 from functory.operations.type_controls import pause_type
 from functory.web.http.settings import WebSettings
 from functory.web.pages.recent import Recent
+from store.base import Code, Outcome, Retry
 from tests.support.pages import Visitor, next_part, visitor
 from tests.support.web import T0, Site, open_site
 from tests.unit.web.test_recent import ACME
@@ -105,3 +106,16 @@ async def test_an_index_of_a_consumer_is_given_to_the_last_digit(site: Site) -> 
         page = (await acme.get("/ui/t/acme/consumers/verify")).text
     assert "It began at index 12,345,678." in page
     assert "<dd>12,345,677</dd>" in page
+
+
+async def test_a_job_that_will_be_tried_again_names_no_last_attempt(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await site.intake.flush()
+    for number in range(2):
+        now_ms = T0 + number
+        (job,) = await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=9000, now_ms=now_ms)
+        retry = Retry(job.id, job.token, now_ms + 1, Outcome(Code.ERROR, 500, now_ms))
+        await site.store.release_jobs("a7", [retry], now_ms=now_ms)
+    async with visitor(site, "acme") as acme:
+        page = (await acme.get(f"/ui/t/acme/job/{job_id}")).text
+    assert re.findall(r"Attempt \d+[^<]*", page) == ["Attempt 2."]
