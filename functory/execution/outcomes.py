@@ -21,6 +21,7 @@ from scheduler.retry import Abandon, RetryPolicy, decide_retry
 from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
+from vocabulary.terminal_codes import without_codes
 from vocabulary.time_text import MAX_TIME_MS
 
 _ABANDONED_EXITCODE: Final = 504
@@ -194,7 +195,7 @@ def give_up(job: Job, now_ms: int) -> Release:
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
     """The ending of a job whose own could not be written: failed, with the status of the error and its text. One that
     repeats goes on with its next round."""
-    text = "".join(char if char.isprintable() else " " for char in str(error)[:_MESSAGE_CHARS])
+    text = _message(str(error)[:_ERROR_BYTES])
     status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
     outcome = Outcome(
@@ -229,10 +230,15 @@ def last_line(result: bytes) -> str:
     text = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip()
     if text[:1] in _JSON_BEGINS:
         text = _told_in_json(text).strip() or text
-    lines = text.splitlines()[-_ERROR_LINES:]
+    lines = without_codes(text).strip().splitlines()[-_ERROR_LINES:]
     while len(lines) > 1 and (lines[-1] in MODULE_HINTS or _FRAME.match(lines[-1][:_MESSAGE_CHARS])):
         lines.pop()
-    return "".join(char if char.isprintable() else " " for char in lines[-1][:_MESSAGE_CHARS]) if lines else ""
+    return _message(lines[-1]) if lines else ""
+
+
+def _message(text: str) -> str:
+    """The start of a text as one line."""
+    return "".join(char if char.isprintable() else " " for char in without_codes(text)[:_MESSAGE_CHARS])
 
 
 def _told_in_json(text: str) -> str:

@@ -140,6 +140,13 @@ async def read_text(service: Service, stored: StoredHandler, name: str) -> str |
     return None if "\0" in text else text
 
 
+async def has_changed(service: Service, stored: StoredHandler, tree: str, name: str) -> bool:
+    """Whether a file of a version is another one than in the folder `tree`. Raises InvalidHandlerError."""
+    before = await get_manifest(service.store, _tenant(stored), tree)
+    now = await _manifest_of(service, stored)
+    return before.by_name.get(name) != (now or Manifest(())).by_name.get(name)
+
+
 async def download_folder(service: Service, stored: StoredHandler) -> Download:
     """Raises Missing for a handler that is no folder."""
     manifest = await _manifest_of(service, stored)

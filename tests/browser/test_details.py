@@ -30,13 +30,24 @@ async def test_a_command_is_copied_where_browsers_give_no_clipboard(
         assert await page.evaluate("window.heard") == await command.locator("code").inner_text()
 
 
-async def test_a_long_name_leaves_the_columns_in_sight(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
-    await tenant.client.add_jobs("x" * 127, ["x"])
-    async with reader(browser, server.url, tenant.key) as page:
-        await page.goto(tenant.home)
-        await expect(page.locator("#board tbody tr")).to_have_count(1)
-        hidden_px = "it => it.parentElement.scrollWidth - it.parentElement.clientWidth"
-        assert await page.locator("#board").evaluate(hidden_px) <= 0
+@pytest.mark.parametrize("width_px", [1280, 390])
+async def test_a_long_name_leaves_the_columns_in_sight(
+    browser: Browser, server: DaemonProcess, tenant: Tenant, width_px: int
+) -> None:
+    name = "x" * 127
+    await tenant.client.put_handler(name, "python", "raise ValueError(payload)", options={"max_attempts": 1})
+    added = await tenant.client.add_jobs(name, ["x"])
+    assert not isinstance(added.ids, UnsetType)
+    await tenant.client.get_job(added.ids[0], wait_s=30)
+    await tenant.client.set_secret(name, "value")
+    async with reader(browser, server.url, tenant.key, viewport={"width": width_px, "height": 800}) as page:
+        for path in ("", "/jobs", "/failures", "/secrets"):
+            await page.goto(tenant.home + path)
+            table = page.locator("table", has_text=name).last
+            await expect(table.locator("tbody tr")).to_have_count(1)
+            hidden_px = "it => it.parentElement.scrollWidth - it.parentElement.clientWidth"
+            assert await table.evaluate(hidden_px) <= 0, path
+            assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
 
 
 async def test_a_time_of_another_year_has_its_year(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:

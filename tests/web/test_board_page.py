@@ -6,7 +6,7 @@ from store.base import Archive, Code, Outcome
 from tests.support.pages import Visitor, visitor
 from tests.support.web import SYSID, Site
 
-ROW = re.compile(r'<tr data-key="([^"]+)">(.*?)</tr>', re.DOTALL)
+ROW = re.compile(r'<tr data-key="([^"]+)">(<th.*?)</tr>', re.DOTALL)
 
 
 async def rows(visit: Visitor, query: str = "") -> dict[str, str]:

@@ -15,7 +15,7 @@ from store.errors import StoreUnavailable
 from tests.support.pages import Visitor, next_part, visitor
 from tests.support.web import T0, Site, open_site
 
-ROW = re.compile(r'<tr data-key="([^"]+)">')
+ROW = re.compile(r'<tr data-key="([^"]+)"><th')
 
 
 async def types_shown(visit: Visitor, query: str = "") -> list[str]:

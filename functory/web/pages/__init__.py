@@ -11,6 +11,7 @@
     live.py             the same page again whenever it changes, as server-sent events, shared by all who look at it
     assets.py           templates, styles and scripts, loaded once
     line_diff.py        what a version changed; error_line.py where a try failed; folder_files.py the files of a folder
+    typed_text.py       a text that went through a form, with the line ends that it had
     inert_text.py       tenants' bytes as text that does nothing; number_text.py numbers and times; charts.py drawings
     recent.py           what the pages of a tenant share: counters and the last hour, read at most once a second
     spans.py            the last minutes in the fewest buckets

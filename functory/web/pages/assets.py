@@ -75,7 +75,20 @@ def _environment(digest: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "size", "micros", "seconds", "ago", "per_minute", "percent", "iso", "utc", "clock", "minute"):
+    for name in (
+        "count",
+        "whole",
+        "size",
+        "micros",
+        "seconds",
+        "ago",
+        "per_minute",
+        "percent",
+        "iso",
+        "utc",
+        "clock",
+        "minute",
+    ):
         environment.filters[name] = getattr(number_text, name)
     environment.filters["line"] = inert_text.line
     environment.filters["sentence"] = inert_text.sentence

@@ -25,8 +25,9 @@ async def show_consumer(call: PageCall) -> Page:
     sizes = {state: sum(it.last - it.first + 1 for it in window if it.state == state) for state in _STATES}
     gap = standing.gap
     ended_badly = gap is not None and gap.record.state is JobState.ARCHIVED
+    row = _row(standing, call.now_ms)
     values = {
-        **_row(standing, call.now_ms),
+        **row,
         "terms": standing.terms,
         "trouble": standing.note.trouble,
         "next_lag": standing.next_lag,
@@ -38,7 +39,7 @@ async def show_consumer(call: PageCall) -> Page:
         "gap_code": gap.record.outcome.code.value if gap is not None and ended_badly and gap.record.outcome else "",
         "now_ms": call.now_ms,
     }
-    return Page("consumer.html", values)
+    return Page("consumer.html", values, state=(row["state"],))
 
 
 @pages.post("/ui/t/{tenant}/consumers/{consumer}/{order:start|stop}", scope="manage")

@@ -27,6 +27,8 @@ class Page(NamedTuple):
     template: str
     values: Mapping[str, Any]
     status: int = 200
+    state: tuple[object, ...] = ()
+    """All that is shown outside the live part and may change meanwhile. Then the reader's page is loaded again."""
 
 
 class Go(NamedTuple):

@@ -21,6 +21,7 @@ from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.error_line import error_line
 from functory.web.pages.folder_files import changed_texts, file_rows
 from functory.web.pages.line_diff import unified
+from functory.web.pages.typed_text import as_stored, is_typable
 from handlers.errors import HandlerError, HandlerSyntaxError
 from handlers.folders.project import PROJECT_FILE
 from handlers.languages import LANGUAGES
@@ -63,6 +64,7 @@ class Draft(NamedTuple):
     file: str = ""
     """Of a folder: the file that `body` is the text of; empty for the entry."""
     is_text: bool = True
+    """Whether a form can hold what is stored."""
 
 
 class DiffLine(NamedTuple):
@@ -88,20 +90,21 @@ async def edit_handler(call: PageCall) -> Page:
         draft = Draft(call.type_name, "python", _FIRST_BODY, "", "", False, "{}", payload, payload_of)
     else:
         draft = _draft(call.type_name, decode_handler(stored.data), payload, payload_of)
-        draft = await _open_file(call, draft, stored)
+        if draft.tree and call.query("file") not in ("", draft.entry):
+            draft = draft._replace(file=call.query("file"))
+        try:
+            text = await _text_of(call, draft, stored)
+        except HandlerError as error:
+            raise Missing(str(error)) from None
+        draft = draft._replace(body=text or "", is_text=text is not None and is_typable(text))
     return await _page(call, draft, stored)
 
 
-async def _open_file(call: PageCall, draft: Draft, stored: StoredHandler) -> Draft:
-    """With the file of the folder that was asked for, instead of the entry."""
-    name = call.query("file")
-    if not draft.tree or not name or name == draft.entry:
-        return draft
-    try:
-        text = await folders.read_text(call.service, stored, name)
-    except HandlerError as error:
-        raise Missing(str(error)) from None
-    return draft._replace(file=name, body=text or "", is_text=text is not None)
+async def _text_of(call: PageCall, draft: Draft, stored: StoredHandler) -> str | None:
+    """What is stored of what is in the form: the file of the folder, or the body. None for a file that is no text."""
+    if not draft.tree or draft.file in ("", draft.entry):
+        return decode_handler(stored.data).body
+    return await folders.read_text(call.service, stored, draft.file)
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/edit", scope="handlers", progress=True)
@@ -154,11 +157,15 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         form.get("tree", ""),
         form.get("file", ""),
     )
+    stored = await _stored(call, type_name)
     tried: Stopped | None = None
     problem, line, column = "", 0, 0
     try:
         check_type_name(type_name)
-        fields = await _with_file(call, draft, _fields(draft))
+        draft, late = await _on_active(call, draft, stored)
+        if late:
+            return (await _page(call, draft, stored, problem=late))._replace(status=409)
+        fields = await _with_text(call, draft, stored, _fields(draft))
         if form.get("do") == "save":
             return await _save(call, type_name, fields)
         payload = await _payload_bytes(call, draft)
@@ -170,8 +177,29 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
             problem, line, column = problem.removeprefix("body: "), error.line, error.column
     except (FunctoryError, HandlerError, RunnerError) as error:
         problem = str(error)
-    return await _page(
-        call, draft, await _stored(call, type_name), tried=tried, problem=problem, line=line, column=column
+    return await _page(call, draft, stored, tried=tried, problem=problem, line=line, column=column)
+
+
+async def _on_active(call: PageCall, draft: Draft, stored: StoredHandler | None) -> tuple[Draft, str]:
+    """The draft on the folder that is active now: what others saved in its other files since the page was opened
+    stays. And what to say if they saved the open file, or a handler that is another folder; then nothing is done."""
+    now = decode_handler(stored.data) if stored is not None and draft.tree else None
+    if stored is None or now is None or now.tree == draft.tree:
+        return draft, ""
+    if now.entry != draft.entry:
+        return (
+            draft,
+            f"version {stored.version} was saved since you opened this one, and has other files: open it again",
+        )
+    name = draft.file or draft.entry
+    is_late = await folders.has_changed(call.service, stored, draft.tree, name)
+    draft = draft._replace(tree=now.tree)
+    text = await _text_of(call, draft, stored) if is_late else None
+    if not is_late or (text is not None and as_stored(draft.body, text) == text):
+        return draft, ""
+    return (
+        draft,
+        f"{name} was saved since you opened it: open it again to see that text, or go on to replace it with yours",
     )
 
 
@@ -213,7 +241,9 @@ async def _page(
         "line": line,
         "column": column,
         "tried": tried,
-        "tried_line": error_line(draft.lang, tried) if tried else 0,
+        "tried_line": error_line(draft.lang, tried, draft.tree and (draft.file or draft.entry), draft.entry)
+        if tried
+        else 0,
         "tried_result": inert_text.show(tried.result) if tried else None,
         "tried_log": inert_text.show(tried.log) if tried and tried.log else None,
         "tried_jobs": [(job.type, inert_text.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
@@ -236,7 +266,7 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
         type_name,
         handler.lang,
         handler.body,
-        f"{handler.timeout_s:g}",
+        repr(handler.timeout_s).removesuffix(".0"),
         str(handler.memory_mb),
         handler.network,
         json.dumps(more, indent=2, ensure_ascii=False),
@@ -275,12 +305,19 @@ def _fields(draft: Draft) -> dict[str, Any]:
     return fields
 
 
-async def _with_file(call: PageCall, draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
-    """Of a folder whose other file is in the form: with that file changed, and the body of the entry."""
+async def _with_text(
+    call: PageCall, draft: Draft, stored: StoredHandler | None, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """With the line ends that are stored. Of a folder whose other file is in the form: with that file changed, and the
+    body of the entry."""
+    before = await _text_of(call, draft, stored) if stored is not None else ""
+    text = as_stored(draft.body, before or "")
     if not draft.tree or draft.file in ("", draft.entry):
-        return fields
+        return {**fields, "body": text}
     handler = parse_handler({**fields, "body": "-"})
-    return {**fields, **await folders.edit_file(call.service, call.who, handler, draft.file, draft.body)}
+    if before is None and not text and stored is not None:  # not shown, so not changed either
+        return {**fields, "body": decode_handler(stored.data).body}
+    return {**fields, **await folders.edit_file(call.service, call.who, handler, draft.file, text)}
 
 
 async def _payload(call: PageCall) -> tuple[str, str]:

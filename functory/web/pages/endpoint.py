@@ -96,6 +96,8 @@ class _Visit:
         return await self._finished(call)
 
     async def _finished(self, call: PageCall) -> web.StreamResponse:
+        if self._route.method == "GET" and call.tenant and call.query("note") in NOTES:
+            self._tools.recent.renew(call.who)
         answer = await self._route.call(call)
         if self._route.method == "POST" and call.tenant:
             self._tools.recent.forget(call.who)
@@ -124,14 +126,18 @@ class _Visit:
         async def make() -> str:
             page = await self._route.call(call)
             assert isinstance(page, Page)
-            return await self._tools.assets.render(self._route.live, {**frame(call), **page.values})
+            values = {**frame(call), **page.values, "page_state": _page_state(call, page)}
+            return await self._tools.assets.render(self._route.live, values)
+
+        joined = call.who
 
         async def is_welcome() -> bool:
+            """Who may do something else by now sees something else: their browser asks again."""
             try:
                 await admit(call, self._route)
             except (FunctoryError, StoreError):
                 return False
-            return True
+            return (call.who.scopes, call.who.suspended) == (joined.scopes, joined.suspended)
 
         return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
 
@@ -248,8 +254,12 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
 
 
 async def render_page(call: PageCall, page: Page, live_url: str = "") -> web.Response:
-    values = {**frame(call), "live_url": live_url, **page.values}
+    values = {**frame(call), "live_url": live_url, **page.values, "page_state": _page_state(call, page)}
     return html(await call.tools.assets.render(page.template, values), page.status)
+
+
+def _page_state(call: PageCall, page: Page) -> str:
+    return " ".join(str(it) for it in (call.who.suspended, *page.state))
 
 
 def frame(call: PageCall) -> dict[str, Any]:

@@ -7,6 +7,8 @@ change the direction of text or cannot be seen; each of these is left out or spe
 import re
 from typing import Final, NamedTuple
 
+from vocabulary.terminal_codes import without_codes
+
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 1000
 MAX_LINE_CHARS: Final = 2000
@@ -14,11 +16,6 @@ _LOOKED_AT_CHARS: Final = 8 * MAX_LINE_CHARS
 """Of one line, however long: most of what is shown of it comes from there."""
 _HEX_BYTES: Final = 2048
 _HEX_ROW: Final = 16
-
-_TERMINAL: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
-)
-"""Escape sequences of terminals: CSI, OSC, strings, and the short ones."""
 
 _TURNING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _UNSEEN_ALWAYS: Final = (
@@ -57,7 +54,7 @@ def show(data: bytes, size_bytes: int | None = None) -> Shown:
         why = ("not text: shown in hex", "only the beginning is shown")
         return Shown(_hex(data[:_HEX_BYTES]), True, size_bytes, why if is_cut else why[:1], is_cut)
     notes: list[str] = []
-    plain = _TERMINAL.sub("", text)
+    plain = without_codes(text)
     if plain != text:
         notes.append("terminal codes are left out")
     spelled = spell(plain)
@@ -72,7 +69,7 @@ def show(data: bytes, size_bytes: int | None = None) -> Shown:
 
 def line(text: str, max_chars: int = 300) -> str:
     """One line of text, for headings and tables."""
-    plain = spell(" ".join(_TERMINAL.sub("", text[:_LOOKED_AT_CHARS]).split()))
+    plain = spell(" ".join(without_codes(text[:_LOOKED_AT_CHARS]).split()))
     return plain if len(plain) <= max_chars else plain[: max_chars - 1] + "…"
 
 
@@ -84,7 +81,7 @@ def sentence(text: str) -> str:
 
 def line_kept(text: str) -> str:
     """One line with its blanks, for code."""
-    plain = spell(_TERMINAL.sub("", text[:_LOOKED_AT_CHARS]))
+    plain = spell(without_codes(text[:_LOOKED_AT_CHARS]))
     is_whole = len(plain) <= MAX_LINE_CHARS and len(text) <= _LOOKED_AT_CHARS
     return plain if is_whole else plain[:MAX_LINE_CHARS] + " …"
 

@@ -57,7 +57,7 @@ async def show_job(call: PageCall) -> Page:
             Step("now", "Waiting to be stored"),
         ]
         values = _values(call, found.id, type_of(found.jobtype), "queued", "", steps, now_ms)
-        return Page("job.html", values)
+        return Page("job.html", values, state=("queued",))
     job, outcome = found.job, found.outcome
     printed = job_log.log_of(call.service, call.tenant, found)
     progress = job_log.get_progress(call.service, call.tenant, job_id)
@@ -85,7 +85,7 @@ async def show_job(call: PageCall) -> Page:
         "can_run_now": found.state is JobState.DEFERRED,
         "options": inert_text.show(job.options.encode()) if job.options else None,
     }
-    return Page("job.html", values)
+    return Page("job.html", values, state=(found.state.value, code))
 
 
 @pages.get("/ui/t/{tenant}/job/{id}/raw/{part}", scope="read")

@@ -49,12 +49,12 @@ class JobLine(NamedTuple):
 async def list_jobs(call: PageCall) -> Page:
     state = call.query("state", "archived")
     state = state if state in STATES else "archived"
-    code = call.query("code") if call.query("code") in CODES else ""
+    code = call.query("code") if call.query("code") in CODES and state == "archived" else ""  # others have none yet
     type_name = call.query("type")
     where = JobFilter(
         JobState(state),
         None,
-        codes_of(code) if code and state == "archived" else None,
+        codes_of(code) if code else None,
         call.number("since_ms", 0, 0, 1 << 52) or None,
         call.number("until_ms", 0, 0, 1 << 52) or None,
     )

@@ -37,11 +37,13 @@ async def show_jobtype(call: PageCall) -> Page:
     versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
     page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)
+    counters = seen.counters.get(jobtype) or no_counters(jobtype)
+    handler = next((it for it in versions if it.current), None)
     values: dict[str, Any] = {
         "type": call.type_name,
-        "counters": seen.counters.get(jobtype) or no_counters(jobtype),
+        "counters": counters,
         "unasked_s": seen.unasked_s.get(jobtype),
-        "handler": next((it for it in versions if it.current), None),
+        "handler": handler,
         "minutes": hour.ended,
         "hour": hour.total,
         "peak": charts.peak(hour.ended, now_ms),
@@ -54,7 +56,7 @@ async def show_jobtype(call: PageCall) -> Page:
         "versions": versions,
         "site": call.place.origin,
     }
-    return Page("jobtype.html", values)
+    return Page("jobtype.html", values, state=(counters.paused, handler and handler.version))
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/pause", scope="manage")

@@ -17,6 +17,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def whole(value: int) -> str:
+    """With separators and never shortened: for a number that names something."""
+    return f"{value:,}"
+
+
 def size(size_bytes: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size_bytes < 1024 or unit == "GiB":

@@ -97,6 +97,7 @@ async def list_tenants(call: PageCall) -> Page:
     values = {
         "rows": rows,
         "q": needle,
+        "tenants": len(tenants),
         "matching": len(chosen),
         "start": start,
         "page_rows": PAGE_ROWS,
@@ -136,7 +137,9 @@ async def list_queues(call: PageCall) -> Page:
 
 @pages.get("/ui/operator/daemons", scope="operator", live="live/daemons.html")
 async def list_daemons(call: PageCall) -> Page:
-    return Page("daemons.html", {"daemons": await _daemons(call), "now_ms": call.now_ms})
+    found = await _daemons(call)
+    state = tuple(f"{it.sysid}:{it.is_paused}" for it in found)
+    return Page("daemons.html", {"daemons": found, "now_ms": call.now_ms}, state=state)
 
 
 @pages.post("/ui/operator/daemons/{sysid}/{order:pause|resume}", scope="operator")

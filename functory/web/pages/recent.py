@@ -28,6 +28,7 @@ _LIFE_MS: Final = 1000
 _HANDLERS_LIFE_MS: Final = 5000
 _LATENCY_LIFE_MS: Final = 10_000
 _COUNTS_LIFE_MS: Final = 5000
+_RENEWALS_PER_S: Final = 5
 _MAX_TENANTS: Final = 64
 _MAX_TYPES: Final = 5000
 RATE_MINUTES: Final = 5
@@ -110,6 +111,8 @@ class _Known:
         self.counts: dict[tuple[int, frozenset[Code]], tuple[int, dict[str, int]]] = {}
         self.latencies: dict[str, tuple[int, Latency]] = {}
         self.handled: tuple[int, frozenset[str]] = (0, frozenset())
+        self.renewals = (0, 0)
+        """In which second, and how many."""
 
 
 class Recent:
@@ -131,6 +134,19 @@ class Recent:
         known = self._tenants.get(_life(who))
         if known is not None:
             known.snapshot, known.handled = None, (0, frozenset())
+
+    def renew(self, who: Principal) -> None:
+        """Something was changed, perhaps on another daemon, and whoever did it comes back: as `forget`, but only a few
+        times a second. Anybody can send the address that says so."""
+        known = self._tenants.get(_life(who))
+        if known is None:
+            return
+        second, times = known.renewals
+        now_s = self._service.now_ms() // 1000
+        times = times + 1 if second == now_s else 1
+        known.renewals = (now_s, times)
+        if times <= _RENEWALS_PER_S:
+            self.forget(who)
 
     async def hours(self, who: Principal, jobtypes: Sequence[str]) -> dict[str, Hour]:
         """The last hour of these types."""

@@ -165,8 +165,8 @@ MUTANTS: list[Mutant] = [
     ),
     page(
         "a live page goes on after its session ended",
-        "            except (FunctoryError, StoreError):\n                return False\n            return True",
-        "            except (FunctoryError, StoreError):\n                return True\n            return True",
+        "            except (FunctoryError, StoreError):\n                return False\n",
+        "            except (FunctoryError, StoreError):\n                return True\n",
         tests="tests/web/test_pages_security.py tests/web/test_pages.py tests/web/test_live.py",
     ),
     signin(

@@ -33,3 +33,23 @@ def test_the_innermost_line_of_the_body_is_found(lang: str, result: bytes, log: 
 
 def test_a_result_that_looks_like_a_trace_marks_nothing() -> None:
     assert error_line("python", stopped(PYTHON, code="ok")) == 0
+
+
+FOLDER_PYTHON = b'File "main.py", line 5, in handler\n  File "lib/a+b.py", line 3, in f\n  File "json/main.py", line 9'
+FOLDER_NODE = b"Error: no\n    at f (/functory/handler/lib/a.js:2:22)\n    at call (/functory/handler/a.js:3:8)"
+
+
+@pytest.mark.parametrize(
+    ("lang", "result", "file", "line"),
+    [
+        ("python", FOLDER_PYTHON, "main.py", 5),
+        ("python", FOLDER_PYTHON, "lib/a+b.py", 3),
+        ("python", FOLDER_PYTHON, "lib/a.b.py", 0),
+        ("node", FOLDER_NODE, "a.js", 3),
+        ("node", FOLDER_NODE, "lib/a.js", 2),
+        ("php", PHP, "main.php", 2),
+        ("php", PHP, "lib/a.php", 0),
+    ],
+)
+def test_in_a_folder_it_is_a_line_of_the_open_file(lang: str, result: bytes, file: str, line: int) -> None:
+    assert error_line(lang, stopped(result), file, "main.php") == line

@@ -17,6 +17,7 @@ NOW = 1_800_000_030_000
         (number_text.count(999_999), "999,999"),
         (number_text.count(1_234_567), "1.23 M"),
         (number_text.count(12_345_678), "12 M"),
+        (number_text.whole(12_345_678), "12,345,678"),
         (number_text.size(0), "0 B"),
         (number_text.size(1536), "1.5 KiB"),
         (number_text.size(5 << 30), "5.0 GiB"),

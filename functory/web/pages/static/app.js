@@ -9,8 +9,9 @@ setInterval(() => localTimes(document), 5000);
 const region = document.getElementById("live");
 if (region && region.dataset.live) follow(region, document.getElementById("pulse"));
 
-for (const form of document.querySelectorAll("form[data-auto]"))
-  for (const select of form.querySelectorAll("select")) select.addEventListener("change", () => form.requestSubmit());
+addEventListener("change", (event) => { // also of a form that came with a live part
+  if (event.target.nodeName === "SELECT" && event.target.form?.matches("[data-auto]")) event.target.form.requestSubmit();
+});
 
 for (const form of document.querySelectorAll("form[data-confirm]"))
   form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });

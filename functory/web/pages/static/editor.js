@@ -7,9 +7,8 @@ export async function helpEditor(form) {
   const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
   const { edit } = await import("./codemirror.js");
   const editor = edit(area, lang.value, { "Mod-Enter": () => press("try"), "Mod-s": () => press("save") }, forget);
-  lang.addEventListener("change", () => { editor.speak(lang.value); forget(); });
-  for (const name of ["payload", "timeout_s", "memory_mb", "more", "network"])
-    form.elements[name]?.addEventListener("input", forget);
+  lang.addEventListener("change", () => editor.speak(lang.value));
+  form.addEventListener("input", forget);
   let edits = 0;
   markError();
 
@@ -42,6 +41,8 @@ export async function helpEditor(form) {
 
   function show(page) {
     for (const id of ["outcome", "trouble"]) document.getElementById(id).replaceWith(page.getElementById(id));
+    const tree = page.querySelector('input[name="tree"]'); // the folder that is active now
+    if (tree) form.elements.tree.value = tree.value;
     markError();
     document.getElementById("problem")?.focus();
   }

@@ -1,10 +1,11 @@
 // Keeps a part of the page current: by server-sent events, and by asking now and then where these do not come through.
+// When something changes that the page shows outside this part (`data-state`), the page is loaded again.
 import { localTimes } from "./times.js";
 
-const POLL_MS = 10000, RETRY_MS = 30000;
+const POLL_MS = 10000, RETRY_MS = 30000, RENEW_MS = 3000, TYPING_MS = 1000;
 
 export function follow(region, pulse) {
-  let source = null, polling = 0;
+  let source = null, polling = 0, renewal = 0, isLeaving = false;
   const say = (state, text) => { if (pulse) { pulse.dataset.state = state; pulse.textContent = text; } };
 
   function listen() {
@@ -21,6 +22,7 @@ export function follow(region, pulse) {
 
   async function poll() {
     const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+    if (answer?.type === "opaqueredirect") { say("off", "signed out"); return renew(); }
     if (!answer || !answer.ok) return say("off", "not reachable");
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("live");
@@ -32,30 +34,78 @@ export function follow(region, pulse) {
     template.innerHTML = html;
     localTimes(template.content);
     const state = template.content.querySelector("[data-state]");
-    if (region.dataset.reloadOn && state && state.dataset.state !== region.dataset.reloadOn) return location.reload();
+    clearTimeout(renewal);
+    if (state && state.dataset.state !== region.dataset.reloadOn) renew();
     merge(region, template.content);
   }
 
+  // Not while somebody types or leaves, nor again and again if two daemons do not agree for a moment.
+  function renew() {
+    clearTimeout(renewal);
+    const rest_ms = wasReloaded() ? RENEW_MS - performance.now() : 0;
+    if (rest_ms <= 0 && !isTyping() && !isLeaving) location.reload();
+    else renewal = setTimeout(renew, Math.max(rest_ms, TYPING_MS));
+  }
+
   listen();
+  addEventListener("beforeunload", () => { isLeaving = true; });
   addEventListener("pagehide", () => source.close());
+}
+
+function wasReloaded() {
+  return performance.getEntriesByType("navigation")[0]?.type === "reload";
+}
+
+function isTyping() {
+  const fields = document.querySelectorAll('input:not([type="hidden"]), textarea, select');
+  return [...fields].some((it) => it === document.activeElement || (it.nodeName !== "SELECT" && it.value !== it.defaultValue));
 }
 
 // Make `old` look like `fresh` and touch nothing that is the same: focus, selection, scrolling and open lists stay.
 function merge(old, fresh) {
-  const before = [...old.childNodes], after = [...fresh.childNodes];
-  after.forEach((node, n) => {
-    const there = before[n];
-    if (!there) old.append(node);
-    else if (!alike(there, node)) there.replaceWith(node);
-    else if (there.nodeType !== Node.ELEMENT_NODE) { if (there.data !== node.data) there.data = node.data; }
-    else if (!there.isEqualNode(node)) { copyAttributes(there, node); if (!isBusy(there)) merge(there, node); }
-  });
-  before.slice(after.length).forEach((node) => node.remove());
+  const focused = document.activeElement;
+  mergeNodes(old, fresh);
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
+}
+
+// Elements with a key are the same wherever they are, others are by their place between them.
+function mergeNodes(old, fresh) {
+  const keys = new Set([...fresh.children].map(keyOf)), known = new Map();
+  for (const node of [...old.children]) {
+    const key = keyOf(node);
+    if (key && keys.has(key)) known.set(key, node);
+    else if (key) node.remove();
+  }
+  let place = old.firstChild;
+  for (const node of [...fresh.childNodes]) {
+    const there = keyOf(node) ? known.get(keyOf(node)) : place && !keyOf(place) && alike(place, node) ? place : null;
+    known.delete(keyOf(node));
+    while (there && place !== there && place && !keyOf(place)) place = drop(place);
+    if (!there) old.insertBefore(node, place);
+    else if (there !== place) old.insertBefore(there, place);
+    else place = there.nextSibling;
+    if (there) update(there, node);
+  }
+  while (place) place = drop(place);
+}
+
+function drop(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+function update(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; }
+  else if (!old.isEqualNode(fresh)) { copyAttributes(old, fresh); if (!isBusy(old)) mergeNodes(old, fresh); }
+}
+
+function keyOf(node) {
+  return node.dataset?.key ? `${node.nodeName} ${node.dataset.key}` : "";
 }
 
 function alike(one, other) {
-  return one.nodeType === other.nodeType && one.nodeName === other.nodeName &&
-    (one.nodeType !== Node.ELEMENT_NODE || one.dataset.key === other.dataset.key);
+  return one.nodeType === other.nodeType && one.nodeName === other.nodeName;
 }
 
 function copyAttributes(to, from) {

@@ -1,0 +1,117 @@
+"""The editor of a handler: two who edit one folder, and texts whose line ends no form can hold."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from tests.support.pages import Shown, Visitor, visitor
+from tests.support.web import Site
+from tests.web.test_folders import put, untar
+
+FILES = {"main.py": b"import a, b\nreturn [a.X, b.X]\n", "a.py": b"X = 1\n", "b.py": b"X = 1\n"}
+EDIT = "/ui/t/acme/type/up/edit"
+_FIELD = re.compile(r'<input[^>]* name="(\w+)"[^>]*? value="([^"]*)"')
+_AREA = re.compile(r'name="(body|more)"[^>]*>\n(.*?)</textarea>', re.DOTALL)
+
+
+async def opened(visit: Visitor, path: str) -> dict[str, str]:
+    """The form of a page as a browser has it, which ends its lines with CRLF when it sends it."""
+    page = await visit.get(path)
+    assert page.status == 200
+    return form_of(page)
+
+
+def form_of(page: Shown) -> dict[str, str]:
+    main = page.text[page.text.index('class="handler"') :]
+    fields = {**dict(_FIELD.findall(main)), **dict(_AREA.findall(main)), "lang": "python", "do": "save"}
+    return {name: unescape(value) for name, value in fields.items() if name not in {"token", "network"}}
+
+
+def typed(form: dict[str, str], body: str) -> dict[str, str]:
+    return {**form, "body": re.sub(r"\r\n?|\n", "\r\n", body)}
+
+
+async def files_of(site: Site) -> dict[str, bytes]:
+    return await untar((await site.get("/acme/handler/up?format=tar")).body)
+
+
+async def test_what_another_tab_saved_in_another_file_stays(site: Site) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        tabs = {name: await opened(acme, f"{EDIT}?file={name}") for name in ("a.py", "b.py", "main.py")}
+        for name, form in tabs.items():
+            saved = await acme.post(EDIT, typed(form, f"X = 2 # {name}\n"))
+            assert saved.location.endswith("note=saved"), saved.text
+    assert await files_of(site) == {name: f"X = 2 # {name}\n".encode() for name in FILES}
+
+
+@pytest.mark.parametrize("name", ["a.py", "main.py"])
+async def test_a_file_that_another_tab_saved_is_replaced_only_by_who_was_told(site: Site, name: str) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        first, second = [await opened(acme, f"{EDIT}?file={name}") for _ in range(2)]
+        await acme.post(EDIT, typed(first, "X = 2\n"))
+        again = await acme.post(EDIT, typed(first, "X = 2\n"))
+        assert again.location.endswith("note=unchanged"), "sent twice, and the same"
+        assert (await acme.post(EDIT, {**typed(second, "X = 3\n"), "do": "try"})).status == 409
+        refused = await acme.post(EDIT, typed(second, "X = 3\n"))
+        assert (refused.status, f"{name} was saved since" in refused.text.lower()) == (409, True)
+        assert form_of(refused)["body"] == "X = 3\n", "what was typed is kept"
+        assert (await files_of(site))[name] == b"X = 2\n"
+        saved = await acme.post(EDIT, typed(form_of(refused), "X = 3\n"))
+        assert saved.location.endswith("note=saved")
+    assert await files_of(site) == {**FILES, name: b"X = 3\n"}
+
+
+async def test_a_handler_that_is_no_folder_any_more_is_not_made_one_again(site: Site) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        form = await opened(acme, f"{EDIT}?file=a.py")
+        await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
+        refused = await acme.post(EDIT, typed(form, "X = 2\n"))
+        assert (refused.status, "open it again" in refused.text) == (409, True)
+    assert (await site.get("/acme/handler/up")).json["version"] == 2
+
+
+async def test_the_line_ends_of_a_file_stay(site: Site) -> None:
+    files = {
+        **FILES,
+        "d.csv": b"a,b\r\n1,2\r\n",
+        "mixed.txt": b"a\r\nb\n",
+        "old.txt": b"a\rb\n",
+        "logo.png": b"\x89PNG\0",
+    }
+    await put(site, files)
+    async with visitor(site, "acme") as acme:
+        for name in files:
+            form = await opened(acme, f"{EDIT}?file={name}")
+            same = await acme.post(EDIT, typed(form, form["body"]))
+            assert same.location.endswith("note=unchanged"), name
+        for name, is_fixed in (("d.csv", False), ("mixed.txt", False), ("old.txt", True), ("logo.png", True)):
+            assert ("readonly" in (await acme.get(f"{EDIT}?file={name}")).text) == is_fixed, name
+        form = await opened(acme, f"{EDIT}?file=d.csv")
+        await acme.post(EDIT, typed(form, form["body"] + "3,4\n"))
+    assert await files_of(site) == {**files, "d.csv": b"a,b\r\n1,2\r\n3,4\r\n"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"body": "x = 1\r\nreturn x\r\n"},
+        {"body": "x = '''a\rb'''\nreturn x"},
+        {"body": "return 1", "timeout_s": 12.3456789},
+        {"body": "return 1", "timeout_s": 60},
+    ],
+)
+async def test_a_handler_that_is_opened_and_saved_is_unchanged(site: Site, fields: dict[str, Any]) -> None:
+    put = await site.call("PUT", "/acme/handler/up", json={"lang": "python", **fields})
+    assert put.status == 200
+    async with visitor(site, "acme") as acme:
+        form = await opened(acme, EDIT)
+        assert ".0" not in form["timeout_s"]
+        saved = await acme.post(EDIT, typed(form, form["body"]))
+        assert saved.location.endswith("note=unchanged"), saved.text
+        is_fixed = "readonly" in (await acme.get(EDIT)).text
+    assert is_fixed == (b"\r" in fields["body"].encode().replace(b"\r\n", b""))
