@@ -399,10 +399,12 @@ final class Functory
             $left = count($declarations);
             foreach ($declarations as $name => $declaration) {
                 try {
-                    self::requireTraits($declaration);
+                    if (!str_starts_with($name, 'function ')) { // one is declared whatever it uses, and when it runs
+                        self::requireTraits($declaration);
+                    }
                     eval($declaration);
                     unset($declarations[$name]);
-                } catch (Error) { // what a class is based on is not there: it comes later in the text, or the first job has it
+                } catch (Throwable) { // what a class is based on is not there: it comes later in the text, or the first job has it
                 }
             }
         } while ($declarations && count($declarations) < $left);

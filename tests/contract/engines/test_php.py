@@ -55,6 +55,29 @@ return ['n' => $n, 'own' => (new Own)->n(), 'both' => (bool) new Both];"""
         assert (await php(runner, body, "x", "y")).results == [b'{"n":5,"own":7,"both":true}'] * 2
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        'function f($x) { return "use shop; $x"; } return f(1) === "use shop; 1";',
+        "function f($x) {\n // callers use this;\n return $x; }\nreturn f(true);",
+        (
+            "if (!trait_exists('Kept')) { eval('trait Kept { }'); }\n"
+            "function f() { return new class { use Kept; }; }\nreturn (bool) f();"
+        ),
+    ],
+)
+async def test_a_function_may_say_use(runner: Runner, body: str) -> None:
+    assert (await php(runner, body, "x", "y")).results == [b"true"] * 2
+
+
+async def test_a_class_may_wait_for_what_an_autoloader_does_not_find(runner: Runner) -> None:
+    before = 'spl_autoload_register(function ($name) { require "lib/$name.php"; });'
+    body = """if (!class_exists('Given', false)) { eval('class Given { public $n = 7; }'); }
+class Mine extends Given { }
+return (new Mine)->n;"""
+    assert (await php(runner, body, "x", "y", before=before)).results == [b"7"] * 2
+
+
 async def test_also_what_a_hook_declares(runner: Runner) -> None:
     for _ in range(2):
         seen = await php(runner, "return five();", "x", before_each="function five() { return 5; }")
