@@ -552,9 +552,13 @@ def is_inside(nodes: list[ast.stmt]) -> bool:
     parts = list(own_parts(nodes))
     if awaits(nodes) or any(isinstance(part, ast.Return) for part in parts):
         return True
-    names = [part for part in parts if isinstance(part, ast.Name)]
-    set_here = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return any(name.id in {"payload", "ctx"} - set_here for name in names)
+    first_set: dict[str, int] = {}
+    loaded: dict[str, int] = {}
+    for name in (part for part in parts if isinstance(part, ast.Name)):
+        seen = first_set if isinstance(name.ctx, ast.Store) else loaded
+        seen[name.id] = min(name.lineno, seen.get(name.id, name.lineno))
+    given = [name for name in ("payload", "ctx") if name in loaded]
+    return "handler" in loaded or any(loaded[name] <= first_set.get(name, loaded[name]) for name in given)
 
 
 def require_handler(text: str) -> None:
