@@ -602,7 +602,9 @@ const WANTED = 'define a function named handler, or send only the function: (pay
 function refuseLastFunction(text) {
   for (const at of placesOf(/(?<=[;}\n]|\*\/)[ \t]*(?=async\b|\(|[A-Za-z_$][\w$]*\s*=>)/g, text)) {
     const last = asExpression(text.slice(at));
-    if (last && !compiles(`0|${last.text}`) && compiles(`(async function () {${text.slice(0, at)}\n})`)) {
+    const before = `(async function () {${text.slice(0, at)}`;
+    const isComment = compiles(`${before} @\n})`); // only there anything may stand
+    if (last && !isComment && !compiles(`0|${last.text}`) && compiles(`${before}\n})`)) {
       const line = text.slice(0, at).split('\n').length;
       throw new Refused('body', `ends with a function that nothing calls: name it, const handler = ${last.text.trim().split('\n')[0].slice(0, 40)}…`, line, 1);
     }
@@ -658,6 +660,10 @@ async function runHook(hook, kind, number) {
     await hook();
     return true;
   } catch (err) {
+    log.endLine();
+    try {
+      log.passOn(); // to the first job of the batch, and no other
+    } catch { /* the hook has closed descriptor 1 */ }
     reply(kind, BROKEN, number, Buffer.from(explain(err)));
     return false;
   }

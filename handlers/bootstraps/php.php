@@ -557,6 +557,8 @@ final class Functory
             $hook();
             return true;
         } catch (Throwable $err) {
+            $this->endLine();
+            $this->passOn(); // to the first job of the batch, and no other
             $this->reply($kind, 500, $number, self::explain($err));
             return false;
         }
