@@ -208,6 +208,7 @@ class Batch:
         ids = [job.id for job in self.jobs[self.reported : end]]
         durations_ms = self._durations_ms(shares_us, now)
         stopped: list[Stopped] = []
+        killed = self._killed_for_memory(codes, durations_ms)
         try:
             if set(codes) == {outcome.OK} and numbers == tuple(range(self.reported, end)):
                 nothing = repeat(b"", len(bodies))
@@ -218,7 +219,8 @@ class Batch:
             for index, number in enumerate(numbers):
                 if number != self.reported + index:
                     raise ProtocolError("reported jobs out of order")
-                stopped.append(self._outcome(ids[index], codes[index], bodies[index], durations_ms[index]))
+                one = self._outcome(ids[index], codes[index], bodies[index], durations_ms[index], index == killed)
+                stopped.append(one)
         finally:  # those before a reply that is wrong keep their outcome
             if stopped:
                 self.reported += len(stopped)
@@ -241,11 +243,11 @@ class Batch:
         """Of one job in the time of a hook that has just ended."""
         return (now - self.progress_at) * 1000 / len(self.jobs)
 
-    def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float) -> Stopped:
+    def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float, was_killed: bool) -> Stopped:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = self._detail(body)
-        if code == outcome.BROKEN and self._was_one_ended_for_memory():
+        if was_killed:
             told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
         leaves_nothing = outcome.leaves_nothing(code)
@@ -262,10 +264,20 @@ class Batch:
             None if leaves_nothing else detail.carried,
         )
 
-    def _was_one_ended_for_memory(self) -> bool:
-        """Since this was last asked. The kernel may end a program that the job started and leave the rest alone."""
+    def _killed_for_memory(self, codes: Sequence[int], durations_ms: Sequence[float]) -> int | None:
+        """The job of this chunk that lost a program to the kernel, which may leave the rest of the context alone.
+
+        Of several that failed it is the one that ran longest: memory takes time to fill. A job that ended well, or in
+        words of its own, has got over it, and no later job is charged with it.
+        """
+        is_last = self.reported + len(codes) == len(self.jobs)
+        if is_last and set(codes) == {outcome.OK}:  # the next batch counts anew
+            return None
         before, self._oom_kills_seen = self._oom_kills_seen, self._oom_kills()
-        return self._oom_kills_seen > before
+        failed = [index for index, code in enumerate(codes) if code == outcome.BROKEN]
+        if self._oom_kills_seen <= before or not failed:
+            return None
+        return max(failed, key=durations_ms.__getitem__)
 
     def _detail(self, body: bytes) -> Detail:
         """What a job left, within the limits: an honest child has kept to them itself, with kinder words."""

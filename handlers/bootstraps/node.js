@@ -447,7 +447,7 @@ function compileText(field, name, prefix, text, suffix) {
 // What comes before the first token that counts: comments, and a directive. At the start of a text nothing can be mistaken
 // for one of these.
 const LEAD = /^(?:\s|\/\/[^\n]*|\/\*[^]*?\*\/|(['"])use strict\1[ \t]*(?:;|(?=\r?\n)))*/;
-const TAIL = /^(?:[\s;]|\/\/[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/;
+const TAIL = /^(?:[\s;]|\/\/[^\n]*(?=\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/;
 const BEGINS_FUNCTION = /^(async\b|function\b|\(|[A-Za-z_$][\w$]*\s*=>)/;
 const MOST_ENDS = 200; // that are tried: more of them are a text that is made to take long
 
@@ -464,6 +464,15 @@ function placesOf(pattern, text) {
   return [...text.matchAll(pattern)].slice(-MOST_ENDS).reverse().map((match) => match.index);
 }
 
+// Whether an expression is a function for sure, also in brackets of its own. What is called, or goes on behind a bracket, is
+// none: (f)(x), (a || b).c(). An arrow function cannot follow an operator: so its first bracket is told from these.
+function isFunction(expression) {
+  const text = expression.slice(LEAD.exec(expression)[0].length);
+  if (!text.startsWith('(') || !compiles(`0|${text}`)) return BEGINS_FUNCTION.test(text);
+  const end = placesOf(/\)/g, text).find((at) => TAIL.test(text.slice(at + 1)));
+  return end !== undefined && compiles(`[${text.slice(1, end)}\n]`) && isFunction(text.slice(1, end));
+}
+
 // A text that is one expression, and may be a function: without the semicolons and comments behind it, which could not stand
 // in brackets. Else null.
 function asExpression(text) {
@@ -474,14 +483,22 @@ function asExpression(text) {
   const plain = (isStrict ? lead.replace(/[^\n]/g, ' ') + text.slice(lead.length) : text).replace(/[\s;]+$/, '');
   const ends = placesOf(/;/g, plain).filter((at) => TAIL.test(plain.slice(at)));
   const end = [plain.length, ...ends].find((at) => compiles(`(${plain.slice(0, at)}\n)`));
-  return end === undefined ? null : { prefix, text: plain.slice(0, end), suffix };
+  if (end === undefined) return null;
+  const isBare = lead.trim() === '' && end === plain.length; // then it may also be a call that makes the function
+  if (!isBare && !isFunction(plain.slice(lead.length, end))) return null;
+  return { prefix, text: plain.slice(0, end), suffix };
 }
 
-// Whether a program declares handler outside all of its functions: then it cannot be declared once more.
+const DEFINES = /(^|[\s;}])(async\s+function\s*\*?|function\s*\*?|const|let|var)\s+handler\b/;
+const USES = /(?<![.\w$])handler\s*(?:\?\.\s*)?\(|[(,]\s*handler\s*\)/;
+
+// Whether a program declares handler outside all of its functions: then it cannot be declared once more. If it does so in
+// another way than const handler = …, and returns, waits or calls it, then the text is the inside of a function.
 function definesHandler(text) {
   if (!/\bhandler\b/.test(text)) return false;
   const start = ['(function () {', '(async function () {'].find((one) => compiles(`${one}${text}\n})`));
-  return start !== undefined && !compiles(`${start}let handler;${text}\n})`);
+  if (start === undefined || compiles(`${start}let handler;${text}\n})`)) return false;
+  return DEFINES.test(text) || (compiles(text) && !USES.test(withoutStrings(text)));
 }
 
 // In the order in which they are tried: an expression that is a function, a program that defines handler, a function body.
@@ -585,17 +602,24 @@ const WANTED = 'define a function named handler, or send only the function: (pay
 function refuseLastFunction(text) {
   for (const at of placesOf(/(?<=[;}\n]|\*\/)[ \t]*(?=async\b|\(|[A-Za-z_$][\w$]*\s*=>)/g, text)) {
     const last = asExpression(text.slice(at));
-    if (last && !compiles(`0|${last.text}`) && compiles(`(async function () {${text.slice(0, at)}\n})`)) {
+    const before = `(async function () {${text.slice(0, at)}`;
+    const isComment = compiles(`${before} @\n})`); // only there anything may stand
+    if (last && !isComment && !compiles(`0|${last.text}`) && compiles(`${before}\n})`)) {
       const line = text.slice(0, at).split('\n').length;
       throw new Refused('body', `ends with a function that nothing calls: name it, const handler = ${last.text.trim().split('\n')[0].slice(0, 40)}…`, line, 1);
     }
   }
 }
 
+// With blanks for comments, and quotes for what is in strings.
+function withoutStrings(text) {
+  return text.replace(/\/\*[^]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g,
+    (match) => match.replace(/[^\n]/g, match[0] === '/' ? ' ' : '"'));
+}
+
 // The text without comments, and without what is in strings and brackets; null if the brackets do not add up.
 function outermost(text) {
-  const plain = text.replace(/\/\*[^]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g,
-    (match) => match.replace(/[^\n]/g, match[0] === '/' ? ' ' : '"'));
+  const plain = withoutStrings(text);
   let depth = 0, outer = '';
   for (const char of plain) {
     if ('([{'.includes(char)) depth++;
@@ -636,6 +660,10 @@ async function runHook(hook, kind, number) {
     await hook();
     return true;
   } catch (err) {
+    log.endLine();
+    try {
+      log.passOn(); // to the first job of the batch, and no other
+    } catch { /* the hook has closed descriptor 1 */ }
     reply(kind, BROKEN, number, Buffer.from(explain(err)));
     return false;
   }

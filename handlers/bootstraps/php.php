@@ -234,6 +234,9 @@ final class Functory
     {
         if ($phase & PHP_OUTPUT_HANDLER_FINAL) { // the job has ended our buffer: what follows goes to the raw log by itself
             $this->isCapturing = false;
+            if ($this->started) { // and there it is taken for the text of a job that is not a quick one
+                usleep(max(0, intdiv(self::SLOW_NS + 10_000_000 - (hrtime(true) - $this->started), 1000)));
+            }
         }
         $this->log .= $text;
         if ($this->started && hrtime(true) - $this->started > self::SLOW_NS) {
@@ -335,7 +338,9 @@ final class Functory
             ($this->broken)($fatal);
             $this->reply(self::LEAVING, 0, $this->number);
         } else {
+            $this->collect();
             $this->writeRaw($this->log . ($fatal === null ? '' : self::explainFatal($fatal) . "\n"));
+            [$this->started, $this->log] = [0, '']; // our buffer ends after this, and shows nothing once more
         }
     }
 
@@ -399,10 +404,12 @@ final class Functory
             $left = count($declarations);
             foreach ($declarations as $name => $declaration) {
                 try {
-                    self::requireTraits($declaration);
+                    if (!str_starts_with($name, 'function ')) { // one is declared whatever it uses, and when it runs
+                        self::requireTraits($declaration);
+                    }
                     eval($declaration);
                     unset($declarations[$name]);
-                } catch (Error) { // what a class is based on is not there: it comes later in the text, or the first job has it
+                } catch (Throwable) { // what a class is based on is not there: it comes later in the text, or the first job has it
                 }
             }
         } while ($declarations && count($declarations) < $left);
@@ -412,7 +419,7 @@ final class Functory
     /** A trait that is not there is a fatal error; of all else php throws one. */
     private static function requireTraits(string $declaration): void
     {
-        preg_match_all('/\buse\s+([\w\\\\]+(?:\s*,\s*[\w\\\\]+)*)\s*[;{]/i', $declaration, $found);
+        preg_match_all('/\buse\s+([\w\\\\\x80-\xff]+(?:\s*,\s*[\w\\\\\x80-\xff]+)*)\s*[;{]/i', $declaration, $found);
         foreach ($found[1] as $names) {
             foreach (preg_split('/\s*,\s*/', $names) as $name) {
                 if (!trait_exists($name)) {
@@ -435,9 +442,11 @@ final class Functory
      */
     private static function declarationsOf(string $text): array
     {
-        $pieces = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`|<<<[ \t]*(["\']?)(\w+)\1\R.*?^[ \t]*\2\b'
-            . '|//[^\n]*|\#(?!\[)[^\n]*|/\*.*?\*/|\$?[\w\\\\]+|\s+|.~smA';
+        $pieces = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`'
+            . '|<<<[ \t]*(["\']?)([\w\x80-\xff]+)\1\R.*?^[ \t]*\2(?![\w\x80-\xff])|\?>.*?(?:<\?(?:php\b|=)|\z)'
+            . '|(?://|\#(?!\[))(?:(?!\?>)[^\n])*|/\*.*?\*/|\$?[\w\\\\\x80-\xff]+|\s+|.~smA';
         [$declarations, $rest, $statement, $depth, $isClean, $kind, $name, $last] = [[], '', '', 0, true, '', '', ''];
+        [$first, $blocks] = ['', 0]; // of the statement; those that are open and have no brackets: if (…): … endif
         for ($at = 0; preg_match($pieces, $text, $found, 0, $at); $at += strlen($piece)) {
             $piece = $found[0];
             $statement .= $piece;
@@ -445,30 +454,38 @@ final class Functory
                 continue;
             }
             $word = strtolower($piece);
+            $first = $first === '' ? $word : $first;
+            $opens = $depth === 0 && $piece === ':' && $last === ')' && in_array($first, ['if', 'for', 'foreach', 'while', 'switch'], true);
+            $closes = $depth === 0 && in_array($word, ['endif', 'endfor', 'endforeach', 'endwhile', 'endswitch'], true);
+            $blocks += (int) $opens - (int) $closes;
+            if ($blocks < 0) {
+                break;
+            }
             if (str_contains('([{', $piece)) {
                 $isClean = $isClean && ($depth > 0 || ($piece === '[' && $last === '#'));
                 $depth++;
             } elseif (str_contains(')]}', $piece)) {
                 $depth--;
             } elseif ($depth === 0 && $kind !== '' && $name === '' && $piece !== '&') {
-                $name = preg_match('/^[a-z_]\w*$/', $word) ? $piece : '?';
+                $name = preg_match('/^[a-z_\x80-\xff][\w\x80-\xff]*$/', $word) ? $piece : '?';
             } elseif ($depth === 0 && $isClean && in_array($word, ['function', 'class', 'interface', 'trait', 'enum'], true)) {
                 [$kind, $isClean] = [$word, false];
             } elseif ($depth === 0 && !in_array($word, ['abstract', 'final', 'readonly', '#'], true)) {
                 $isClean = false;
             }
             $last = $piece;
-            if ($depth === 0 && ($piece === '}' || $piece === ';')) {
+            if ($depth === 0 && ($opens || $piece === '}' || $piece === ';' || str_starts_with($piece, '?>'))) {
                 if ($piece === '}' && $kind !== '' && $name !== '' && $name !== '?') {
                     $declarations["$kind $name"] = str_repeat("\n", substr_count($rest, "\n")) . $statement;
                     $statement = $kind === 'function' ? str_repeat("\n", substr_count($statement, "\n"))
                         : " if (!Functory::isDeclared('$kind $name')) { $statement }";
                 }
                 $rest .= $statement;
-                [$statement, $isClean, $kind, $name, $last] = ['', true, '', '', ''];
+                [$statement, $isClean, $kind, $name, $last, $first] = ['', $blocks === 0, '', '', '', ''];
             }
         }
-        return $at === strlen($text) ? [$declarations, $rest . $statement] : [[], $text]; // or it was too much for a pattern
+        $isRead = $at === strlen($text) && $blocks === 0; // or it was too much for a pattern
+        return $isRead ? [$declarations, $rest . $statement] : [[], $text];
     }
 
     private function load(array $spec): array
@@ -540,6 +557,8 @@ final class Functory
             $hook();
             return true;
         } catch (Throwable $err) {
+            $this->endLine();
+            $this->passOn(); // to the first job of the batch, and no other
             $this->reply($kind, 500, $number, self::explain($err));
             return false;
         }

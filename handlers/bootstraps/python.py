@@ -50,6 +50,7 @@ PROGRESS_BYTES = 1000
 PROGRESS_FREE = 10
 PROGRESS_NS = 100_000_000  # after the first ten: what a job says of its progress more often than this is left out
 SLOW_NS = 20_000_000  # a job that runs longer prints through to the raw log: what it said survives a crash
+ITERABLE_COROUTINE = 0x100  # of a generator's code: types.coroutine has made it one to wait for
 TEXT_MAX = 8000  # characters of a traceback that are kept: its end says what happened
 
 
@@ -485,9 +486,12 @@ class Python:
         except BaseException as err:
             raise Refused(field, f"{explain(err)}\n{hint_for(err, limits)}".strip(), code=BROKEN) from None
 
-    def finish(self, value: object) -> object:
+    def finish(self, value: Any) -> object:
         """An async handler has not run yet when it has returned, whatever it was wrapped in."""
-        return self.wait(value) if hasattr(type(value), "__await__") else value
+        kind = type(value)
+        if hasattr(kind, "__await__") or (hasattr(kind, "gi_code") and value.gi_code.co_flags & ITERABLE_COROUTINE):
+            return self.wait(value)
+        return value
 
     def wait(self, coroutine: Any) -> object:
         if self.loop is None:
@@ -552,9 +556,13 @@ def is_inside(nodes: list[ast.stmt]) -> bool:
     parts = list(own_parts(nodes))
     if awaits(nodes) or any(isinstance(part, ast.Return) for part in parts):
         return True
-    names = [part for part in parts if isinstance(part, ast.Name)]
-    set_here = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return any(name.id in {"payload", "ctx"} - set_here for name in names)
+    first_set: dict[str, int] = {}
+    loaded: dict[str, int] = {}
+    for name in (part for part in parts if isinstance(part, ast.Name)):
+        seen = first_set if isinstance(name.ctx, ast.Store) else loaded
+        seen[name.id] = min(name.lineno, seen.get(name.id, name.lineno))
+    given = [name for name in ("payload", "ctx") if name in loaded]
+    return "handler" in loaded or any(loaded[name] <= first_set.get(name, loaded[name]) for name in given)
 
 
 def require_handler(text: str) -> None:
@@ -914,7 +922,10 @@ def run_hook(channel: Channel, log: Log, hook: Callable[[], object], kind: int, 
     except BaseException as err:
         channel.running = False
         log.end_hook()
-        log.pass_on()  # to the first job of the batch, and no other
+        try:  # noqa: SIM105  contextlib is not imported
+            log.pass_on()  # to the first job of the batch, and no other
+        except OSError:  # the hook has closed descriptor 1
+            pass
         log.reset()
         channel.reply(kind, BROKEN, number, explain(err).encode("utf-8", "replace"))
         if isinstance(err, TimedOut):

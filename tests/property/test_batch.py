@@ -280,3 +280,38 @@ def test_jobs_that_ran_before_their_handler_was_heard_to_be_ready_took_what_they
     assert sum(one.duration_ms for one in stopped) == pytest.approx(took_ms)
     batch.feed([Reply(protocol.STOPPED, 200, 2, 60_000_000, b"")], 0.6)
     assert stopped[2].duration_ms == pytest.approx(100.0)
+
+
+def failed(code: int, index: int, microseconds: int) -> Reply:
+    return Reply(protocol.STOPPED, code, index, microseconds, struct.pack("<IIIII", 3, 0, 0, 0xFFFFFFFF, 0) + b"why")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([[(1, 500, 10), (1, 200, 10), (1, 500, 50_000), (1, 500, 10)]], [500, 200, 507, 500]),
+        ([[(0, 200, 10)], [(1, 200, 50_000)], [(1, 500, 10), (1, 500, 10)]], [200, 200, 500, 500]),
+        ([[(1, 404, 50_000)], [(1, 500, 10)], [(2, 500, 10), (2, 200, 10)]], [404, 500, 507, 200]),
+    ],
+)
+def test_a_program_killed_for_memory_is_charged_to_the_job_that_started_it(
+    chunks: list[list[tuple[int, int, int]]], expected: list[int]
+) -> None:
+    """Each reply with how many were killed by the time it is read, its code, and how long the job ran."""
+    stopped: list[Stopped] = []
+    kills = 0
+    batch = Batch(
+        NUMBER,
+        jobs(*"abcd"),
+        Handler("sh", "x"),
+        stopped.extend,
+        log=RawLog(LIMITS),
+        limits=LIMITS,
+        level=Level.L2,
+        now=0.0,
+        oom_kills=lambda: kills,
+    )
+    for number, chunk in enumerate(chunks):
+        kills = chunk[0][0]
+        batch.feed([failed(code, len(stopped) + at, us) for at, (_, code, us) in enumerate(chunk)], number + 1.0)
+    assert [one.exitcode for one in stopped] == expected

@@ -51,13 +51,20 @@ async def test_what_after_each_prints_is_no_jobs(runner: Runner, lang: str) -> N
 
 @pytest.mark.parametrize("lang", languages(*FAILS))
 @pytest.mark.parametrize("hook", ["before_each", "after_each"])
-async def test_what_a_hook_that_fails_prints_is_not_the_next_batchs(runner: Runner, lang: str, hook: str) -> None:
+async def test_what_a_hook_that_fails_prints_is_its_own_batchs(runner: Runner, lang: str, hook: str) -> None:
     handler(lang, "nothing")
+    lost = said(lang, "J: mail|x\nlost")
     once = {
-        "node": f"if (!globalThis.hadOne) {{ globalThis.hadOne = true; {said(lang, 'lost')}; {FAILS[lang]} }}",
-        "php": f"if (!isset($hadOne)) {{ $hadOne = true; {said(lang, 'lost')} {FAILS[lang]} }}",
+        "node": f"if (!globalThis.hadOne) {{ globalThis.hadOne = true; {lost}; {FAILS[lang]} }}",
+        "php": f"if (!isset($hadOne)) {{ $hadOne = true; {lost} {FAILS[lang]} }}",
     }
     made = handler(lang, "nothing", **{hook: once[lang]})
-    assert (await run(runner, made, jobs("x"))).exitcodes == [500]
-    (stopped,) = (await run(runner, made, jobs("y"))).stopped
-    assert (stopped.exitcode, stopped.log) == (200, b"")
+    seen = [(await run(runner, made, jobs(payload))).stopped[0] for payload in "xy"]
+    assert [(one.exitcode, one.log, one.new_jobs) for one in seen] == [(500, b"lost\n", ()), (200, b"", ())]
+
+
+async def test_a_hook_that_fails_may_have_closed_the_output(runner: Runner) -> None:
+    made = Handler("python", "return 1", before_each="import os; os.close(1); print('x'); raise ValueError('told')")
+    seen = await run(runner, made, jobs("x"))
+    assert seen.exitcodes == [500]
+    assert b"told" in seen.results[0]

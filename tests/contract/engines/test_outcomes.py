@@ -268,6 +268,7 @@ async def test_python_return_values(runner: Runner, value: str, exitcode: int, r
             "def plain(call):\n    return lambda *args: call(*args)\n"
             "@plain\nasync def handler(payload, ctx): return payload.upper()"
         ),
+        "import types\n@types.coroutine\ndef handler(payload, ctx):\n    yield\n    return payload.upper()",
         "class Answer:\n    async def __call__(self, payload, ctx): return payload.upper()\nhandler = Answer()",
         "for handler in (str.lower, str.upper): answer = handler(payload)\nreturn answer",
         "if payload:\n    handler = str.upper\nelse:\n    handler = str.lower\nreturn handler(payload)",

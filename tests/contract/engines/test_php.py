@@ -1,5 +1,7 @@
 """What is particular to php: declarations in a body, errors that nothing can catch, output buffers, variables."""
 
+import json
+
 import pytest
 
 from handlers.model import Handler
@@ -55,6 +57,63 @@ return ['n' => $n, 'own' => (new Own)->n(), 'both' => (bool) new Both];"""
         assert (await php(runner, body, "x", "y")).results == [b'{"n":5,"own":7,"both":true}'] * 2
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        'function f($x) { return "use shop; $x"; } return f(1) === "use shop; 1";',
+        "function f($x) {\n // callers use this;\n return $x; }\nreturn f(true);",
+        (
+            "if (!trait_exists('Kept')) { eval('trait Kept { }'); }\n"
+            "function f() { return new class { use Kept; }; }\nreturn (bool) f();"
+        ),
+    ],
+)
+async def test_a_function_may_say_use(runner: Runner, body: str) -> None:
+    assert (await php(runner, body, "x", "y")).results == [b"true"] * 2
+
+
+TEMPLATE = """function tag($x) { return "<$x>"; }
+ob_start(); foreach ([1, 2] as $n): ?>
+it's <?= tag($n) ?> {
+<?php endforeach; // that is it ?>
+function greet() { alert("hi"); } class No { }
+<?php function later() { return 'later'; }
+return ob_get_clean() . later();"""
+
+
+async def test_text_outside_php_is_no_code(runner: Runner) -> None:
+    told = "it's <1> {\nit's <2> {\nfunction greet() { alert(\"hi\"); } class No { }\nlater"
+    assert [json.loads(one) for one in (await php(runner, TEMPLATE, "x", "y")).results] == [told] * 2
+    seen = await php(runner, "// note ?>it's\n<?php\nfunction f() { return 2; }\nreturn f();", "x", "y")
+    assert (seen.results, [one.log for one in seen.stopped]) == ([b"2"] * 2, [b"it's\n"] * 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "class Größe { public $n = 6; }\nreturn (new Größe)->n;",
+        "trait Maß { public $n = 6; } class Größe { use Maß; }\nreturn (new Größe)->n;",
+        "function größe() { return strlen(<<<Ö\n  sechs!\n  Ö); }\nreturn größe();",
+        (
+            "if (1): if (!function_exists('b')):\nfunction a() { return 1; }\nfunction b() { return 2; }\n"
+            "endif; else: endif;\nfunction c() { return 3; }\nreturn a() + b() + c();"
+        ),
+        "switch (1): case 1: if (1):\nif (!function_exists('d')) { function d() { return 6; } }\nendif; endswitch;\nreturn d();",  # noqa: E501
+    ],
+)
+async def test_declarations_are_found_by_their_names_and_left_in_their_blocks(runner: Runner, body: str) -> None:
+    for _ in range(2):
+        assert (await php(runner, body, "x", "y")).results == [b"6"] * 2
+
+
+async def test_a_class_may_wait_for_what_an_autoloader_does_not_find(runner: Runner) -> None:
+    before = 'spl_autoload_register(function ($name) { require "lib/$name.php"; });'
+    body = """if (!class_exists('Given', false)) { eval('class Given { public $n = 7; }'); }
+class Mine extends Given { }
+return (new Mine)->n;"""
+    assert (await php(runner, body, "x", "y", before=before)).results == [b"7"] * 2
+
+
 async def test_also_what_a_hook_declares(runner: Runner) -> None:
     for _ in range(2):
         seen = await php(runner, "return five();", "x", before_each="function five() { return 5; }")
@@ -86,8 +145,9 @@ async def test_an_error_that_nothing_can_catch_is_told(runner: Runner) -> None:
     assert len(seen.given_back) == 1
 
 
-async def test_what_was_printed_before_exit_is_shown(runner: Runner) -> None:
-    seen = await php(runner, 'echo "seen\\n"; exit(3);', "x")
+@pytest.mark.parametrize("start", ['echo "seen\\n";', 'echo "seen\\n"; usleep(50000);', 'ob_start(); echo "seen\\n";'])
+async def test_what_was_printed_before_exit_is_shown_once(runner: Runner, start: str) -> None:
+    seen = await php(runner, f"{start} exit(3);", "x")
     assert (seen.exitcodes, seen.stopped[0].log) == ([502], b"seen\n")
 
 
@@ -125,6 +185,15 @@ async def test_a_job_may_do_with_output_buffers_as_it_likes(runner: Runner, body
     for payload in ("x", "y"):
         (stopped,) = (await php(runner, body, payload)).stopped
         assert (stopped.exitcode, stopped.result, stopped.log) == (200, b"1", b"hello")
+
+
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+async def test_what_is_printed_past_all_buffers_is_the_jobs_own(runner: Runner, culprit: int) -> None:
+    body = r"""if ($payload === 'a') { while (ob_get_level()) ob_end_clean(); echo "hello\nJ: mail|x\n"; } return 1;"""
+    seen = await php(runner, body, *("a" if number == culprit else "b" for number in range(3)))
+    none: tuple[bytes, tuple[NewJob, ...]] = (b"", ())
+    told = [(b"hello\n", (NewJob("mail", b"x"),)) if number == culprit else none for number in range(3)]
+    assert [(one.log, one.new_jobs) for one in seen.stopped] == told
 
 
 async def test_jobs_get_the_variables_of_hooks(runner: Runner) -> None:

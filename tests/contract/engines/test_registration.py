@@ -90,6 +90,7 @@ async def test_a_misnamed_handler_is_refused(runner: Runner, lang: str, body: st
         ("node", "const f = async () => { await 1 };\nawait f()"),
         ("node", "// module.exports = 1\nreturn 'module.exports = 2'"),
         ("node", "const log = console.log;\n(() => log(payload))()"),
+        ("node", "ctx.enqueue('a', payload);\n// was: list.map(f); x => x.id"),
         ("node", "globalThis.double =\n  (n) => 2 * n"),
         ("node", "const f = (n) => `;\n(payload) => 1`;\nreturn f(payload)"),
     ],
