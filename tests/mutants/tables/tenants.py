@@ -24,7 +24,9 @@ MUTANTS: list[Mutant] = [
         "if not one.is_closed and (now is None or now.incarnation != one.incarnation):",
         tests="tests/service/test_handlers_in_force.py",
     ),
-    admission("what is in the journal does not count", "self.jobs = usage.jobs + unstored", "self.jobs = usage.jobs"),
+    admission(
+        "what is in the journal does not count", "self.jobs = usage.jobs + unstored.lines", "self.jobs = usage.jobs"
+    ),
     admission(
         "each request has a quota of its own",
         "await self._looks.ask(tenant, lambda: self._look(tenant))",
