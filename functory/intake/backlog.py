@@ -330,8 +330,8 @@ class Backlog:
             log.warning("backlog.not_passed", extra={"jobs": len(jobs), "reason": str(error)})
             for job in jobs:
                 if self._ahead.pop(job.id, None) is not None:
-                    self._add_bytes(tenant_of(job.jobtype), len(job.data))
                     self._wait_in_line(tenant_of(job.jobtype), 1)
+                    self._add_bytes(tenant_of(job.jobtype), len(job.data))
             return
         for job in jobs:
             if job.id in self._ahead:
