@@ -5,12 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from functory.config import Settings
-from functory.transfer.backup_layout import IDENTITY, IDENTITY_BYTES, found_identity, require_identity
+from functory.transfer.backup_layout import IDENTITY, IDENTITY_BYTES, require_identity
 from journal import Journal, JournalOptions, Position
 from journal.durable import create_durably, make_folder
 from vocabulary.clock import Clock
-
-__all__ = ["found_identity", "journal_identity", "make_journal"]
 
 
 def make_journal(settings: Settings, directory: Path, clock: Clock, sysid: str, read_from: Position | None) -> Journal:

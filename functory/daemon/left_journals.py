@@ -7,8 +7,9 @@ a daemon looks for such folders while it serves.
 Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`.
 Lines are moved as the daemon's own are, by the same reader and under the identity of their journal: one that is killed
 meanwhile leaves the rest to the next, and no job is added twice. No line is written to the journal, and its folder
-stays; segments that were read to their end are removed. A folder whose `identity` no daemon made is no journal, and a
-copy of a journal in use (`journal.bak`) is not read: the original is.
+stays; segments that were read to their end are removed. A folder whose `identity` no daemon made is no journal; one
+that is a journal and whose `identity` was damaged is reported. A copy of a journal in use (`journal.bak`) is not read:
+the original is.
 """
 
 import asyncio
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from functory.config import Settings
-from functory.daemon.journals import found_identity, make_journal
+from functory.daemon.journals import make_journal
 from functory.daemon.parts import Parts
+from functory.errors import InvalidConfig
 from functory.intake.backlog import Backlog
 from functory.intake.journal_reader import JournalReader
-from functory.transfer.backup_layout import journals_in
+from functory.transfer.backup_layout import found_identity, journals_in, require_identity
 from journal import Journal, JournalError, JournalLocked
 from store.errors import StoreUnavailable
 
@@ -67,7 +69,7 @@ class LeftJournals:
                 await self._empty(path)
             except JournalLocked:  # somebody uses it, or another daemon is emptying it
                 self._troubles.pop(path.name, None)
-            except (JournalError, StoreUnavailable, OSError) as error:
+            except (InvalidConfig, JournalError, StoreUnavailable, OSError) as error:
                 self._note(path.name, str(error))
             except ValueError as error:  # its text may quote a file that is not ours
                 self._note(path.name, f"it cannot be read as a journal ({type(error).__name__})")
@@ -81,8 +83,8 @@ class LeftJournals:
         self._troubles[name] = reason
 
     async def _empty(self, path: Path) -> None:
-        identity = await asyncio.to_thread(found_identity, path)
-        if not identity or identity in await asyncio.to_thread(self._identities_in_use):
+        identity = await asyncio.to_thread(require_identity, path)
+        if identity in await asyncio.to_thread(self._identities_in_use):
             return
         position = await self._joining.position(identity)
         async with make_journal(self._settings, path, self._shared.clock, self._shared.owner, position) as journal:

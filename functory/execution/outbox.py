@@ -29,6 +29,7 @@ from functory.execution.straight import StraightWay
 from functory.execution.straight_arrivals import add_ended
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
+from functory.intake.former_tenants import deliveries_of_former_tenants
 from functory.intake.intake import Intake
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
@@ -239,6 +240,7 @@ class Outbox:
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
         makers: list[Admitted] = []
         if any(map(_WANTED, batch)):
+            batch = await self._of_this_tenant(batch)
             makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
         if makers:
             batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
@@ -250,6 +252,13 @@ class Outbox:
         for maker in makers:
             if maker[0].seq is None:
                 await self._end_maker(*maker)
+
+    async def _of_this_tenant(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
+        """Without the new jobs of jobs whose tenant was deleted, and whose name another has now. Their ends are stale,
+        but the journal would have the new jobs before the store can say so."""
+        jobs = [job for job, _, wishes in batch if wishes]
+        gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._now()))
+        return [(job, end, () if job.id in gone else wishes) for job, end, wishes in batch] if gone else batch
 
     async def _end_maker(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         try:

@@ -41,8 +41,10 @@ class Outlook:
         """The highest priority of what waited, of the types that could run."""
         self.untried: dict[str, float] = {}
         """Runnable types for which no claim was tried, and since when."""
-        self._resting: dict[str, float] = {}
-        """Types whose last claim found nothing, and until when they rest."""
+        self._counted: dict[str, int] = {}
+        """All that waited at the last look, by type."""
+        self._resting: dict[str, tuple[float, int]] = {}
+        """Types whose last claim found nothing: until when they rest, and how many waited when that began."""
         self._in_vain: dict[str, float] = {}
         """Types of which jobs wait and claims find nothing, and since when."""
         self._counted_out: dict[str, int] = {}
@@ -61,7 +63,7 @@ class Outlook:
     async def look(self, claiming: Mapping[str, int]) -> list[WaitingType]:
         """Ask the store. Returns the types that could run here. `claiming`: what claims under way are taking."""
         now_s = self._clock.monotonic_s()
-        self._resting = {jobtype: until_s for jobtype, until_s in self._resting.items() if until_s > now_s}
+        self._resting = {jobtype: rest for jobtype, rest in self._resting.items() if rest[0] > now_s}
         self.looks += 1
         taken = dict(claiming)
         self._asked, self._added = self._added | self._asked, set()
@@ -75,6 +77,10 @@ class Outlook:
         self._asked = set()
         self.looked_s = now_s
         self._counted_out = dict(taken)
+        self._counted = {each.jobtype: each.waiting for each in waiting}
+        for jobtype, (_, waited) in list(self._resting.items()):
+            if self._counted.get(jobtype, 0) > waited:  # one that came due may be able to run
+                del self._resting[jobtype]
         self.waiting = {each.jobtype: max(0, each.waiting - taken.get(each.jobtype, 0)) for each in waiting}
         versions = {each.jobtype: each.handler_version for each in waiting}
         kept = [item for item in self.unable.items() if versions.get(*item) == item[1]]
@@ -130,7 +136,7 @@ class Outlook:
         until_s = now_s + max(REST_S, min(in_vain_s / _REST_PART, _LONGEST_REST_S))
         if until_s - now_s > 2 * REST_S:
             until_s -= until_s % REST_S  # those that rest for long are looked for together
-        self._resting[jobtype] = until_s
+        self._resting[jobtype] = until_s, self._counted.get(jobtype, 0)
         return until_s - now_s
 
     def priority(self, jobtype: str) -> int:

@@ -3,7 +3,7 @@
 intake.py            the front: write, flush, and the loops of the two below
 job_options.py       what may be said about a job, and its form in the journal
 admission.py         what may come in, whichever way it comes: limits of size, quotas
-taken_lately.py      the bytes of the last jobs of a tenant
+weights.py           how many lines of each tenant there are, and their bytes
 backlog.py           writes lines into the journal; the way past a backlog
 accepted_batches.py  answers for jobs that the store does not have yet
 journal_reader.py    from the journal to the store; former_tenants.py lines that are nobody's any more

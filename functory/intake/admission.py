@@ -5,15 +5,16 @@ against the same limits of size (the journal's) and the same quotas of what a te
 
 Quotas are not exact to the job: every daemon counts what it took itself since it last asked the store, and what it took
 before and the store did not have then. So a tenant may pass its quota by what other daemons take within `usage_life_s`,
-and by what they have in their journals. When the store is away, the last usage known is used:
-intake goes on into the journal, whose own limit then holds.
+and by what they have in their journals. What a journal had when its daemon started counts when the store has it: to
+know whose it is, all of it would have to be read first. When the store is away, the last usage known is used: intake
+goes on into the journal, whose own limit then holds.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from functory.errors import QuotaExceeded
-from functory.intake.taken_lately import TakenLately
+from functory.intake.weights import Weight
 from functory.loops.one_look import OneLook
 from functory.wire.admin import TenantLimits
 from journal import Journal
@@ -36,13 +37,12 @@ and a tenant that is over its quota gets nothing new in."""
 class _Seen:
     """A tenant's usage as the store last said, and what this daemon took since."""
 
-    __slots__ = ("asked_ms", "jobs", "lately", "size_bytes")
+    __slots__ = ("asked_ms", "jobs", "size_bytes")
 
-    def __init__(self, asked_ms: int, usage: Usage, unstored: int, lately: TakenLately) -> None:
+    def __init__(self, asked_ms: int, usage: Usage, unstored: Weight) -> None:
         self.asked_ms = asked_ms
-        self.lately = lately
-        self.jobs = usage.jobs + unstored
-        self.size_bytes = usage.size_bytes + lately.keep_last(unstored)
+        self.jobs = usage.jobs + unstored.lines
+        self.size_bytes = usage.size_bytes + unstored.size_bytes
 
 
 class _Types:
@@ -55,8 +55,8 @@ class _Types:
         self.names = names
 
 
-def _none(_: str) -> int:
-    return 0
+def _none(_: str) -> Weight:
+    return Weight()
 
 
 class Admission:
@@ -65,13 +65,13 @@ class Admission:
         store: Store,
         journal: Journal,
         now_ms: Callable[[], int],
-        unstored: Callable[[str], int] = _none,
+        unstored: Callable[[str], Weight] = _none,
         *,
         usage_life_s: float = 1.0,
         max_tenants: int = 10_000,
     ) -> None:
-        """`unstored`: how many jobs of a tenant were taken here that the store does not have yet. `usage_life_s`: how
-        old the usage may be that quotas are held against."""
+        """`unstored`: the jobs of a tenant that were taken here and that the store does not have yet.
+        `usage_life_s`: how old the usage may be that quotas are held against."""
         self._store = store
         self._journal = journal
         self._now_ms = now_ms
@@ -105,7 +105,6 @@ class Admission:
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
         seen.size_bytes += size_bytes
-        seen.lately.add(jobs, size_bytes)
 
     def knows_type(self, tenant: str, jobtype: str) -> bool:
         """Whether the tenant has jobs of the type, as far as this daemon knows: then another one is no new type."""
@@ -153,17 +152,16 @@ class Admission:
     async def _look(self, tenant: str) -> _Seen:
         now_ms = self._now_ms()
         before = self._seen.get(tenant)
-        lately = TakenLately() if before is None else before.lately
         try:
             usage, unstored = await self._read_usage(tenant)
         except StoreUnavailable:
-            return before or _Seen(now_ms, _NOTHING, self._unstored(tenant), lately)
+            return before or _Seen(now_ms, _NOTHING, self._unstored(tenant))
         if tenant not in self._seen and len(self._seen) >= self._max_tenants:
             del self._seen[next(iter(self._seen))]
-        self._seen[tenant] = seen = _Seen(now_ms, usage, unstored, lately)
+        self._seen[tenant] = seen = _Seen(now_ms, usage, unstored)
         return seen
 
-    async def _read_usage(self, tenant: str) -> tuple[Usage, int]:
+    async def _read_usage(self, tenant: str) -> tuple[Usage, Weight]:
         """What the store has, and how many jobs are on their way to it. What comes there between the two readings would
         be counted twice: then both are read again; but not for ever, since more may come all the time."""
         unstored = self._unstored(tenant)

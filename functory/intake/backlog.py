@@ -10,11 +10,12 @@ one tenant never overtake each other.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
 from functory.intake.job_options import PLAIN, JobOptions, new_job, to_attributes
+from functory.intake.weights import Weight, weigh
 from functory.loops.shared import Shared
 from journal import Record
 from store.base import NewJob
@@ -38,6 +39,7 @@ _MANY: Final = 500
 _LARGE_BYTES: Final = 16 << 10
 """Of one request: such lines do not wait for others, because together they would only take more memory."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
+_JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "jobtype"), fields(Record, "payload")
 
 
 class StraightWay(Protocol):
@@ -84,10 +86,13 @@ class Backlog:
         """Ids that went past and that the reader has not reached, and whether the store has them."""
         self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightWay | None = None
-        self._held: dict[str, str] = {}
-        """Ids on the straight way, with their tenants: the reader passes them by, and the journal keeps their lines."""
+        self._held: dict[str, tuple[str, int]] = {}
+        """Ids on the straight way, with tenant and bytes: the reader passes them by, and the journal keeps their
+        lines."""
         self._on_their_way: Counter[str] = Counter()
         """Lines by tenant that are being written, or are on the straight way."""
+        self._bytes_of: Counter[str] = Counter()
+        """Of these lines, of those that wait, and of those on their way past."""
         self._news = asyncio.Event()
         self._landed = asyncio.Event()
 
@@ -121,8 +126,9 @@ class Backlog:
         ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options))
         tenant = tenant_of(jobtype)
         self._on_their_way[tenant] += len(ids)
+        self._add_bytes(tenant, sum(map(len, lines)))
         if is_straight:  # before the reader can see them
-            self._held.update(dict.fromkeys(ids, tenant))
+            self._held.update((job_id, (tenant, len(line))) for job_id, line in zip(ids, lines, strict=True))
             self._ahead.update(dict.fromkeys(ids, False))
             self._total += len(ids)
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,6 +157,8 @@ class Backlog:
                 self._total -= count
                 for job_id in ids:
                     self._ahead.pop(job_id, None)
+            else:
+                self._add_bytes(tenant, -sum(map(len, lines)))
             return
         if is_straight and self._straight is not None:
             self._straight.take(self._jobs(ids, jobtype, lines, options))
@@ -193,9 +201,11 @@ class Backlog:
         """Whether lines of the tenant may be waiting for the reader."""
         return not self._knows_all or self._waiting.get(tenant, 0) > 0
 
-    def unstored(self, tenant: str) -> int:
-        """Lines of the tenant that were accepted here, or are being written, and that the store does not have."""
-        return sum(lines.get(tenant, 0) for lines in (self._waiting, self._boarding_of, self._on_their_way))
+    def unstored(self, tenant: str) -> Weight:
+        """Lines of the tenant that were accepted here, or are being written, and that the store does not have. Not
+        those of before the daemon's start: whose they are is known when they are read."""
+        lines = sum(lines.get(tenant, 0) for lines in (self._waiting, self._boarding_of, self._on_their_way))
+        return Weight(lines, self._bytes_of.get(tenant, 0))
 
     async def landed(self, tenant: str) -> None:
         """Wait until nothing of the tenant is on its way past."""
@@ -223,19 +233,28 @@ class Backlog:
         if not jobs:
             return
         tenant = tenant_of(jobs[0].jobtype)
+        self._add_bytes(tenant, sum(map(len, map(_DATA, jobs))))
         if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in held):
             self._board(tenant, jobs)
         else:
             self._wait_in_line(tenant, len(jobs), is_urgent=self._may_run(jobs[0].jobtype))
 
     def _let_go(self, ids: Sequence[str]) -> None:
-        for tenant, count in Counter([self._held.pop(job_id) for job_id in ids if job_id in self._held]).items():
-            self._arrive(tenant, count)
+        for job_id in ids:
+            if (held := self._held.pop(job_id, None)) is not None:
+                tenant, size_bytes = held
+                self._arrive(tenant, 1)
+                self._add_bytes(tenant, -size_bytes)
 
     def _arrive(self, tenant: str, count: int) -> None:
         self._on_their_way[tenant] -= count
         if not self._on_their_way[tenant]:
             del self._on_their_way[tenant]
+
+    def _add_bytes(self, tenant: str, size_bytes: int) -> None:
+        self._bytes_of[tenant] += size_bytes
+        if not self._bytes_of[tenant]:
+            del self._bytes_of[tenant]
 
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
@@ -247,10 +266,11 @@ class Backlog:
         """The ids of those that are on the straight way."""
         return self._held.keys() & [record.id for record in records] if self._held else set()
 
-    def unread(self, lines: Counter[str]) -> None:
+    def unread(self, weights: Mapping[str, Weight]) -> None:
         """So many lines, by tenant, come back to be read again."""
-        for tenant, count in lines.items():
+        for tenant, (count, size_bytes) in weights.items():
             self._total += count
+            self._add_bytes(tenant, size_bytes)
             self._wait_in_line(tenant, count)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -269,8 +289,9 @@ class Backlog:
         self._total -= len(records)
         if self._ahead:
             records = [record for record in records if self._ahead.pop(record.id, None) is None]
-        for jobtype, count in Counter([record.jobtype for record in records]).items():
-            self._wait_in_line(tenant_of(jobtype), -count)
+        for tenant, (count, size_bytes) in weigh(map(_JOBTYPE_READ, records), map(_PAYLOAD_READ, records)).items():
+            self._add_bytes(tenant, -size_bytes)
+            self._wait_in_line(tenant, -count)
 
     def all_read(self) -> None:
         """The reader has reached the end of the journal."""
@@ -288,8 +309,9 @@ class Backlog:
                 with self._progress.step("backlog"):
                     await self._carry(jobs)
                 del self._boarding[: len(jobs)]
-                for jobtype, count in Counter([job.jobtype for job in jobs]).items():
-                    self._boarding_of[tenant_of(jobtype)] -= count
+                for tenant, (count, size_bytes) in weigh(map(_JOBTYPE, jobs), map(_DATA, jobs)).items():
+                    self._boarding_of[tenant] -= count
+                    self._add_bytes(tenant, -size_bytes)
                 self._boarding_of = +self._boarding_of
                 landed, self._landed = self._landed, asyncio.Event()
                 landed.set()
@@ -313,6 +335,7 @@ class Backlog:
             for job in jobs:
                 if self._ahead.pop(job.id, None) is not None:
                     self._wait_in_line(tenant_of(job.jobtype), 1)
+                    self._add_bytes(tenant_of(job.jobtype), len(job.data))
             return
         for job in jobs:
             if job.id in self._ahead:

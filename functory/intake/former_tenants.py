@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from journal import Record, parse_id
-from store.base import NewJob, Store
+from store.base import Job, NewJob, Store
 from vocabulary.names import tenant_of
 
 APART_MS: Final = 60_000
@@ -29,3 +29,10 @@ async def jobs_of_former_tenants(store: Store, jobs: Sequence[NewJob], now_ms: i
     """The same. The store is asked only if one of them is old enough for it."""
     is_old = min(job.create_ms for job in jobs) < now_ms - APART_MS
     return await lines_of_former_tenants(store, jobs) if is_old else set()
+
+
+async def deliveries_of_former_tenants(store: Store, jobs: Sequence[Job], now_ms: int) -> set[str]:
+    """The same, of jobs of one tenant that were delivered here, whichever way they came. Raises StoreUnavailable."""
+    old = [job for job in jobs if job.create_ms < now_ms - APART_MS]
+    tenant = await store.get_tenant(tenant_of(old[0].jobtype)) if old else None
+    return set() if tenant is None else {job.id for job in old if job.create_ms < tenant.created_ms - APART_MS}

@@ -11,6 +11,7 @@ from pathlib import Path
 from functory.intake.backlog import Backlog, StraightWay
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.intake.journal_reader import JournalReader
+from functory.intake.weights import Weight
 from functory.loops.shared import Shared
 from store.base import JournalPosition, NewJob
 
@@ -40,8 +41,8 @@ class Intake:
     async def flush(self, tenant: str = "") -> None:
         await self._reader.flush(tenant)
 
-    def unstored(self, tenant: str) -> int:
-        """Lines of the tenant that were accepted here, or are being written, and that the store does not have."""
+    def unstored(self, tenant: str) -> Weight:
+        """Lines of the tenant that were accepted since the start, or are being written, and that the store lacks."""
         return self._backlog.unstored(tenant)
 
     # Lines on the straight way

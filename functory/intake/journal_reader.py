@@ -11,7 +11,6 @@ import heapq
 import itertools
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from functory.intake.backlog import Backlog
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.job_options import to_new_job, to_new_jobs
+from functory.intake.weights import Weight, weigh
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from journal import JournalUnavailable, Position, Record, Reservation, parse_id
@@ -52,7 +52,7 @@ that it is back."""
 class _Open:
     """A reservation that waits for lines on the straight way."""
 
-    __slots__ = ("is_added", "is_returned", "lines", "missing", "reservation")
+    __slots__ = ("is_added", "is_returned", "missing", "reservation", "weights")
 
     def __init__(self, reservation: Reservation, missing: set[str]) -> None:
         self.reservation = reservation
@@ -60,8 +60,8 @@ class _Open:
         self.is_added = False
         """Its other lines are in the store."""
         self.is_returned = False
-        self.lines: Counter[str] = Counter()
-        """All of its lines, by tenant."""
+        self.weights: dict[str, Weight] = {}
+        """Of all of its lines, by tenant."""
 
 
 class JournalReader:
@@ -201,7 +201,7 @@ class JournalReader:
     def _give_back(self, open_: _Open) -> None:
         for job_id in open_.missing:
             self._open_of.pop(job_id, None)
-        self._backlog.unread(open_.lines)
+        self._backlog.unread(open_.weights)
         self._journal.give_back(open_.reservation)
 
     async def _finish(self, open_: _Open) -> None:
@@ -246,7 +246,7 @@ class JournalReader:
                 self._open_of.pop(job_id, None)
             raise
         open_.is_added = True
-        open_.lines = _by_tenant(records)
+        open_.weights = weigh(map(_JOBTYPE, records), map(_PAYLOAD, records))
         self._backlog.read(records)
         if open_.is_returned:
             self._give_back(open_)
@@ -341,11 +341,3 @@ class JournalReader:
         if self.trouble:
             log.warning("ingest.store_available")
             self.trouble = ""
-
-
-def _by_tenant(records: Sequence[Record]) -> Counter[str]:
-    """How many are of each tenant. The names are taken apart once for each type."""
-    lines: Counter[str] = Counter()
-    for jobtype, count in Counter(map(_JOBTYPE, records)).items():
-        lines[tenant_of(jobtype)] += count
-    return lines

@@ -47,19 +47,21 @@ def journals_in(data_dir: Path) -> list[Path]:
 
 def found_identity(directory: Path) -> str:
     """The identity of a journal that a daemon made; empty if the folder has none, or a file of that name that is
-    something else: somebody's keys, say. Raises OSError."""
-    return _identity_in(_start_of(directory / IDENTITY))
+    something else: somebody's keys, say. An editor may have added a line break to a journal's. Raises OSError."""
+    content = _start_of(directory / IDENTITY)
+    return _identity_in(content.strip() if _has_cursor(directory) else content)
 
 
 def require_identity(directory: Path) -> str:
-    """The identity of a folder that is a journal: an editor may have added a line break. Raises InvalidConfig if it is
-    damaged, and OSError."""
+    """The identity of a folder that is a journal, with or without a line break. Raises InvalidConfig if it is damaged,
+    and OSError."""
     path = directory / IDENTITY
     if identity := _identity_in(_start_of(path).strip()):
         return identity
     raise InvalidConfig(
         f"{path} is damaged: it should hold {2 * IDENTITY_BYTES} hexadecimal digits. Put it back from a backup, or"
-        " remove it: then the journal is read from its own position, and the store recognises the lines that it has"
+        " write random ones into it: then the journal is read from its own position, and the store recognises the lines"
+        " that it has"
     )
 
 
@@ -78,8 +80,12 @@ def _identity_in(content: bytes) -> str:
 def _is_journal(folder: Path) -> bool:
     """Also one whose identity was damaged: its lines belong into a backup."""
     with suppress(PermissionError):  # somebody else's keys
-        return (folder / CURSOR_NAME).is_file() or bool(found_identity(folder))
+        return _has_cursor(folder) or bool(found_identity(folder))
     return False
+
+
+def _has_cursor(folder: Path) -> bool:
+    return (folder / CURSOR_NAME).is_file()
 
 
 def require_whole(data_dir: Path) -> None:

@@ -1,6 +1,7 @@
 """Tenants with nothing in the backlog go past it; nothing is lost, added twice or put out of order by that."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ from functory.intake.backlog import Backlog
 from functory.intake.job_options import JobOptions
 from functory.intake.journal_reader import JournalReader
 from functory.loops.shared import make_shared
-from journal import Journal, Record
+from journal import Journal, JournalUnavailable, Record
 from store.base import NewJob, Store
 from store.errors import StoreUnavailable
 from store.url import open_store
+from tests.support.service import until
 from vocabulary.clock import SystemClock
+from vocabulary.names import tenant_of
 
 FLOOD = [b"x"] * 1000
 
@@ -286,20 +289,74 @@ async def test_what_the_reader_has_in_hand_is_read_again_and_does_not_go_past(tm
 
 async def test_lines_count_as_unstored_until_the_store_has_them_whichever_way_they_go(tmp_path: Path) -> None:
     async with an_intake(tmp_path) as intake, asyncio.timeout(30):
-        straight, unstored = Straight(), intake.backlog.unstored
+        straight = Straight()
         intake.backlog.use(straight)
+
+        def unstored(*tenants: str) -> list[tuple[int, int]]:
+            return [intake.backlog.unstored(tenant) for tenant in tenants]
+
+        flood_bytes = sum(map(len, FLOOD))
         flood = asyncio.create_task(intake.backlog.write("loud-x", FLOOD))
         await asyncio.sleep(0)
-        assert unstored("loud") == 1000, "while they are written"
+        assert unstored("loud") == [(1000, flood_bytes)], "while they are written"
         await flood
-        await intake.backlog.write("past-x", [b"1", b"2"])
-        assert unstored("past") == 2, "they go past, in a moment"
-        ids = await intake.backlog.write("quiet-x", [b"1", b"2", b"3"])
-        assert [unstored(tenant) for tenant in ("loud", "quiet", "other")] == [1000, 3, 0]
+        await intake.backlog.write("past-x", [b"1", b"22"])
+        assert unstored("past") == [(2, 3)]
+        ids = await intake.backlog.write("quiet-x", [b"1", b"22", b"333"])
+        assert unstored("loud", "quiet", "other") == [(1000, flood_bytes), (3, 6), (0, 0)]
         await intake.reader.flush("past")
         intake.backlog.arrived(ids[:1])
-        assert [unstored(tenant) for tenant in ("loud", "past", "quiet")] == [1000, 0, 2]
+        assert unstored("loud", "past", "quiet") == [(1000, flood_bytes), (0, 0), (2, 5)]
         intake.reader.return_to_line(straight.jobs)
-        assert unstored("quiet") == 2
+        assert unstored("quiet") == [(2, 5)]
         await intake.read_all()
-        assert [unstored(tenant) for tenant in ("loud", "past", "quiet")] == [0, 0, 0]
+        assert unstored("loud", "past", "quiet") == [(0, 0)] * 3
+
+
+async def test_what_is_read_again_counts_until_then(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight()
+        intake.backlog.use(straight)
+        await intake.backlog.write("quiet-x", [b"1", b"22"])
+        reader = asyncio.create_task(intake.reader.run())
+
+        async def is_in_hand() -> bool:
+            return any(open_.is_added for open_ in intake.reader._open_of.values())
+
+        await until(is_in_hand)
+        intake.reader.return_to_line(straight.jobs)
+        assert intake.backlog.unstored("quiet") == (2, 3)
+        await intake.reader.flush()
+        await stop(reader)
+        assert intake.backlog.unstored("quiet") == (0, 0)
+
+
+@pytest.mark.parametrize("jobtype", ["loud-x", "quiet-x"], ids=["long way", "straight way"])
+async def test_lines_that_the_journal_refused_count_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobtype: str
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with an_intake(tmp_path) as intake:
+        intake.backlog.use(Straight())
+        monkeypatch.setattr("journal.disk.os.pwrite", full)
+        with pytest.raises(JournalUnavailable):
+            await intake.backlog.write(jobtype, [b"1", b"22"])
+        assert intake.backlog.unstored(tenant_of(jobtype)) == (0, 0)
+        monkeypatch.undo()
+
+
+async def test_what_could_not_go_past_counts_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_given: object, **_named: object) -> None:
+        raise StoreUnavailable("away")
+
+    async with an_intake(tmp_path) as intake:
+        await intake.backlog.write("loud-x", FLOOD)
+        with monkeypatch.context() as patched:
+            patched.setattr(intake.store, "add_jobs", away)
+            await intake.backlog.write("past-x", [b"1", b"22"])
+            await intake.backlog.landed("past")
+        assert intake.backlog.unstored("past") == (2, 3)
+        await intake.read_all()
+        assert intake.backlog.unstored("past") == (0, 0)

@@ -50,12 +50,12 @@ async def test_a_damaged_identity_of_its_journal_is_told_with_the_way_out(tmp_pa
     kept = await asyncio.to_thread(identity.read_text)
     for damaged in ("", "\n", kept[:-1], kept + "0", "reader"):
         await asyncio.to_thread(identity.write_text, damaged)
-        with pytest.raises(InvalidConfig, match=f"^{re.escape(str(identity))} is damaged: .* remove it"):
+        with pytest.raises(InvalidConfig, match=f"^{re.escape(str(identity))} is damaged: .* write random ones"):
             await Daemon(load_config({"data_dir": str(tmp_path), **QUICK}, {}).settings).open()
     await asyncio.to_thread(identity.write_text, f"{kept}\n")
     async with running_daemon(tmp_path):
         pass  # an editor's line break is no damage
-    await asyncio.to_thread(identity.unlink)
+    await asyncio.to_thread(identity.write_text, "0123456789abcdef")
     async with running_daemon(tmp_path):
         pass
 

@@ -222,6 +222,42 @@ async def test_a_folder_with_another_file_of_that_name_is_left_alone(tmp_path: P
     assert [path.name for path in await asyncio.to_thread(lambda: list(folder.iterdir()))] == ["identity"]
 
 
+async def test_a_line_break_after_its_identity_changes_nothing(tmp_path: Path) -> None:
+    ids = await leave_lines(tmp_path, "journal-1", [b"1"])
+    await add_line_break(tmp_path / "journal-1")
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+    await daemon.left_journals.look()
+    assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    await daemon.close()
+
+
+async def test_a_line_break_does_not_hide_whose_copy_it_is(tmp_path: Path) -> None:
+    (job_id,) = await leave_lines(tmp_path, "journal", [b"1"])
+    await asyncio.to_thread(shutil.copytree, tmp_path / "journal", tmp_path / "journal.bak")
+    await add_line_break(tmp_path / "journal")
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()  # it does not read its own lines yet
+    await daemon.left_journals.look()
+    assert await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms()) is None
+    await daemon.close()
+
+
+async def test_one_whose_identity_was_damaged_is_told_and_is_read_once_that_is_put_right(tmp_path: Path) -> None:
+    ids = await leave_lines(tmp_path, "journal-1", [b"1"])
+    identity = tmp_path / "journal-1" / "identity"
+    await asyncio.to_thread(identity.write_bytes, bytes(16))
+    daemon = Daemon(settings_of(tmp_path, role="api"))
+    await daemon.open()
+    await daemon.left_journals.look()
+    assert daemon.health().problems["left_journals"].startswith(f"journal-1: {identity} is damaged")
+    await asyncio.to_thread(identity.write_bytes, b"0123456789abcdef")  # as the problem says
+    await daemon.left_journals.look()
+    assert "left_journals" not in daemon.health().problems
+    assert await daemon.store.get_job("acme", ids[0], now_ms=daemon.clock.now_ms())
+    await daemon.close()
+
+
 async def test_a_value_that_makes_no_sense_is_told_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await leave_lines(tmp_path, "journal-1", [b"1"])
     daemon = Daemon(settings_of(tmp_path, role="api"))
@@ -243,6 +279,11 @@ async def test_a_tenant_named_like_a_mark_is_no_journal(tmp_path: Path) -> None:
     backup = tmp_path.parent / f"{tmp_path.name}-backup"
     manifest = await make_backup(settings_of(tmp_path), backup, now_ms=T0, journals_only=True)
     assert manifest.journals == []
+
+
+async def add_line_break(journal: Path) -> None:
+    identity = journal / "identity"
+    await asyncio.to_thread(lambda: identity.write_bytes(identity.read_bytes() + b"\n"))
 
 
 def settings_of(data_dir: Path, **settings: str) -> Settings:

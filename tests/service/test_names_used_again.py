@@ -84,6 +84,57 @@ async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
         assert await count_jobs(daemon) == 1
 
 
+@pytest.mark.parametrize("straight", ["on", "off"])
+async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, straight: str
+) -> None:
+    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    clock, is_away = LeapingClock(), False
+    async with running_daemon(tmp_path, clock, store=url, straight=straight) as daemon:
+
+        def away_at_times(verb: str) -> None:
+            call = getattr(daemon.store, verb)
+
+            async def answer(*given: Any, **named: Any) -> Any:
+                if is_away:
+                    raise StoreUnavailable("away")
+                return await call(*given, **named)
+
+            monkeypatch.setattr(daemon.store, verb, answer)
+
+        async def is_clear() -> bool:
+            return daemon.executor.is_clear("acme-x")
+
+        async def have_stopped() -> int:
+            return sum(map(len, daemon.outbox._lanes.values()))
+
+        async def both_have_stopped() -> bool:
+            return await have_stopped() == 2
+
+        for verb in ("add_ended_jobs", "release_jobs"):
+            away_at_times(verb)
+        await create(daemon)
+        await register(daemon, "acme-x", "if payload == '2': print('J: y|a secret of the old one')\nreturn payload")
+        await until(is_clear)
+        is_away = True
+        await daemon.intake.write("acme-x", [b"1"])
+        await until(have_stopped)  # its end is tried again and again, and the next ones wait behind it
+        await daemon.intake.write("acme-x", [b"2"])
+        await until(both_have_stopped)
+        while (await daemon.store.delete_tenant("acme", limit=1000)).more:  # on another daemon
+            pass
+        clock.ahead_ms = 120_000
+        await daemon.store.create_tenant(Tenant("acme", clock.now_ms()))
+        is_away = False
+        await daemon.outbox.empty()
+        assert await count_jobs(daemon) == 0
+        await register(daemon, "acme-x", "print('J: y|of the new one')")
+        (new,) = await daemon.intake.write("acme-x", [b"1"])
+        await ended(daemon, new)
+        assert await count_jobs(daemon) == 2
+
+
 @pytest.mark.parametrize("way", ["with its end", "as running"])
 async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, way: str

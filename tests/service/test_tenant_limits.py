@@ -18,6 +18,7 @@ from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.wire.admin import TenantLimits
+from journal import DiskFull
 from store.base import Code, JobRecord, JobState
 from tests.support.service import ended, register, running_daemon, service_of, until
 
@@ -144,6 +145,38 @@ async def test_requests_that_come_at_once_share_a_quota(tmp_path: Path, limits: 
         assert [isinstance(answer, QuotaExceeded) for answer in answers].count(False) == 2
         await daemon.intake.flush()
         assert (await daemon.store.get_usage("acme")).jobs == 8
+
+
+async def test_bytes_in_the_journal_count_whatever_else_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that never pass the journal, and lines that it refuses."""
+    who = Principal("key", "acme", frozenset({"submit"}), TenantLimits(max_bytes=10_000))
+    async with limited(tmp_path) as (daemon, service):
+        go_on, add_jobs = asyncio.Event(), daemon.store.add_jobs
+
+        async def read_later(jobs: Any, **named: Any) -> Any:
+            if "position" in named:
+                await go_on.wait()
+            return await add_jobs(jobs, **named)
+
+        def full(*_given: Any) -> Any:
+            raise DiskFull("full")
+
+        monkeypatch.setattr(daemon.store, "add_jobs", read_later)
+        monkeypatch.setattr(service.admission, "_usage_life_ms", 0)
+        await submit_lines(service, who, "x", [b"5" * 1000] * 5)
+        await submit_once(service, who, "x", [Submission(b"1")] * 5, key="once", fingerprint="five")
+        with pytest.raises(QuotaExceeded):
+            await submit_lines(service, who, "x", [b"6" * 1000] * 6)
+        with monkeypatch.context() as patched:
+            patched.setattr(daemon.journal, "begin_write", full)
+            with pytest.raises(DiskFull):
+                await submit_lines(service, who, "x", [b"4" * 4000])
+        await submit_lines(service, who, "x", [b"4" * 1000] * 4)
+        go_on.set()
+        await daemon.intake.flush()
+        assert (await daemon.store.get_usage("acme")).jobs == 14
 
 
 @pytest.mark.parametrize("has_handler", [False, True], ids=["in the journal", "running"])

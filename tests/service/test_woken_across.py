@@ -21,6 +21,7 @@ from functory.operations.workers import give_back
 from functory.peers.peers import Peers
 from functory.workers.values import Answer, Worker
 from store.base import Code, JobRecord, JobState
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, service_of, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, payloads
@@ -200,6 +201,30 @@ async def test_the_word_of_a_goodbye_takes_nothing_from_a_worker_that_has_come_a
         await b.workers.left_elsewhere("acme", mark_of("w"))
         assert await state(b, job_id) is JobState.RUNNING
         assert [seen.name for seen in b.workers._presence.here("acme")] == ["w"]
+
+
+async def test_a_goodbye_counts_once_whatever_the_clock_of_the_daemon_that_heard_it(tmp_path: Path) -> None:
+    async with two_daemons(tmp_path) as (a, b):
+        here, there, worker = Shop(a), Shop(b), Worker("w")
+        ahead = LeapingClock()
+        ahead.ahead_ms = 30_000
+        a.workers._goodbyes._clock = ahead
+        await here.serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
+        (job_id,) = await there.post("1")
+        for _ in range(2):  # the second goodbye is another one
+            assert len(await there.take(worker=worker)) == 1
+            await give_back(here.service, ACME, [], goodbye="w")
+            await until(lambda: is_waiting(b, job_id))
+            ahead.ahead_ms += 1
+        assert len(await there.take(worker=worker)) == 1
+        await b.workers.left_elsewhere("acme", mark_of("w"))
+        assert await state(b, job_id) is JobState.RUNNING
+        assert [seen.name for seen in b.workers._presence.here("acme")] == ["w"]
+
+
+async def is_waiting(daemon: Daemon, job_id: str) -> bool:
+    return await state(daemon, job_id) is JobState.WAITING
 
 
 async def has_passed(daemon: Daemon, time_ms: int) -> bool:

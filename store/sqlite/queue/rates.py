@@ -11,6 +11,7 @@ import apsw
 from store.names import PRIORITIES
 from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
 from store.sqlite.file.connection import fetch
+from store.sqlite.file.schema import QUEUED
 from store.sqlite.file.writer import Tx
 from store.values.records import RateDomain, RateState
 from vocabulary.names import tenant_of
@@ -19,9 +20,12 @@ from vocabulary.token_bucket import next_token_ms, refill
 _OWN: Final = "SELECT domain, rate, burst, updated, tokens FROM rates WHERE tenant = ? AND domain = ? AND pattern = 0"
 _KEPT: Final = "SELECT tokens, updated, rate, burst FROM rate_buckets WHERE tenant = ? AND domain = ?"
 _REOPEN: Final = (
-    "UPDATE lanes SET ready = 0, until = 0 WHERE lane IN"
-    " (SELECT lane FROM lanes WHERE type = ? AND priority = ? AND ready > ? LIMIT ?)"
+    f"UPDATE lanes SET ready = (SELECT due FROM jobs WHERE state {QUEUED} AND lane = lanes.lane ORDER BY due LIMIT 1),"
+    " until = 0 WHERE lane IN"
+    " (SELECT lane FROM lanes WHERE type = ?1 AND priority = ?2 AND ready > ?3 AND until > ?3 LIMIT ?4)"
 )
+"""Lanes that wait for a token. The others wait for a job that is due later: looked at before that, they would stay in
+the way of every look until something of the type is claimed."""
 
 
 class _Held(NamedTuple):
@@ -129,7 +133,7 @@ def delete_rate_domain(tx: Tx, tenant: str, domain: str) -> bool:
 
 
 def reopen_lanes(tx: Tx, tenant: str, now_ms: int, limit: int) -> bool:
-    """After a limit changed: lanes that rest may run earlier. One step; returns whether there may be more."""
+    """After a limit changed: lanes without a token may run earlier. One step; returns whether there may be more."""
     for (number,) in fetch(tx.conn, "SELECT type FROM types WHERE tenant = ?", (tenant,)):
         if not tx.catalog.kinds(number).has_domains:
             continue

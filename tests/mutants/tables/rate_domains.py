@@ -18,8 +18,8 @@ MUTANTS: list[Mutant] = [
     ),
     rates(
         "lanes rest on when their limit is lifted",
-        "SET ready = 0, until = 0 WHERE",
-        "SET until = 0 WHERE",
+        "ready > ?3 AND until > ?3",
+        "ready < 0",
     ),
     domains(
         "a lane without a token stays in the way",

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant, in_file
 AGAIN = "tests/service/test_names_used_again.py"
 
 former = in_file("functory/intake/former_tenants.py", AGAIN)
+outbox = in_file("functory/execution/outbox.py", AGAIN)
 tenants = in_file("functory/operations/tenants.py", AGAIN)
 tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
@@ -12,6 +13,7 @@ handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/funct
 
 MUTANTS: list[Mutant] = [
     former("a new tenant gets lines of the old one", "time_ms < created_ms.get(", "time_ms < 0 * created_ms.get("),
+    outbox("a new tenant gets what a job of the old one asked for", "() if job.id in gone else wishes", "wishes"),
     tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
     tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers)", "only_leftovers=False)"),
     tenant_book("an old answer counts", "if number > self._answered:", "if True:"),
@@ -24,7 +26,10 @@ MUTANTS: list[Mutant] = [
         "if not one.is_closed and (now is None or now.incarnation != one.incarnation):",
         tests="tests/service/test_handlers_in_force.py",
     ),
-    admission("what is in the journal does not count", "self.jobs = usage.jobs + unstored", "self.jobs = usage.jobs"),
+    admission(
+        "what is in the journal does not count", "self.jobs = usage.jobs + unstored.lines", "self.jobs = usage.jobs"
+    ),
+    admission("bytes in the journal do not count", "usage.size_bytes + unstored.size_bytes", "usage.size_bytes"),
     admission(
         "each request has a quota of its own",
         "await self._looks.ask(tenant, lambda: self._look(tenant))",

@@ -19,13 +19,14 @@ class Place:
         self.clock = FakeClock()
         self.tries: list[float] = []
         self.looks = 0
+        self.waiting = dict.fromkeys(TYPES, 1)
         self._wakes = {0.0}
         store: Any = SimpleNamespace(get_waiting_jobtypes=self._waiting)
         self.outlook = Outlook(store, self.clock, 2.0)
 
     async def _waiting(self, *, now_ms: int, runnable: bool) -> list[WaitingType]:
         assert runnable
-        return [WaitingType(jobtype, 1, now_ms, 1) for jobtype in TYPES]
+        return [WaitingType(jobtype, count, now_ms, 1) for jobtype, count in self.waiting.items()]
 
     async def try_until(self, end_s: float) -> None:
         """Look and claim as often as the outlook says, and find nothing."""
@@ -55,6 +56,20 @@ async def test_what_may_run_at_last_is_tried_soon(token_s: float) -> None:
     await place.try_until(token_s + 2.0)
     late_s = next(tried_s for tried_s in place.tries if tried_s >= token_s) - token_s
     assert late_s <= max(0.15, token_s / 20 + 0.01)
+
+
+async def test_a_job_that_comes_due_meanwhile_is_tried_at_the_next_look() -> None:
+    """It may have another rate domain than those that wait in vain."""
+    place = Place()
+    await place.try_until(60.0)
+    first, second, third = TYPES[:3]
+    for jobtype in (first, second, third):
+        assert place.outlook.rest(jobtype) > 0.5
+    place.waiting[first] += 1
+    claiming = {first: 1, second: 1}  # what claims under way take waits in the store
+    assert [each.jobtype for each in await place.outlook.look(claiming)] == [first]
+    assert place.outlook.rest(first) > 0.5
+    assert await place.outlook.look({}) == []
 
 
 async def test_a_type_that_was_served_is_tried_soon_again() -> None:

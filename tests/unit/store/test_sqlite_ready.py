@@ -91,6 +91,19 @@ async def test_a_domain_is_not_looked_at_before_the_job_that_came_back_is_due(tm
         assert await ready(store) == [("d0", T0 + 9), ("d1", T0 + 8), ("d2", T0 + 7), ("d3", T0 + 6)]
 
 
+async def test_a_change_of_a_limit_reopens_what_waits_for_a_token_and_nothing_else(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "store.db") as store:
+        await store.set_rate_domain(RateDomain(TENANT, "d*", 0.001, 1), now_ms=T0)
+        await store.add_jobs([new_job(n, domain=f"d{n % 2}", dt_ms=T0 - 9 + n) for n in range(4)], now_ms=T0)
+        await store.add_jobs([new_job(9, domain="d2", dt_ms=T0 + 3_600_000)], now_ms=T0)
+        first, _ = await claim(store)
+        await store.update_job(TENANT, job_id(2), dt_ms=T0 + 1_800_000, now_ms=T0)
+        await store.release_jobs(OWNER, [archive(first)], now_ms=T0)
+        assert all(ready_ms > T0 for _, ready_ms in await ready(store))
+        await store.set_rate_domain(RateDomain(TENANT, "x", 1.0, 1), now_ms=T0)
+        assert await ready(store) == [("d0", T0 + 1_800_000), ("d1", T0 - 6), ("d2", T0 + 3_600_000)]
+
+
 async def test_very_many_domains_are_counted_without_a_look_at_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
