@@ -150,7 +150,7 @@ async def _end_of_round(
     step = step._replace(effect=of_run(step.effect, release.outcome, runnable_since(document)))
     step.update["$set"]["next"] = release.dt_ms
     step.update["$unset"] |= {"planned": "", "past": ""}
-    del step.update["$set"]["planned"]
+    del step.update["$set"]["planned"], step.update["$unset"]["next"]
     step = with_made(_with_todo(step, document, [CANCEL, WAKE]), document, made)
     return with_data(step, document, release.data, data), schema.QUEUED
 
