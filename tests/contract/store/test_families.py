@@ -246,3 +246,19 @@ async def test_a_parent_can_be_deleted_while_its_children_are_cancelled(store: S
     await store.expire_locks(now_ms=T0)
     assert await count(store, JobState.ARCHIVED) == MANY
     await check_counters(store, TENANT, T0)
+
+
+async def test_upkeep_comes_back_from_a_large_family_before_it_is_done(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.sqlite.roles.queue._FAMILY_STEPS", 1)
+    monkeypatch.setattr("store.mongo.queue.expire._MAX_CHILDREN", STEP)
+    await make_family(store)
+    await end(store, 0, Code.FAILED)
+    done = [await count(store, JobState.ARCHIVED)]
+    while done[-1] < MANY:
+        await store.expire_locks(now_ms=T0)
+        done.append(await count(store, JobState.ARCHIVED))
+        assert 0 < done[-1] - done[-2] <= STEP
+    assert len(done) > 2
+    await check_counters(store, TENANT, T0)
