@@ -156,6 +156,11 @@ def _discarded(straight: StraightWay, endings: Sequence[Recorded], report: Relea
     straight.released(gone, report.stale)
 
 
+def _hear_workers(reported: Outbox, executor: Executor, tenants: TenantBook, straight: StraightWay) -> None:
+    reported.when_released(partial(_reported, executor, tenants))
+    reported.when_recorded(partial(_discarded, straight))
+
+
 def _tell_all(
     outboxes: Sequence[Outbox],
     listeners: Sequence[Callable[[Sequence[Ending]], None]],
@@ -197,8 +202,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         intake.when_added(added)
     outbox.when_released(executor.released)
     outbox.when_released(workers.released)
-    reported.when_released(partial(_reported, executor, tenants))
-    reported.when_recorded(partial(_discarded, straight))
+    _hear_workers(reported, executor, tenants, straight)
     _tell_all((outbox, reported), (waiters.released, announcer.released), consumers, executor, workers)
     return Parts(
         shared=shared,

@@ -59,8 +59,7 @@ def follow(tx: Tx, families: Iterable[Family], now_ms: int) -> list[str]:
         elif family.due_ms is not None:
             _end_round(tx, family.parent, family.due_ms, now_ms)
         limit -= max(len(children), 1)
-    left = deque([family for family in left if _holds(tx, family)])
-    for family in left:
+    for family in left:  # the cancel of a parent comes after what it had to do before
         _note(tx, family, now_ms)
     return [family.parent for family in left]
 
