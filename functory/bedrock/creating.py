@@ -41,7 +41,7 @@ _JOBS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 async def create_job(call: Call) -> bytes:
-    job = await _submission(call, call.parameters)
+    job = await _submission(call, call.parameters, {})
     (number,) = await _create(call, [job])
     return object_json({"jobID": number})
 
@@ -58,9 +58,10 @@ async def create_many(call: Call) -> bytes:
     if not elements:
         raise Refusal(401, "Invalid JSON: jobs holds no job")
     jobs: list[TypedSubmission] = []
+    parents: dict[int, str] = {}
     async for number, element in call.web.turns.slices(elements):
         try:
-            jobs.append(await _submission(call, Parameters(json_parameters(bytes(element)))))
+            jobs.append(await _submission(call, Parameters(json_parameters(bytes(element))), parents))
         except (Refusal, Malformed) as error:
             raise Refusal(error.status, f"job {number}: {error}") from None
         except FunctoryError as error:
@@ -69,7 +70,8 @@ async def create_many(call: Call) -> bytes:
     return object_json({"jobIDs": await _create(call, jobs)})
 
 
-async def _submission(call: Call, given: Parameters) -> TypedSubmission:
+async def _submission(call: Call, given: Parameters, parents: dict[int, str]) -> TypedSubmission:
+    """parents: those that were looked at for this call, by number."""
     name, data, priority = given.type_name(), given.data(), given.priority()
     job = NewJob(
         payload=msgspec.Raw(b"{}" if data is None else data),
@@ -78,7 +80,7 @@ async def _submission(call: Call, given: Parameters) -> TypedSubmission:
         retry_after=given.text("retryAfter", 200),
         repeat=given.text("repeat") or msgspec.UNSET,
         unique=name if given.is_true("unique") else None,
-        parent=await _parent(call, given),
+        parent=await _parent(call, given, parents),
     )
     try:
         submission = to_submission(job, call.service.now_ms(), {})
@@ -91,16 +93,19 @@ async def _submission(call: Call, given: Parameters) -> TypedSubmission:
     return name, submission._replace(payload=data)
 
 
-async def _parent(call: Call, given: Parameters) -> str | None:
+async def _parent(call: Call, given: Parameters, parents: dict[int, str]) -> str | None:
     number = given.number("parentJobID", 0)
     if not number:
         return None
+    if number in parents:
+        return parents[number]
     parent_id = await call.numbers.find_anew(call.tenant, number)
     if parent_id is None:
         raise Refusal(404, "parentJobID does not exist")
     parent = await get_numbered(call.service, call.tenant, parent_id)
     if not is_running(parent) and parent.state is not JobState.PAUSED:  # the store would say so, but after registering
         raise Refusal(405, f"parentJobID is {state_of(parent)}: only a RUNNING or PAUSED job can get a child")
+    parents[number] = parent_id
     return parent_id
 
 

@@ -25,7 +25,7 @@ from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.handlers_in_force import HandlersInForce
-from functory.execution.outbox import Ending, Outbox, is_plain_end
+from functory.execution.outbox import Ending, Outbox, Recorded, is_plain_end
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.execution.trial_runs import TrialRuns
@@ -55,6 +55,7 @@ from runner.runner import Runner, RunnerSettings
 from runner.targets import Targets
 from scheduler import Policy, SchedulerOptions, make_policy
 from scheduler.retry import RetryPolicy
+from store.base import Discard, ReleaseReport
 from store.errors import StoreUnavailable
 from store.url import open_store
 from vocabulary.clock import Clock
@@ -148,6 +149,18 @@ def _reported(executor: Executor, tenants: TenantBook, endings: Sequence[Ending]
         executor.wake()
 
 
+def _discarded(straight: StraightWay, endings: Sequence[Recorded], report: ReleaseReport) -> None:
+    """Who waits for a job that a worker has ended and that is not kept has it from here, without its payload: only the
+    worker has that."""
+    gone = [(job._replace(data=b""), release, ()) for job, release, _ in endings if isinstance(release, Discard)]
+    straight.released(gone, report.stale)
+
+
+def _hear_workers(reported: Outbox, executor: Executor, tenants: TenantBook, straight: StraightWay) -> None:
+    reported.when_released(partial(_reported, executor, tenants))
+    reported.when_recorded(partial(_discarded, straight))
+
+
 def _tell_all(
     outboxes: Sequence[Outbox],
     listeners: Sequence[Callable[[Sequence[Ending]], None]],
@@ -189,7 +202,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         intake.when_added(added)
     outbox.when_released(executor.released)
     outbox.when_released(workers.released)
-    reported.when_released(partial(_reported, executor, tenants))
+    _hear_workers(reported, executor, tenants, straight)
     _tell_all((outbox, reported), (waiters.released, announcer.released), consumers, executor, workers)
     return Parts(
         shared=shared,

@@ -1,8 +1,8 @@
 """Jobs that ended on this daemon a moment ago, so that whoever waits for one need not read it back from the store.
 
-Ensures: a job that is not kept stays here as long as somebody waits for it, whatever its size; the others are forgotten
-after a moment. Both are bounded in bytes. What becomes of a job that is kept (a retry, a deletion) is the store's to
-say: only who has waited for its end takes it from here.
+Ensures: a job that is not kept stays here as long as somebody waits for it, if there is room for it; the others are
+forgotten after a moment. Both are bounded in bytes, and those that are waited for also by tenant. What becomes of a job
+that is kept (a retry, a deletion) is the store's to say: only who has waited for its end takes it from here.
 """
 
 from collections import Counter, OrderedDict
@@ -19,6 +19,8 @@ _MOST: Final = 1000
 _MOST_BYTES: Final = 4 << 20
 _MOST_AWAITED_BYTES: Final = 32 << 20
 """Of jobs that are not kept and that somebody waits for. Two of the largest results fit."""
+_QUARTERS: Final = 4
+"""A tenant that has one of them gets no more. With its last job, which may be large, it has at most three."""
 
 
 class _End(NamedTuple):
@@ -36,7 +38,8 @@ class RecentEnds:
         """How many wait for a job, by tenant and id."""
         self._awaited: dict[tuple[str, str], JobRecord] = {}
         """Those of them that have ended and are not kept."""
-        self._awaited_bytes = 0
+        self._awaited_bytes: Counter[str] = Counter()
+        """By tenant."""
 
     def add(self, record: JobRecord, *, is_kept: bool) -> None:
         size_bytes = _size(record)
@@ -81,13 +84,21 @@ class RecentEnds:
     def _keep_for_waiting(self, record: JobRecord) -> None:
         name = (tenant_of(record.job.jobtype), record.job.id)
         self._let_go(name)
-        if name in self._waiting and self._awaited_bytes + _size(record) <= _MOST_AWAITED_BYTES:
+        if name in self._waiting and self._has_room(name[0], _size(record)):
             self._awaited[name] = record
-            self._awaited_bytes += _size(record)
+            self._awaited_bytes[name[0]] += _size(record)
+
+    def _has_room(self, tenant: str, size_bytes: int) -> bool:
+        quarter_bytes, mine_bytes = _MOST_AWAITED_BYTES // _QUARTERS, self._awaited_bytes[tenant]
+        is_mine = mine_bytes < quarter_bytes and mine_bytes + size_bytes <= _MOST_AWAITED_BYTES - quarter_bytes
+        return is_mine and self._awaited_bytes.total() + size_bytes <= _MOST_AWAITED_BYTES
 
     def _let_go(self, name: tuple[str, str]) -> None:
         record = self._awaited.pop(name, None)
-        self._awaited_bytes -= 0 if record is None else _size(record)
+        if record is not None:
+            self._awaited_bytes[name[0]] -= _size(record)
+            if not self._awaited_bytes[name[0]]:
+                del self._awaited_bytes[name[0]]
 
     def _drop(self, job_id: str) -> None:
         end = self._ends.pop(job_id, None)

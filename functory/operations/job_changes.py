@@ -13,7 +13,7 @@ from functory.operations.audit import audit
 from functory.operations.jobs import get_job, when_stored
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from store.base import JobRecord, JobState
+from store.base import Job, JobRecord, JobState
 from store.errors import Conflict, NotFound
 from vocabulary.names import jobtype_of
 
@@ -65,10 +65,20 @@ async def retry_job(
     else:
         await service.admission.take_type(who.tenant, who.limits, job.job.jobtype)
         if not await service.store.replay_jobs(who.tenant, [job_id], dt_ms=due_ms, now_ms=now_ms, data=payload):
-            raise Conflict(f"job {job_id} has a unique name that another job holds now")
+            raise Conflict(f"job {job_id} {_why_not_replayed(job.job)}")
     service.control.wake()
     if payload is not None:
         await audit(service, who.key_id, "job.update", who.tenant, id=job_id)
+
+
+def _why_not_replayed(job: Job) -> str:
+    """Of an archived job that the store has left out. What it does not have cannot be the reason."""
+    reasons = []
+    if job.unique or not job.children:
+        reasons.append("has a unique name that another job holds now")
+    if job.children:
+        reasons.append("has ended, and its children are still being cancelled: try again in a moment")
+    return ", or ".join(reasons)
 
 
 async def delete_job(service: Service, who: Principal, job_id: str) -> int:

@@ -148,7 +148,7 @@ async def _look(service: Service, tenant: str, job_id: str, max_bytes: int) -> J
     """As `get_job`; also one that is not kept, for a moment."""
     try:
         return await get_job(service, tenant, job_id, max_bytes=max_bytes)
-    except Missing:
+    except (Missing, NotReadyYet):  # of an id that another daemon gave, the store alone does not tell which
         gone = service.straight.just_ended(tenant, job_id, also_kept=False)
         if gone is None:
             raise

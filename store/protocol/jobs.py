@@ -142,8 +142,8 @@ class JobVerbs(abc.ABC):
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
         unique name another live job holds is left out too, and one whose children are still being cancelled.
         Atomic per job; repeating it replays nothing twice. Its parent waits for a child that is replayed, as for a new
-        one, unless the parent is archived. Its own children are not touched. A job whose number a consumer has not let
-        in yet is held until then.
+        one, unless the parent is archived when this is called, and maybe replayed by it too. Its own children are not
+        touched. A job whose number a consumer has not let in yet is held until then.
         """
 
     @abc.abstractmethod
@@ -171,7 +171,8 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
-        """Remove all trace of jobs that are archived, and return how many. Others are left as they are."""
+        """Remove all trace of jobs that are archived, and return how many. Others are left as they are. Children that
+        are still to be cancelled because of the end of such a job are cancelled none the less."""
 
     @abc.abstractmethod
     async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:

@@ -1,11 +1,13 @@
 """The commands, one by one: what each does, in which state, and what it says otherwise."""
 
 import json
+from typing import Any
 
 import pytest
 
 from functory.operations.handlers import delete_handler, get_handler, list_handlers, put_handler
 from functory.operations.jobs import cancel_job
+from store.base import JobRecord
 from tests.support.bedrock import Bedrock, Session
 from tests.support.clocks import FakeClock
 from tests.support.workers import ACME
@@ -29,6 +31,27 @@ async def test_all_jobs_or_none(session: Session) -> None:
     reply = await session.ask("CreateJobs", jobs=json.dumps(jobs))
     assert (reply.status, reply.reason) == (402, "job 2: Invalid priority value: it must be 0, 500 or 1000")
     assert (await session.ask("Query", query="select count(*) from jobs")).json == [[0]]
+
+
+async def test_a_parent_is_looked_at_once_for_many_children(
+    bedrock: Bedrock, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.ask("CreateJob", name="parent")
+    await session.ask("GetJob", name="parent")
+    store, looks = bedrock.shop.service.store, 0
+    get_job = store.get_job
+
+    async def look(*given: Any, **options: Any) -> JobRecord | None:
+        nonlocal looks
+        looks += 1
+        return await get_job(*given, **options)
+
+    monkeypatch.setattr(store, "get_job", look)
+    jobs = [{"name": "child", "parentJobID": 1}] * 50
+    assert len((await session.ask("CreateJobs", jobs=json.dumps(jobs))).json["jobIDs"]) == 50
+    assert looks == 1
+    reply = await session.ask("CreateJobs", jobs=json.dumps([*jobs, {"name": "child", "parentJobID": 99}]))
+    assert (reply.status, reply.reason) == (404, "job 51: parentJobID does not exist")
 
 
 async def test_higher_priority_first_then_by_time(session: Session) -> None:

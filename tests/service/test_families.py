@@ -9,9 +9,12 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import PLAIN
+from functory.operations.job_changes import retry_job
+from functory.operations.jobs import get_job
 from store.base import Code, JobRecord, JobState, NewJob, Tenant
-from store.errors import StoreUnavailable
-from tests.support.service import ended, register, running_daemon
+from store.errors import Conflict, StoreUnavailable
+from tests.support.service import ended, register, running_daemon, service_of
+from tests.support.workers import ACME, Shop
 
 ALBUM = """
 if ctx.children:
@@ -182,3 +185,27 @@ async def test_a_parent_with_very_many_and_large_results_is_told_in_bounds(tmp_p
         await register(daemon, "acme-piece", "return 'x' * 300_000")
         parent = await submit(daemon, "acme-album", "one two three")
         assert await result_of(daemon, parent) == {"65536": 300_002}
+
+
+async def test_who_retries_a_parent_whose_children_are_still_being_cancelled_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.sqlite.queue.families.MAX_CHILDREN", 1)
+    async with running_daemon(tmp_path, poll="1h") as daemon:
+        shop = Shop(daemon)
+        await shop.serve("album", "piece", body="")
+        (parent,) = await shop.post("x", type_name="album")
+        (job,) = await shop.take("album", wait_s=30)
+        now_ms = daemon.clock.now_ms()
+        for child in daemon.journal.take_ids(3):
+            await daemon.store.create_job(
+                NewJob(child, "acme-piece", b"x", now_ms, now_ms, parent=parent), now_ms=now_ms
+            )
+        await shop.report(job, 400)
+        with pytest.raises(Conflict, match="its children are still being cancelled: try again in a moment"):
+            await retry_job(service_of(daemon), ACME, parent)
+        await daemon.store.expire_locks(now_ms=now_ms)
+        await retry_job(service_of(daemon), ACME, parent)
+        found = await get_job(service_of(daemon), "acme", parent)
+        assert isinstance(found, JobRecord)
+        assert found.state is JobState.WAITING

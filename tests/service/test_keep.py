@@ -9,8 +9,10 @@ from functory.daemon.daemon import Daemon
 from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.jobs import get_job, wait_for_job
+from functory.workers.values import Answer
 from store.base import JobRecord, TypeCounters
 from tests.support.service import register, running_daemon, service_of, until
+from tests.support.workers import Shop
 
 
 async def counted(daemon: Daemon, jobtype: str) -> TypeCounters | None:
@@ -49,6 +51,22 @@ async def test_who_waits_for_a_job_that_is_not_kept_gets_its_result(tmp_path: Pa
         assert found.outcome.result == b'"x"'
         with pytest.raises(Missing):
             await get_job(service_of(daemon), "acme", job_id)
+
+
+async def test_who_waits_for_a_job_of_a_worker_that_is_not_kept_gets_its_result(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        shop = Shop(daemon)
+        await shop.serve("resize", body="", keep="none")
+        (job_id,) = await shop.post("1")
+        (job,) = await shop.take("resize", wait_s=30)
+        waiting = asyncio.create_task(wait_for_job(shop.service, "acme", job_id, 20.0))
+        assert await shop.report(job, result=b"x") is Answer.OK
+        found = await waiting
+        assert isinstance(found, JobRecord)
+        assert found.outcome is not None
+        assert found.outcome.result == b"x"
+        with pytest.raises(Missing):
+            await get_job(shop.service, "acme", job_id)
 
 
 async def test_children_are_kept_for_their_parent(tmp_path: Path) -> None:

@@ -266,3 +266,23 @@ async def test_a_daemon_that_is_told_nothing_goes_on(tmp_path: Path) -> None:
         await ended(daemon, job_id)
         (record,) = await daemon.store.list_daemons(now_ms=daemon.clock.now_ms())
     assert info_of(record).wake_at == ""
+
+
+async def test_who_waits_where_a_job_runs_that_is_not_kept_gets_its_result(tmp_path: Path) -> None:
+    """Also if the other daemon has accepted it, and may still have it, as far as its id tells."""
+    async with two_daemons(tmp_path) as (a, b):
+        gate = tmp_path / "gate"
+        body = "import os, time\nwhile not os.path.exists(payload): time.sleep(0.01)\nreturn 'x'"
+        await register(b, "acme-x", body, keep="none")
+        (job_id,) = await a.intake.write("acme-x", [str(gate).encode()])
+
+        async def is_running() -> bool:
+            return bool(b._parts.runner.running_jobs())
+
+        await until(is_running)
+        waiting = asyncio.create_task(wait_for_job(service_of(b), "acme", job_id, 20.0))
+        await asyncio.to_thread(gate.touch)
+        found = await waiting
+        assert isinstance(found, JobRecord)
+        assert found.outcome is not None
+        assert found.outcome.result == b'"x"'

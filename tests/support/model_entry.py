@@ -15,6 +15,8 @@ class Entry:
     history: tuple[Attempt, ...] = ()
     done_ms: int = 0
     claimed_ms: int = 0
+    next_ms: int | None = None
+    """For when the next round of a paused parent is planned, if its last one did not end well."""
     settled: bool = False
     children: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
@@ -24,6 +26,15 @@ class Entry:
 
     def queue(self, due_ms: int) -> None:
         self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
+        self.next_ms = None
+
+    def pause(self, now_ms: int, next_ms: int | None = None, **changes: Any) -> None:
+        self.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, **changes)
+        self.next_ms = next_ms
+
+    def wake(self, now_ms: int) -> None:
+        self.queue(now_ms if self.next_ms is None else self.next_ms)
+        self.set(attempts=0)
 
     def start_round(self, due_ms: int) -> None:
         self.queue(due_ms)

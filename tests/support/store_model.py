@@ -207,6 +207,8 @@ class StoreModel:
             self._end(entry, outcome, now_ms)
         for entry, outcome in rearmed:
             self._cancel_held(entry, outcome, now_ms)
+            if entry.pending and outcome.code != Code.OK:  # replayed children, which its next round waits for
+                entry.pause(now_ms, entry.job.due_ms)
         ended = [entry for entry, _ in archived if entry.job.id in discarded]
         self._remove([e for e in ended if not e.job.parent and not e.children and e.job.seq is None])
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
@@ -227,8 +229,7 @@ class StoreModel:
 
     def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         entry.outcome, entry.done_ms = outcome, now_ms
-        planned_ms = entry.job.scheduled_ms
-        entry.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, attempts=0, begun_ms=None, planned_ms=planned_ms)
+        entry.pause(now_ms, attempts=0, begun_ms=None, planned_ms=entry.job.scheduled_ms)
         for child_id in entry.children & self.entries.keys():
             child = self.entries[child_id]
             if child.held:
@@ -251,8 +252,7 @@ class StoreModel:
         if parent is not None and not entry.settled:
             parent.pending.discard(entry.job.id)
             if parent.job.lock == PAUSED_LOCK and not parent.held and not parent.pending:
-                parent.queue(now_ms)
-                parent.set(attempts=0)
+                parent.wake(now_ms)
         entry.settled = True
         self._cancel_held(entry, outcome, now_ms)
 
@@ -307,7 +307,7 @@ class StoreModel:
             name = (entry.job.jobtype, entry.job.unique)
             if name[1] and any(e.live and (e.job.jobtype, e.job.unique) == name for e in self.entries.values()):
                 continue
-            entry.start_anew(dt_ms, self.entries.get(entry.job.parent))
+            entry.start_anew(dt_ms, None if entry.job.parent in replayed else self.entries.get(entry.job.parent))
             if data is not None:
                 entry.set(data=data)
             if entry.outcome is not None:

@@ -159,7 +159,7 @@ def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, own
             "out": kept,
             "planned": document.get("planned", document["due"]),
         },
-        "$unset": {"lock": "", "d": "", "begun": ""},
+        "$unset": {"lock": "", "d": "", "begun": "", "next": ""},
     }
     effect = Effect(
         document["type"],

@@ -10,7 +10,7 @@ from store.mongo.queue.documents import outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.making import follow_made, is_waiting_to_appear
 from store.mongo.queue.rates import collect_full
-from store.mongo.queue.relatives import end_with_relatives
+from store.mongo.queue.relatives import Budget, end_with_relatives
 from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
@@ -25,6 +25,8 @@ from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _SOON_MS: Final = 5000
 """Longer than it takes to add a batch of numbered jobs."""
+_MAX_CHILDREN: Final = 20_000
+"""Of parents that have ended, in one call of expire_locks, which is to come back to lapsed leases soon."""
 _DONE: Final = tuple(schema.ARCHIVED[code] for code in FINAL_CODES - FAILED_CODES)
 _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
 
@@ -49,7 +51,8 @@ class MongoExpire(Core):
             await open_turns_of(self.collections, late)
             await open_lanes_of(self.collections, late)
         await _promote_due(self, now_ms, limit)
-        await finish_interrupted(self, now_ms, limit, gone_before_ms=now_ms - LAPSE_MS)
+        gone_before_ms, budget = now_ms - LAPSE_MS, Budget(_MAX_CHILDREN)
+        await finish_interrupted(self, now_ms, limit, gone_before_ms=gone_before_ms, budget=budget)
         await collect_full(self, now_ms, limit)
         return expired
 
@@ -99,15 +102,17 @@ async def _promote_due(db: Core, now_ms: int, limit: int) -> None:
     await apply_alike(db, due, {"$unset": {"d": ""}}, effects, now_ms)
 
 
-async def finish_interrupted(db: Core, now_ms: int, limit: int, *, gone_before_ms: int) -> None:
+async def finish_interrupted(
+    db: Core, now_ms: int, limit: int, *, gone_before_ms: int, budget: Budget | None = None
+) -> None:
     """Finish what crashed processes, or failed calls, had begun. A process that gave no sign since gone_before_ms
-    counts as crashed."""
+    counts as crashed. budget: for the children of parents that have ended; the rest of them is left."""
     await db.ledger.settle()
     await db.ledger.settle_lapsed(gone_before_ms=gone_before_ms, limit=limit)
     jobs = db.collections.jobs
     left = jobs.find({"todo": {"$exists": True}}, {"_id": 1}, hint=schema.TODO)
     for row in await left.limit(limit).to_list(limit):
-        await follow_made(db, row["_id"], now_ms)
+        await follow_made(db, row["_id"], now_ms, budget)
     old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
     for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
         if not await is_waiting_to_appear(db, row):

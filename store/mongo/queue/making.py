@@ -17,7 +17,15 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, check_creation, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_document, job_from, kept_data
 from store.mongo.queue.endings import MAKE, NEEDED, Step, held_by, makings, queue_again_step
-from store.mongo.queue.relatives import Carried, Made, end_with_relatives, follow, rearm_with_children, with_made
+from store.mongo.queue.relatives import (
+    Budget,
+    Carried,
+    Made,
+    end_with_relatives,
+    follow,
+    rearm_with_children,
+    with_made,
+)
 from store.mongo.queue.release import MongoRelease, drop_bytes, keep_bytes, read_held
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
@@ -92,14 +100,14 @@ async def _insert_hidden(db: Core, creation: Creation, maker: str, now_ms: int) 
     return document
 
 
-async def follow_made(db: Core, job_id: str, now_ms: int) -> None:
+async def follow_made(db: Core, job_id: str, now_ms: int, budget: Budget | None = None) -> None:
     """As `follow`, for a job that may have made others: those come first. Idempotent."""
     ended = await db.collections.jobs.find_one({"_id": job_id, "todo": {"$exists": True}}, {"todo": 1})
     for mark in makings(ended or {}):
         await _show_made(db, job_id, mark, now_ms)
         await db.collections.jobs.update_one({"_id": job_id}, {"$pull": {"todo": mark}})
     if ended is not None:
-        await follow(db, job_id, now_ms)
+        await follow(db, job_id, now_ms, budget)
 
 
 async def _show_made(db: Core, maker_id: str, mark: str, now_ms: int) -> None:

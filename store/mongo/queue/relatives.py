@@ -150,7 +150,7 @@ async def _end_of_round(
     step = step._replace(effect=of_run(step.effect, release.outcome, runnable_since(document)))
     step.update["$set"]["next"] = release.dt_ms
     step.update["$unset"] |= {"planned": "", "past": ""}
-    del step.update["$set"]["planned"]
+    del step.update["$set"]["planned"], step.update["$unset"]["next"]
     step = with_made(_with_todo(step, document, [CANCEL, WAKE]), document, made)
     return with_data(step, document, release.data, data), schema.QUEUED
 
@@ -201,7 +201,7 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     if UP in ended["todo"]:
         await wake_parent(db, ended["parent"], now_ms)
     if HOLD in ended["todo"]:
-        await _look_at_parent(db, ended["parent"], now_ms)
+        is_done &= await _look_at_parent(db, ended["parent"], now_ms, budget)
     if is_done:
         done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
         await db.collections.jobs.update_one(done, {"$unset": {"todo": ""}})
@@ -228,13 +228,13 @@ async def live_parents(db: Core, children: Iterable[Document]) -> set[str]:
     return {parent["_id"] for parent in await db.collections.jobs.find(live, {"_id": 1}).to_list(None)}
 
 
-async def _look_at_parent(db: Core, parent_id: str, now_ms: int) -> None:
-    """Do for the held children of a parent what its end would have done, if it has ended."""
+async def _look_at_parent(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:
+    """Do for the held children of a parent what its end would have done, if it has ended. Returns whether all are
+    done."""
     parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1})
     if parent is None or parent["s"] in schema.ARCHIVED_STATES:
-        await _cancel_children(db, parent_id, now_ms, Budget())
-    elif parent["s"] != schema.RUNNING:
-        await _free_children(db, parent_id, now_ms, Budget())
+        return await _cancel_children(db, parent_id, now_ms, budget)
+    return parent["s"] == schema.RUNNING or await _free_children(db, parent_id, now_ms, budget)
 
 
 async def _free_children(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.row_changes import leave, put_in_queue
+from store.sqlite.queue.row_changes import leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import result_key, write_blob
 from store.values.jobs import ABANDONED, CANCELLED, Outcome
 from vocabulary.states import Code
@@ -67,6 +67,7 @@ class Ending(NamedTuple):
 class Duty(IntEnum):
     """What the end of a parent means for its children, `families.duty`."""
 
+    WAIT = -1  # nothing is left to do: its next round waits for children that were replayed
     FREE = 0  # it waits for them: those that are held may run
     CANCEL = 1  # it did not end well: those that are held are cancelled
     STOP = 2  # it was cancelled: all that do not run are
@@ -96,6 +97,8 @@ _QUEUE: Final = (
     f"{_OUTCOME}, state = ?15, due = ?16, attempts = ?17, begun = ?18, planned = ?19, history = ?20,"
     " lock = NULL, lease = NULL WHERE n = ?1"
 )
+_TAKE_ROUND: Final = "DELETE FROM families WHERE parent = ? AND due IS NOT NULL RETURNING due"
+"""For when the next round is planned of a parent that did not end well. No child of the last one is left."""
 
 
 def archive_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[Family]:
@@ -195,6 +198,9 @@ def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
         woken = tx.conn.execute(sql, (parent,)).get
         if woken is not None:
             n, number, lane = woken
-            tx.conn.execute(f"UPDATE jobs SET state = {State.WAITING}, due = ?, attempts = 0 WHERE n = ?", (now_ms, n))
+            planned_ms = tx.conn.execute(_TAKE_ROUND, (parent,)).get
+            due_ms = now_ms if planned_ms is None else planned_ms
+            state = queued_state(due_ms, now_ms)
+            tx.conn.execute("UPDATE jobs SET state = ?, due = ?, attempts = 0 WHERE n = ?", (state, due_ms, n))
             leave(tx, State.BLOCKED, number, lane)
-            put_in_queue(tx, lane, State.WAITING, due_ms=now_ms)
+            put_in_queue(tx, lane, state, due_ms=due_ms)

@@ -44,6 +44,9 @@ def follow(tx: Tx, families: Iterable[Family], now_ms: int) -> list[str]:
     left, limit = deque(families), MAX_CHILDREN
     while left and limit > 0:
         family = left.popleft()
+        tx.conn.execute("DELETE FROM families WHERE parent = ?", (family.parent,))  # this comes after what was noted
+        if not _holds(tx, family):  # an earlier one of this step has cancelled the parent
+            continue
         sql = _NOT_RUNNING if family.duty == Duty.STOP else _HELD
         found = [Row(*row) for row in fetch(tx.conn, sql, (family.parent, family.after, limit + 1))]
         children = found[:limit]
@@ -54,18 +57,23 @@ def follow(tx: Tx, families: Iterable[Family], now_ms: int) -> list[str]:
         if len(found) > limit:
             left.append(family._replace(after=children[-1].id))
         elif family.due_ms is not None:
-            _queue_parent(tx, family.parent, family.due_ms, now_ms)
+            _end_round(tx, family.parent, family.due_ms, now_ms)
         limit -= max(len(children), 1)
-    for family in left:
-        if family.due_ms is not None:
-            _pause_parent(tx, family.parent)
-        tx.conn.execute(_NOTE, family)
+    for family in left:  # the cancel of a parent comes after what it had to do before
+        _note(tx, family, now_ms)
     return [family.parent for family in left]
+
+
+def _note(tx: Tx, family: Family, now_ms: int) -> None:
+    if family.due_ms is not None:
+        _pause_parent(tx, family.parent, now_ms)
+    tx.conn.execute(_NOTE, family)
 
 
 def noted(conn: apsw.Connection) -> list[str]:
     """Parents with children that are still to hear of their end, those first that wait for the longest time."""
-    return [parent for (parent,) in fetch(conn, "SELECT parent FROM families ORDER BY n LIMIT ?", (MAX_CHILDREN,))]
+    sql = f"SELECT parent FROM families WHERE duty <> {Duty.WAIT} ORDER BY n LIMIT ?"
+    return [parent for (parent,) in fetch(conn, sql, (MAX_CHILDREN,))]
 
 
 def is_noted(tx: Tx, parent: str) -> bool:
@@ -76,16 +84,16 @@ def carry_on(tx: Tx, parents: Sequence[str], now_ms: int) -> list[str]:
     """One more step for these. Returns the parents for which there is more to do, of these and of their children."""
     taken = [tx.conn.execute(_TAKE, (parent,)).get for parent in parents[:MAX_CHILDREN]]
     families = [Family(parent, Duty(duty), after, due_ms) for parent, duty, after, due_ms in filter(None, taken)]
-    left = follow(tx, [family for family in families if _holds(tx, family)], now_ms)
-    return [*left, *parents[MAX_CHILDREN:]]
+    return [*follow(tx, families, now_ms), *parents[MAX_CHILDREN:]]
 
 
 def _holds(tx: Tx, family: Family) -> bool:
-    """Whether the parent is as its end left it. If all the children that it waits for ended, it may run again."""
+    """Whether the parent is as its end left it. If all the children that it waits for ended, it may run again. And if
+    it was cancelled since, that has a duty of its own, which this one must not replace."""
     state = tx.conn.execute("SELECT state FROM jobs WHERE id = ?", (family.parent,)).get
     if family.duty == Duty.FREE:
         return bool(state == State.BLOCKED)
-    return bool(state != State.RUNNING)
+    return bool(state != State.RUNNING and (family.due_ms is None or state != State.ARCHIVED))
 
 
 def _free(tx: Tx, children: Sequence[Row], now_ms: int) -> None:
@@ -96,13 +104,21 @@ def _free(tx: Tx, children: Sequence[Row], now_ms: int) -> None:
         put_in_queue(tx, child.lane, state, due_ms=child.due)
 
 
-def _pause_parent(tx: Tx, parent: str) -> None:
+def _end_round(tx: Tx, parent: str, due_ms: int, now_ms: int) -> None:
+    """Its held children are cancelled. If others run again, its next round waits for them (endings.py)."""
+    if tx.conn.execute("SELECT pending FROM jobs WHERE id = ?", (parent,)).get:
+        _note(tx, Family(parent, Duty.WAIT, due_ms=due_ms), now_ms)
+    else:
+        _queue_parent(tx, parent, due_ms, now_ms)
+
+
+def _pause_parent(tx: Tx, parent: str, now_ms: int) -> None:
     """Its next round waits until the children of the last one are done."""
     sql = f"SELECT n, type, lane, state FROM jobs WHERE id = ? AND state {QUEUED}"
     found = tx.conn.execute(sql, (parent,)).get
     if found is not None:
         n, number, lane, state = found
-        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (State.BLOCKED, n))
+        tx.conn.execute("UPDATE jobs SET state = ?, due = ? WHERE n = ?", (State.BLOCKED, now_ms, n))
         leave(tx, state, number, lane)
         tx.tally.blocked(number, 1)
 

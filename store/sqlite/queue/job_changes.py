@@ -114,7 +114,7 @@ def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) 
 def replay_jobs(
     tx: Tx, tenant: str, job_ids: Sequence[str], dt_ms: int, now_ms: int, data: bytes | None
 ) -> tuple[str, ...]:
-    replayed = []
+    replayed: dict[str, None] = {}
     for job_id in job_ids:
         row = _find(tx, tenant, job_id)
         if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row) or is_noted(tx, job_id):
@@ -124,12 +124,13 @@ def replay_jobs(
             change_payload(tx, row.n, data)
         state = State.HELD if is_beyond(tx, row.n) else queued_state(dt_ms, now_ms)
         tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
-        _rejoin_parent(tx, row)
+        if row.parent not in replayed:  # that was over at the call
+            _rejoin_parent(tx, row)
         if state == State.HELD:
             tx.tally.blocked(row.type, 1)
         else:
             put_in_queue(tx, row.lane, state, due_ms=dt_ms)
-        replayed.append(job_id)
+        replayed[job_id] = None
     return tuple(replayed)
 
 

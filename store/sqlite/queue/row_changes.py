@@ -71,12 +71,14 @@ def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:
 def delete_rows(tx: Tx, numbers: list[int]) -> None:
     """Remove jobs in any state with all that belongs to them."""
     for n in numbers:
-        sql = "DELETE FROM jobs WHERE n = ? RETURNING type, lane, state, data_bytes, result_bytes, log_bytes"
+        sql = "DELETE FROM jobs WHERE n = ? RETURNING id, type, lane, state, data_bytes, result_bytes, log_bytes"
         row = tx.conn.execute(sql, (n,)).get
         if row is None:
             continue
-        number, lane, state, data_bytes, result_bytes, log_bytes = row
+        job_id, number, lane, state, data_bytes, result_bytes, log_bytes = row
         leave(tx, state, number, lane)
+        if state == State.BLOCKED:  # what is noted of its next round; its tenant is deleted
+            tx.conn.execute("DELETE FROM families WHERE parent = ?", (job_id,))
         tx.tally.lane(lane, stored=-1)
         tx.tally.size(number, -(data_bytes + result_bytes + log_bytes))
         if data_bytes > INLINE_BYTES or result_bytes > INLINE_BYTES:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, JobState, Rearm, Store
+from store.base import Code, JobState, Rearm, Store, Unclaim
 from store.errors import Conflict
 from store.url import open_store
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, outcome
@@ -190,3 +190,75 @@ async def test_a_store_that_is_moved_has_nothing_left_to_do(store: Store) -> Non
     await end(store, 0, Code.FAILED)
     await store.begin_export(now_ms=T0)
     assert await count(store, JobState.ARCHIVED) == MANY
+
+
+async def test_the_cancel_of_a_child_that_has_not_freed_all_of_its_children_yet_reaches_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step finds the child twice: as one that is cancelled, and as a parent whose children may run."""
+    await make_family(store)
+    await end(store, 0)
+    await store.expire_locks(now_ms=T0)
+    others = [job for job in await claim(store, jobtype=CHILD, limit=MANY) if job.id != job_id(MANY)]
+    await store.release_jobs(OWNER, [Unclaim(job.id, job.token) for job in others], now_ms=T0)
+    grandchildren = range(20, 50)
+    await add_children(store, MANY, grandchildren, "acme-grandchild")
+    await end(store, MANY)
+    await cancel_and_die(store, 0, monkeypatch)
+    for _ in grandchildren:
+        await store.expire_locks(now_ms=T0)
+    assert await count(store, JobState.ARCHIVED) == MANY
+    assert await count(store, JobState.ARCHIVED, grandchildren) == len(grandchildren)
+    await check_counters(store, TENANT, T0)
+
+
+async def test_a_round_that_is_planned_for_later_comes_then_also_if_somebody_cancels_the_children_that_are_left(
+    store: Store,
+) -> None:
+    await make_family(store)
+    record = await store.get_job(TENANT, job_id(0), now_ms=T0)
+    assert record is not None
+    later_ms = T0 + 86_400_000
+    release = Rearm(job_id(0), record.job.token, later_ms, outcome(Code.FAILED))
+    await store.release_jobs(OWNER, [release], now_ms=T0)
+    for number in range(1, MANY + 1):
+        await store.cancel_job(TENANT, job_id(number), now_ms=T0)
+    assert await claim(store, now_ms=T0) == []
+    await store.expire_locks(now_ms=T0)
+    await check_counters(store, TENANT, T0)
+    assert (await claim_one(store, now_ms=later_ms)).due_ms == later_ms
+
+
+async def test_who_cancels_a_parent_once_more_carries_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await make_family(store)
+    await end(store, 0)
+    await store.expire_locks(now_ms=T0)
+    await cancel_and_die(store, 0, monkeypatch)
+    await store.cancel_job(TENANT, job_id(0), now_ms=T0)
+    assert await count(store, JobState.ARCHIVED) == MANY
+    await check_counters(store, TENANT, T0)
+
+
+async def test_a_parent_can_be_deleted_while_its_children_are_cancelled(store: Store) -> None:
+    await make_family(store)
+    await end(store, 0, Code.FAILED)
+    assert await store.delete_jobs(TENANT, [job_id(0)]) == 1
+    await store.expire_locks(now_ms=T0)
+    assert await count(store, JobState.ARCHIVED) == MANY
+    await check_counters(store, TENANT, T0)
+
+
+async def test_upkeep_comes_back_from_a_large_family_before_it_is_done(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.sqlite.roles.queue._FAMILY_STEPS", 1)
+    monkeypatch.setattr("store.mongo.queue.expire._MAX_CHILDREN", STEP)
+    await make_family(store)
+    await end(store, 0, Code.FAILED)
+    done = [await count(store, JobState.ARCHIVED)]
+    while done[-1] < MANY:
+        await store.expire_locks(now_ms=T0)
+        done.append(await count(store, JobState.ARCHIVED))
+        assert 0 < done[-1] - done[-2] <= STEP
+    assert len(done) > 2
+    await check_counters(store, TENANT, T0)

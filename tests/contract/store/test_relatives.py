@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, JobRecord, JobState, Store
+from store.base import Code, JobRecord, JobState, Rearm, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     LEASE_MS,
@@ -16,6 +16,7 @@ from tests.support.jobs import (
     job_id,
     new_job,
     new_jobs,
+    outcome,
     retry,
 )
 from tests.support.store_audit import check_counters
@@ -280,4 +281,55 @@ async def test_a_cancelled_parent_takes_children_with_it_that_wait_for_their_own
     assert await states(store, 0, 1, 2) == [JobState.PAUSED, JobState.PAUSED, JobState.WAITING]
     await store.cancel_job(TENANT, parent, now_ms=T0)
     assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
+    await check_counters(store, TENANT, T0)
+
+
+async def parent_with_replayed_child(store: Store, next_ms: int) -> str:
+    """A job whose child failed, which woke it, and was replayed. Then its round failed too, and its next is planned."""
+    parent_id = await parent_with_children(store, 1)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    await end(store, CHILD, Code.FAILED)
+    parent = await claim_one(store)
+    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0, now_ms=T0)
+    await store.release_jobs(OWNER, [Rearm(parent_id, parent.token, next_ms, outcome(Code.FAILED))], now_ms=T0)
+    assert ((await found(store, 0)).state, (await found(store, 0)).pending_children) == (JobState.PAUSED, 1)
+    await check_counters(store, TENANT, T0)
+    return parent_id
+
+
+@pytest.mark.parametrize("next_ms", [T0, T0 + 1000])
+async def test_the_next_round_of_a_job_waits_for_children_that_were_replayed(store: Store, next_ms: int) -> None:
+    await parent_with_replayed_child(store, next_ms)
+    await store.expire_locks(now_ms=T0)
+    assert await states(store, 0, 1) == [JobState.PAUSED, JobState.WAITING]
+    await end(store, CHILD)
+    await check_counters(store, TENANT, T0)
+    assert (await claim_one(store, now_ms=next_ms)).due_ms == next_ms
+
+
+async def test_a_job_that_is_cancelled_before_its_next_round_forgets_when_that_was_planned(store: Store) -> None:
+    parent_id = await parent_with_replayed_child(store, T0 + 1000)
+    await store.cancel_job(TENANT, parent_id, now_ms=T0)
+    assert await store.replay_jobs(TENANT, [parent_id], dt_ms=T0, now_ms=T0) == (parent_id,)
+    parent = await claim_one(store)
+    await store.create_job(new_job(2, jobtype=CHILD, parent=parent_id), now_ms=T0)
+    await store.release_jobs(OWNER, [archive(parent)], now_ms=T0)
+    await end(store, CHILD)
+    assert (await claim_one(store)).id == parent_id
+    await check_counters(store, TENANT, T0)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_a_child_that_is_replayed_with_its_parent_runs_on_its_own(store: Store, order: tuple[int, int]) -> None:
+    """Its parent was over at the call."""
+    await parent_with_children(store, 1)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
+    await end(store, CHILD, Code.FAILED)
+    parent = await claim_one(store)
+    await store.release_jobs(OWNER, [archive(parent, Code.FAILED)], now_ms=T0)
+    both = tuple(job_id(number) for number in order)
+    assert await store.replay_jobs(TENANT, both, dt_ms=T0, now_ms=T0) == both
+    assert (await found(store, 0)).pending_children == 0
+    await end(store, parent.jobtype)
+    assert await states(store, 0, 1) == [JobState.ARCHIVED, JobState.WAITING]
     await check_counters(store, TENANT, T0)

@@ -8,8 +8,8 @@ from store.base import Job, JobRecord, JobState
 from tests.support.clocks import FakeClock
 
 
-def record(number: int, size_bytes: int) -> JobRecord:
-    job = Job(f"id-{number}", "acme-x", b"", 0, "", 1, 1, 500, 0, 0)
+def record(number: int, size_bytes: int, tenant: str = "acme") -> JobRecord:
+    job = Job(f"id-{number}", f"{tenant}-x", b"", 0, "", 1, 1, 500, 0, 0)
     return JobRecord(job, JobState.ARCHIVED, None, 0, 0, size_bytes, 0, 0, 0)
 
 
@@ -50,7 +50,7 @@ def test_one_that_is_not_kept_stays_while_somebody_waits_for_it() -> None:
     with recent.awaiting("acme", ["id-1", "id-2"]):
         with recent.awaiting("acme", ["id-2"]), recent.awaiting("other", ["id-3"]):
             recent.add(record(2, 20 << 20), is_kept=False)
-            recent.add(record(3, 10 << 20), is_kept=False)
+            recent.add(record(3, 10 << 20), is_kept=False)  # nobody of its tenant waits for it
         clock.advance(60)
         assert [recent.find("acme", f"id-{number}", also_kept=False) is not None for number in (1, 2, 3)] == [
             True,
@@ -61,7 +61,7 @@ def test_one_that_is_not_kept_stays_while_somebody_waits_for_it() -> None:
 
 
 def test_what_is_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_ends, "_MOST_AWAITED_BYTES", 40_000)
+    monkeypatch.setattr(recent_ends, "_MOST_AWAITED_BYTES", 120_000)
     recent = RecentEnds(FakeClock())
     for _ in range(2):  # what was let go makes room
         with recent.awaiting("acme", [f"id-{number}" for number in range(6)]):
@@ -70,3 +70,17 @@ def test_what_is_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             recent._ends.clear()
             found = [recent.find("acme", f"id-{number}", also_kept=False) is not None for number in range(6)]
             assert found == [True] * 4 + [False] * 2
+
+
+def test_one_tenant_does_not_take_the_room_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One large job each may have, beside a few small ones."""
+    monkeypatch.setattr(recent_ends, "_MOST_AWAITED_BYTES", 40_000)
+    recent = RecentEnds(FakeClock())
+    with recent.awaiting("acme", [f"id-{number}" for number in range(6)]), recent.awaiting("other", ["id-9"]):
+        for number, size_bytes in enumerate((31_000, 4_000, 15_000, 4_000, 4_000, 4_000)):
+            recent.add(record(number, size_bytes), is_kept=False)
+        recent.add(record(9, 15_000, "other"), is_kept=False)
+        recent._ends.clear()
+        found = [recent.find("acme", f"id-{number}", also_kept=False) is not None for number in range(6)]
+        assert found == [False, True, True, False, False, False]
+        assert recent.find("other", "id-9", also_kept=False) is not None

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from store.base import JobState, NewJob
+from store.base import Code, JobState, NewJob, Rearm
 from store.errors import (
     SchemaTooNew,
     StoreCorrupt,
@@ -22,7 +22,7 @@ from store.sqlite.file.connection import as_store_error, check_library, connect_
 from store.sqlite.file.schema import APPLICATION_ID, MIGRATIONS, migrate, read_version
 from store.sqlite.file.writer import Tx
 from store.url import open_store
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, new_job, new_jobs
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters
 
 
@@ -267,6 +267,26 @@ async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -
     assert await still_deferred() == 0
     records = await check_counters(store, TENANT, T0 + 100)
     assert {record.state for record in records.values()} == {JobState.WAITING}
+
+
+async def test_a_deleted_tenant_leaves_no_note_of_a_next_round(store: SqliteStore) -> None:
+    """It waits for a child that was replayed."""
+    await store.add_jobs([new_job(0)], now_ms=T0)
+    parent = await claim_one(store)
+    await store.create_job(new_job(1, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    await store.release_jobs(OWNER, [archive(parent)], now_ms=T0)
+    (child,) = await claim(store, jobtype="acme-child")
+    await store.release_jobs(OWNER, [archive(child)], now_ms=T0)
+    parent = await claim_one(store)
+    await store.replay_jobs(TENANT, [child.id], dt_ms=T0, now_ms=T0)
+    await store.release_jobs(OWNER, [Rearm(parent.id, parent.token, T0 + 1000, outcome(Code.FAILED))], now_ms=T0)
+
+    async def notes() -> object:
+        return await store._read(lambda conn: conn.execute("SELECT count(*) FROM families").get)
+
+    assert await notes() == 1
+    await store.delete_tenant(TENANT)
+    assert await notes() == 0
 
 
 async def test_a_large_result_is_in_memory_once_beside_its_pages(store: SqliteStore) -> None:
