@@ -16,7 +16,8 @@ expect.set_options(timeout=30_000)
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DaemonProcess]:
-    async with daemon(tmp_path_factory.mktemp("pages") / "data") as running:
+    """It believes what a proxy says, so that each reader has an address of its own: from one, few may sign in."""
+    async with daemon(tmp_path_factory.mktemp("pages") / "data", trusted_proxies="127.0.0.1") as running:
         yield running
 
 

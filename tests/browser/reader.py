@@ -1,10 +1,13 @@
 """Somebody who looks at the pages: a browser context of their own, signed in, and everything that went wrong in it."""
 
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from playwright.async_api import Browser, Page
+
+_ADDRESSES = itertools.cycle(range(1, 255))
 
 
 async def sign_in(page: Page, url: str, key: str) -> None:
@@ -17,7 +20,10 @@ async def sign_in(page: Page, url: str, key: str) -> None:
 @asynccontextmanager
 async def reader(browser: Browser, url: str, key: str = "", **context: Any) -> AsyncIterator[Page]:
     """A page at `url`. Fails at the end if a script raised, or the browser refused something by policy."""
-    opened = await browser.new_context(base_url=url, timezone_id="Asia/Kolkata", locale="en-GB", **context)
+    address = {"X-Forwarded-For": f"198.51.100.{next(_ADDRESSES)}"}
+    opened = await browser.new_context(
+        base_url=url, timezone_id="Asia/Kolkata", locale="en-GB", extra_http_headers=address, **context
+    )
     page = await opened.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(f"script: {error}"))

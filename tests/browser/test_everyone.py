@@ -111,6 +111,7 @@ async def test_without_scripts_everything_essential_works(
         await expect(page.locator("#result")).to_have_text('"hello"')
         await page.get_by_role("button", name="Run again").click()
         await expect(page.get_by_role("status")).to_contain_text("Job queued")
+        await tenant.client.get_job(job_id, wait_s=30)  # whose payload the editor offers
         await page.goto(f"{tenant.home}/type/plain/edit")
         await page.get_by_label("Code", exact=True).fill("return payload * 2")
         await page.get_by_role("button", name="Try it").click()
