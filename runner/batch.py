@@ -346,7 +346,9 @@ class Batch:
     def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
         """An error of the whole batch; its time is divided among its jobs."""
         share_ms = (now - self._started_at) * 1000 / len(self.jobs)
-        return [self._error(job, exitcode, text, share_ms) for job in self.jobs]
+        errors = [self._error(job, exitcode, text, share_ms) for job in self.jobs]
+        logs = {one.id: one.log for one in self._held}  # with what afterEach printed, if that came with a reply
+        return [one._replace(log=self._end_of_log(logs.get(one.id, b"") + one.log, 0)) for one in errors]
 
     def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float) -> Stopped:
         printed = self._log.take()

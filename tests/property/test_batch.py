@@ -315,3 +315,19 @@ def test_a_program_killed_for_memory_is_charged_to_the_job_that_started_it(
         kills = chunk[0][0]
         batch.feed([failed(code, len(stopped) + at, us) for at, (_, code, us) in enumerate(chunk)], number + 1.0)
     assert [one.exitcode for one in stopped] == expected
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one chunk", "apart"])
+def test_jobs_whose_after_each_failed_keep_their_logs_and_what_it_printed(together: bool) -> None:
+    stopped: list[Stopped] = []
+    log = RawLog(LIMITS)
+    made = Handler("python", "x", after_each="y")
+    batch = Batch(NUMBER, jobs("a"), made, stopped.extend, log=log, limits=LIMITS, level=Level.L0, now=0.0)
+    told = Reply(protocol.STOPPED, 200, 0, 5, struct.pack("<IIIII", 0, 4, 0, 0xFFFFFFFF, 0) + b"job\n")
+    failed = Reply(protocol.ENDED, 500, NUMBER, 0, b"no")
+    if not together:
+        batch.feed([told], 1.0)
+    log.feed(b"hook\nJ: mail|x\n")
+    assert batch.feed([told, failed] if together else [failed], 2.0)
+    batch.settle(3.0)
+    assert [(one.exitcode, one.log, one.new_jobs) for one in stopped] == [(500, b"job\nhook\n", ())]
