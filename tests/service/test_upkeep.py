@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from functory.vault.vault import Vault
 from store.base import ExpireReport, NewJob
 from store.errors import StoreUnavailable
 from tests.support.service import ended, register, running_daemon, until
@@ -60,16 +59,16 @@ async def test_a_trouble_stays_until_the_duty_that_had_it_succeeds(
         looks += 1
         return 0
 
-    async def away(_: Vault) -> None:
+    async def away() -> list[str]:
         if failed.is_set():
             await go_on.wait()
-            return
+            return []
         failed.set()
         raise StoreUnavailable("no secrets now")
 
     monkeypatch.setattr("functory.daemon.upkeep.own_resident_bytes", measure)
     async with running_daemon(tmp_path) as daemon:
-        monkeypatch.setattr(Vault, "_look", away)
+        monkeypatch.setattr(daemon.store, "list_secret_keys", away)
         await failed.wait()
         before = looks
 
