@@ -297,7 +297,8 @@ class Executor:
                 for jobtype in {**oldest_ms, **straight}
             ]
         )
-        self._outlook.on_fewer()
+        if self._straight is not None:
+            self._straight.catch_up()
 
     # One slot
 

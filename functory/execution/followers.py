@@ -6,7 +6,7 @@ then goes the straight way behind them. Who has waited in vain goes behind them 
 after it do not wait for a while.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Final
 
@@ -56,9 +56,10 @@ class Followers:
         """Whether a job of the type need follow nobody."""
         return jobtype not in self._jobs and self._is_free(jobtype)
 
-    def free(self) -> list[str]:
-        """Types whose jobs need follow nobody any more."""
-        return [jobtype for jobtype in self._jobs if self._is_free(jobtype)] if self._jobs else []
+    def free(self, jobtypes: Iterable[str] | None = None) -> list[str]:
+        """Of these types, or of all, those whose jobs need follow nobody any more."""
+        among = self._jobs if jobtypes is None else self._jobs.keys() & jobtypes if self._jobs else ()
+        return [jobtype for jobtype in among if self._is_free(jobtype)]
 
     def may_join(self, jobtype: str, count: int) -> bool:
         ahead = self._ahead(jobtype)

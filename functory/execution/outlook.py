@@ -55,8 +55,8 @@ class Outlook:
         """Types that were added to before that, while the look is under way."""
         self._changed: set[str] = set()
         """Tenants whose handlers or pauses were changed since the last look began; "" for all."""
-        self.on_fewer: Callable[[], None] = _nobody
-        """Called when jobs have been taken: fewer wait than before."""
+        self.on_fewer: Callable[[Iterable[str]], None] = _nobody
+        """Told the types of jobs that have been taken: fewer wait than before."""
         self.looked_s = -math.inf
         self.looks = 0
 
@@ -127,7 +127,7 @@ class Outlook:
             self.waiting[jobtype] = left
         else:
             self.waiting.pop(jobtype, None)
-        self.on_fewer()
+        self.on_fewer((jobtype,))
 
     def rest(self, jobtype: str) -> float:
         """A claim of it found nothing. Returns after how many seconds it may be tried again."""
@@ -175,5 +175,5 @@ class Outlook:
         return sorted(jobtype for jobtype, since_s in self.untried.items() if now_s - since_s >= for_s)
 
 
-def _nobody() -> None:
+def _nobody(_jobtypes: Iterable[str]) -> None:
     """Nobody waits for that."""

@@ -131,9 +131,9 @@ class StraightWay:
             self._followers.join(jobtype, jobs)
         self._look_for_old()
 
-    def catch_up(self) -> None:
-        """Jobs of the store were taken up, or a look has seen none: who followed them may start."""
-        for jobtype in self._followers.free():
+    def catch_up(self, jobtypes: Iterable[str] | None = None) -> None:
+        """Jobs of these types were taken up, or a look (None) has seen what is left: who followed them may start."""
+        for jobtype in self._followers.free(jobtypes):
             self._wait(jobtype, *self._followers.leave(jobtype))
             self._offer_or_return(jobtype)
 

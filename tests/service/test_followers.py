@@ -219,6 +219,8 @@ def test_how_many_may_follow_and_how_soon_again() -> None:
     assert not followers.may_join("acme-x", 2)
     assert not followers.has_none_before("acme-x"), "others follow already"
     assert followers.free() == ["acme-x"]
+    assert followers.free(["acme-x"]) == ["acme-x"]
+    assert followers.free(["acme-y"]) == []
     before["acme"] = 1
     assert followers.free() == []
     clock.advance(0.5)

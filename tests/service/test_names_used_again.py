@@ -1,6 +1,6 @@
 """A tenant that is deleted, and another that gets its name: the new one has nothing of the old."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,23 @@ from tests.support.stores import BACK_ENDS, back_end_params
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     async with BACK_ENDS[request.param](tmp_path) as store:
         yield store
+
+
+class AwayAtTimes:
+    """Some verbs of a store, which do not work while it `is_away`."""
+
+    def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, *verbs: str) -> None:
+        self.is_away = False
+        for verb in verbs:
+            monkeypatch.setattr(daemon.store, verb, self._unless_away(getattr(daemon.store, verb)))
+
+    def _unless_away(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def answer(*given: Any, **named: Any) -> Any:
+            if self.is_away:
+                raise StoreUnavailable("away")
+            return await call(*given, **named)
+
+        return answer
 
 
 async def create(daemon: Daemon) -> None:
@@ -90,18 +107,8 @@ async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
 ) -> None:
     monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
     monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
-    clock, is_away = LeapingClock(), False
+    clock = LeapingClock()
     async with running_daemon(tmp_path, clock, store=url, straight=straight) as daemon:
-
-        def away_at_times(verb: str) -> None:
-            call = getattr(daemon.store, verb)
-
-            async def answer(*given: Any, **named: Any) -> Any:
-                if is_away:
-                    raise StoreUnavailable("away")
-                return await call(*given, **named)
-
-            monkeypatch.setattr(daemon.store, verb, answer)
 
         async def is_clear() -> bool:
             return daemon.executor.is_clear("acme-x")
@@ -112,12 +119,11 @@ async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
         async def both_have_stopped() -> bool:
             return await have_stopped() == 2
 
-        for verb in ("add_ended_jobs", "release_jobs"):
-            away_at_times(verb)
+        at_times = AwayAtTimes(daemon, monkeypatch, "add_ended_jobs", "release_jobs")
         await create(daemon)
         await register(daemon, "acme-x", "if payload == '2': print('J: y|a secret of the old one')\nreturn payload")
         await until(is_clear)
-        is_away = True
+        at_times.is_away = True
         await daemon.intake.write("acme-x", [b"1"])
         await until(have_stopped)  # its end is tried again and again, and the next ones wait behind it
         await daemon.intake.write("acme-x", [b"2"])
@@ -126,7 +132,7 @@ async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
             pass
         clock.ahead_ms = 120_000
         await daemon.store.create_tenant(Tenant("acme", clock.now_ms()))
-        is_away = False
+        at_times.is_away = False
         await daemon.outbox.empty()
         assert await count_jobs(daemon) == 0
         await register(daemon, "acme-x", "print('J: y|of the new one')")
@@ -141,18 +147,8 @@ async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
 ) -> None:
     monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
     monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0 if way == "with its end" else 0.0)
-    clock, is_away = LeapingClock(), False
+    clock = LeapingClock()
     async with running_daemon(tmp_path, clock, store=url) as daemon:
-
-        def away_at_times(verb: str) -> None:
-            call = getattr(daemon.store, verb)
-
-            async def answer(*given: Any, **named: Any) -> Any:
-                if is_away:
-                    raise StoreUnavailable("away")
-                return await call(*given, **named)
-
-            monkeypatch.setattr(daemon.store, verb, answer)
 
         async def is_clear() -> bool:
             return daemon.executor.is_clear("acme-x")
@@ -160,12 +156,11 @@ async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
         async def has_stopped() -> bool:
             return bool(daemon.outbox._lanes)
 
-        for verb in ("add_running_jobs", "add_ended_jobs", "release_jobs", "add_jobs"):
-            away_at_times(verb)
+        at_times = AwayAtTimes(daemon, monkeypatch, "add_running_jobs", "add_ended_jobs", "release_jobs", "add_jobs")
         await create(daemon)
         await register(daemon, "acme-x", "return payload")
         await until(is_clear)
-        is_away = True
+        at_times.is_away = True
         (old,) = await daemon.intake.write("acme-x", [b"a secret of the old one"])
         assert daemon.straight.is_here(old)
         await until(has_stopped)
@@ -173,7 +168,7 @@ async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
             pass
         clock.ahead_ms = 120_000
         await daemon.store.create_tenant(Tenant("acme", clock.now_ms()))
-        is_away = False
+        at_times.is_away = False
         await daemon.outbox.empty()
         assert await count_jobs(daemon) == 0
         assert await daemon.store.get_job("acme", old, now_ms=clock.now_ms()) is None

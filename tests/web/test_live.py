@@ -1,7 +1,6 @@
 """Live pages by themselves: the work is per address and not per reader, and stops when nobody looks."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -15,6 +14,7 @@ from functory.web.http.stream_seats import StreamSeats
 from functory.web.pages.live import LiveHub
 from functory.wire.admin import TenantLimits
 from store.errors import StoreUnavailable
+from tests.support.pages import heard
 
 
 class Stage:
@@ -65,16 +65,6 @@ async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSessi
             await hub.close()
     finally:
         await runner.cleanup()
-
-
-async def heard(answer: aiohttp.ClientResponse) -> str:
-    """The next event's text; empty when the stream has ended."""
-    async with asyncio.timeout(30):
-        while line := await answer.content.readline():
-            if line.startswith(b"data: "):
-                text: str = json.loads(line[6:])
-                return text
-    return ""
 
 
 async def until(is_so: Callable[[], bool]) -> None:

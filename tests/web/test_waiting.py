@@ -209,10 +209,8 @@ async def away(*_: object) -> None:
     raise StoreUnavailable("no answer")
 
 
-async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    await second_key(site)
-    (job_id,) = await site.add("x")
-    await site.run()
+def keys_asked_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids of the keys for which the store is asked from now on."""
     asked: list[str] = []
     real = site.store.get_key
 
@@ -221,6 +219,14 @@ async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monke
         return await real(key_id)
 
     monkeypatch.setattr(site.store, "get_key", ask)
+    return asked
+
+
+async def test_who_waits_often_asks_the_store_for_its_key_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await second_key(site)
+    (job_id,) = await site.add("x")
+    await site.run()
+    asked = keys_asked_for(site, monkeypatch)
     for _ in range(3):
         assert (await site.get(f"/acme/job/{job_id}?wait_s=30", key="second")).status == 200
     assert asked == [site.keys["second id"]]
@@ -237,14 +243,7 @@ async def test_many_who_wait_with_one_key_ask_the_store_for_it_once(
     site.clock.advance(6)
     await site.add(*(f"x{number}" for number in range(40)))
     await site.intake.flush()
-    asked: list[str] = []
-    real = site.store.get_key
-
-    async def ask(key_id: str) -> ApiKey | None:
-        asked.append(key_id)
-        return await real(key_id)
-
-    monkeypatch.setattr(site.store, "get_key", ask)
+    asked = keys_asked_for(site, monkeypatch)
     site.workers.wake()
     answers = await asyncio.gather(*takings)
     assert sum(len(answer.json["jobs"]) for answer in answers) == 40

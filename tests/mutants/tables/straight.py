@@ -61,7 +61,7 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     followed_lines("lines on their way past are overtaken", " + self._boarding_of.get(tenant, 0)", ""),
-    outlook("nobody hears that jobs were taken", "        self.on_fewer()\n", ""),
+    outlook("nobody hears that jobs were taken", "        self.on_fewer((jobtype,))\n", ""),
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
     ),
