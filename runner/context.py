@@ -105,17 +105,6 @@ class ProcessContext:
 
     # Handlers -----------------------------------------------------------------------------------------------------
 
-    async def load(self, jobtype: str, handler: Handler, attachment: bytes = b"") -> None:
-        """Have `handler` loaded before its first batch.
-
-        Raises RefusedError, HandlerSyntaxError or ContextEndedError; half a handler may have run then, so the context
-        is not used again. With an attachment the body is not sent: it is what the attachment was made from.
-        """
-        key = (jobtype, handler.version)
-        if key not in self._slots:
-            self._wire.send(self._load_request(jobtype, handler, attachment))
-            await self._loaded(key, handler.timeout_s)
-
     async def check(self, jobtype: str, handler: Handler) -> bytes:
         """Parse the handler's texts and run none.
 

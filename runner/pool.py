@@ -27,6 +27,9 @@ _IDLE_BURN_PART: Final = 0.02
 """An idle context that used more processor time than this, and this part of the time, is not idle."""
 _GROWTH_BYTES: Final = 16 * _MB
 _WORTH_A_CHARGE_S: Final = 0.001
+_SPARE_SEATS: Final = 1 / 32
+_PRESSED_S: Final = 1.0
+"""When all seats were taken and one was needed, that part is kept free for so long: to end a context takes time."""
 _FOR_BUILDS: Final = "(for builds)"
 _FOR_ONCE: Final = "(for once)"
 """Whose share of the memory is used for contexts of a moment: those of a tenant must not wait for its long jobs."""
@@ -115,6 +118,8 @@ class Pool(Generic[C]):
         self._idle: dict[ContextKey, list[_Seat[C]]] = {}
         """No list in it is empty."""
         self._seats = 0  # contexts that exist or are being started or ended
+        self._ending = 0  # of those
+        self._pressed_at = -math.inf  # when somebody last had to wait for a seat
         self._busy: set[_Seat[C]] = set()
         self._retired: set[_Seat[C]] = set()
         """Of those in use, the ones that nobody is to get any more."""
@@ -171,15 +176,6 @@ class Pool(Generic[C]):
             yield
         finally:
             self._memory.give_back(_FOR_BUILDS, size_bytes)
-
-    async def prewarm(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> bool:
-        """Have one idle context of `key` ready. False when there is no room that is not in use."""
-        if self._closed or self._idle.get(key):
-            return not self._closed
-        if self._seats >= self._settings.max_contexts and not self._evict_one():
-            return False
-        self._put_back(await self._make(key, start))
-        return True
 
     def is_idle(self, key: ContextKey) -> bool:
         """Whether a context of that key is idle now."""
@@ -250,6 +246,7 @@ class Pool(Generic[C]):
 
     async def _take_seat(self) -> None:
         while self._seats >= self._settings.max_contexts:
+            self._pressed_at = self._clock()
             self._evict_one()
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -298,8 +295,12 @@ class Pool(Generic[C]):
         if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
             seat.measured_at = seat.used_at
             self._in_background(self._measure(seat))
-        if self._waiting and self._seats >= self._settings.max_contexts:
-            self._evict_one()  # somebody waits for a place, and not for this key
+        if (self._waiting and self._seats >= self._settings.max_contexts) or self._lacks_spare_seats():
+            self._evict_one()  # somebody waits for a place, and not for this key, or may do so soon
+
+    def _lacks_spare_seats(self) -> bool:
+        left = self._settings.max_contexts - self._seats + self._ending
+        return self._clock() - self._pressed_at < _PRESSED_S and left < int(self._settings.max_contexts * _SPARE_SEATS)
 
     async def _measure(self, seat: _Seat[C]) -> None:
         seat.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
@@ -368,12 +369,14 @@ class Pool(Generic[C]):
 
     def _end(self, seat: _Seat[C]) -> None:
         """Close in the background. Its place is free only when it is gone: the bound is on processes."""
+        self._ending += 1
         self._in_background(self._close(seat))
 
     async def _close(self, seat: _Seat[C]) -> None:
         try:
             await seat.context.close()
         finally:
+            self._ending -= 1
             self._free_seat()
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:

@@ -210,35 +210,6 @@ class Runner:
         """Jobtypes that an idle context is ready for: hints for the scheduler. Changes with the contexts."""
         return self._warm
 
-    async def prewarm(self, jobtype: str, handler: Handler) -> bool:
-        """Have a context with this handler loaded before its first job.
-
-        False when there is no room, or it does not load.
-        """
-        language = LANGUAGES[handler.lang]
-        if not language.in_context:
-            return True
-        attachment, given = b"", NO_SECRETS
-
-        async def start() -> ProcessContext:
-            context = await self._start(jobtype, handler, language, given)
-            try:
-                await context.load(jobtype, handler, attachment)
-            except BaseException:
-                await context.close()
-                raise
-            return context
-
-        try:
-            given = await self._give(tenant_of(jobtype), handler)
-            key = ContextKey.of(tenant_of(jobtype), handler, secrets=given.stamp)
-            attachment = await self._attachment(jobtype, handler)  # before there is a seat: it may need one itself
-            made = await self._pool.prewarm(key, start)
-        except (RunnerError, HandlerError):
-            return False
-        self._warm.loaded(jobtype, key)
-        return made
-
     async def retire(self, jobtype: str, handler: Handler) -> None:
         """A handler was replaced or deleted: end its contexts. Batches under way finish."""
         key = ContextKey.of(tenant_of(jobtype), handler)

@@ -180,7 +180,7 @@ async def weigh(runner: Runner, count: int) -> dict[str, Any]:
     handler = NOTHING["python"]
     began = time.perf_counter()
     for number in range(count):
-        await runner.prewarm(f"bench-{number}", replace(handler, timeout_s=10.0 + number))
+        await runner.run_jobs(f"bench-{number}", jobs(1), replace(handler, timeout_s=10.0 + number), lambda _: None)
     took_s = time.perf_counter() - began
     gauges = runner.gauges()
     used = gauges["memory_bytes"]

@@ -9,7 +9,8 @@ exactly which job was running. The small write costs less than a microsecond; as
 full buffer would cost truth.
 
 `sh.py` and `wasm.py` load this file as a module and give `ready` another engine. Each of the three has a
-`prepare`: whoever runs the file in a warm interpreter calls it before the environment and the tenant are known.
+`prepare`: whoever runs the file in a warm interpreter calls it before the environment and the tenant are known, and
+before that, in the process that it is forked from, `warm_up` where there is one.
 """
 
 from __future__ import annotations
@@ -1041,8 +1042,13 @@ def add_packages(folder: str, env: str, *modules: str) -> None:
             continue
 
 
-def prepare() -> Callable[[], None]:
+def warm_up() -> None:
+    """Once, in the process that contexts are forked from: what is the same in all of them."""
     add_interactive_names()
+    rehearse(Python(), {"body": "return None"})
+
+
+def prepare() -> Callable[[], None]:
     rehearse(Python(), {"body": "return None"})  # another engine: the tenant's has a clean namespace
     if len(sys.argv) > 2:
         add_packages(*sys.argv[1:])
@@ -1051,4 +1057,5 @@ def prepare() -> Callable[[], None]:
 
 
 if __name__ == "__main__":
+    warm_up()
     prepare()()

@@ -180,9 +180,9 @@ async def after_its_end(*, loaded: bool) -> list[str] | None:
     child, stopped = ScriptedChild(), list[Stopped]()
     context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
     if loaded:
-        ready = asyncio.create_task(context.load("acme-test", Handler("python", "x")))
-        await child.speak(HONEST[:32])
-        await ready
+        first = asyncio.create_task(context.run("acme-test", Handler("python", "x"), jobs("z"), stopped.extend))
+        await child.speak(HONEST[:32] + reply(protocol.STOPPED, 0, 200) + reply(protocol.ENDED, 1))
+        await first
     await context.close()
     others = [os.pipe2(os.O_NONBLOCK) for _ in range(6)]  # so that the numbers of its descriptors are taken again
     try:
@@ -208,7 +208,7 @@ def test_another_version_of_the_protocol_is_named() -> None:
         context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
         saying = asyncio.create_task(child.say([reply(protocol.HELLO, 7)]))
         with pytest.raises(ContextEndedError, match="speaks version 7"):
-            await context.load("acme-test", Handler("python", "x"))
+            await context.hello()
         await saying
 
     asyncio.run(greet())

@@ -102,6 +102,27 @@ async def test_a_place_is_free_only_when_the_context_is_really_gone() -> None:
     await bench.pool.close()
 
 
+async def test_after_a_wait_for_a_place_the_next_finds_one_free() -> None:
+    """To end a context takes time, in which a job would wait. Only for a moment: all places can be of use."""
+    bench = Bench(max_contexts=64)
+    for number in range(65):
+        await bench.use(str(number))
+    await asyncio.gather(*(context.is_closing.wait() for context in bench.made[:2]))
+    for context in bench.made:
+        context.gate = asyncio.Event()  # no place becomes free from here on
+    async with asyncio.timeout(5):
+        await bench.use("next")
+    await bench.made[2].is_closing.wait()
+    bench.now += 2
+    await bench.use("64")
+    await asyncio.sleep(0)
+    assert sum(context.is_closing.is_set() for context in bench.made) == 3
+    for context in bench.made[:65]:
+        assert context.gate is not None
+        context.gate.set()
+    await bench.pool.close()
+
+
 async def test_waiting_for_a_place_is_in_turn_and_can_be_given_up() -> None:
     bench = Bench(max_contexts=1)
     release = asyncio.Event()
@@ -184,17 +205,6 @@ async def test_memory_bounds_the_idle_ones() -> None:
     assert bench.idle("abc") == ["b", "c"]
     assert bench.pool.gauges()["memory_bytes"] == 20
     await bench.pool.close()
-
-
-async def test_prewarming_does_not_push_out_what_is_in_use() -> None:
-    bench = Bench(max_contexts=1)
-    async with bench.pool.borrow(ContextKey("acme", "a"), bench.start()):
-        assert not await bench.pool.prewarm(ContextKey("acme", "b"), bench.start())
-    assert await bench.pool.prewarm(ContextKey("acme", "b"), bench.start())
-    assert await bench.pool.prewarm(ContextKey("acme", "b"), bench.start())
-    assert len(bench.made) == 2
-    await bench.pool.close()
-    assert not await bench.pool.prewarm(ContextKey("acme", "b"), bench.start())
 
 
 async def test_an_idle_context_that_works_or_grows_is_ended_and_what_it_used_is_told() -> None:

@@ -45,6 +45,7 @@ _CAP_LAST: Final = 63  # the kernel answers EINVAL above the last one that it kn
 _CAPABILITY_VERSION_3: Final = 0x2008_0522
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 class _FilterProgram(ctypes.Structure):
@@ -60,8 +61,7 @@ def _check(result: int, what: str) -> int:
 
 def prctl(option: int, *arguments: int) -> int:
     """`prctl(2)`; the arguments that are not given are 0, as several options insist."""
-    padded = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return _check(_libc.prctl(option, *padded), f"prctl({option})")
+    return _check(_libc.prctl(option, *(*arguments, 0, 0, 0, 0)[:4]), f"prctl({option})")
 
 
 def syscall(number: int, *arguments: object) -> int:

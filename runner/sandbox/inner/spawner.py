@@ -18,11 +18,9 @@ import os
 import signal
 import socket
 import sys
-import types
-from collections.abc import Callable, Sequence
 from typing import Final
 
-from runner.sandbox.inner import confine, init, kernel
+from runner.sandbox.inner import confine, init, kernel, programs
 from runner.sandbox.inner.order import (
     FD_LOG,
     FD_ORDER,
@@ -48,8 +46,6 @@ PRELOAD: Final = (
 
 _ANY_ENVIRONMENT: Final = {f"NAME_{number}": "x" * 64 for number in range(8)}
 
-Program = Callable[[], None]
-
 
 def main() -> None:
     """Serve orders until the daemon closes the control socket; in a forked context, run its program."""
@@ -64,6 +60,8 @@ def main() -> None:
         __import__(name)
     for path in sys.argv[2:]:
         _load(path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
+        del sys.modules[name]  # contexts have no business with them
     gc.collect()
     gc.freeze()
     control.send(b"ready")
@@ -85,8 +83,8 @@ def _load(path: str) -> None:
     spec.loader.exec_module(sys.modules[name])
 
 
-def _serve(control: socket.socket) -> Program | None:
-    compiled: dict[tuple[str, int], types.CodeType] = {}
+def _serve(control: socket.socket) -> programs.Program | None:
+    known = programs.Programs()
     own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     while True:
         word, fds, _, _ = socket.recv_fds(control, 16, MAX_FDS)
@@ -95,7 +93,7 @@ def _serve(control: socket.socket) -> Program | None:
         report = socket.socket(fileno=fds[FD_REPORT])
         try:
             order = Order.from_fd(fds[FD_ORDER])
-            code = _compiled(order.argv[0], compiled) if order.fork else None
+            loaded = known.load(order.argv) if order.fork else None
             pid = confine.fork_into_pid_namespace(own_pids) if order.namespaces else os.fork()
         except (OSError, ValueError, SyntaxError) as error:
             _fail(report, "spawner", error)
@@ -103,23 +101,16 @@ def _serve(control: socket.socket) -> Program | None:
             if pid == 0:
                 control.close()
                 os.close(own_pids)
-                return _become_context(order, code, report, fds)
+                return _become_context(order, loaded, report, fds)
         report.close()
         for index, fd in enumerate(fds):
             if index != FD_REPORT:
                 os.close(fd)
 
 
-def _compiled(path: str, known: dict[tuple[str, int], types.CodeType]) -> types.CodeType:
-    """Compiled once for all contexts: it is our own bootstrap, and compiling it costs more than a fork."""
-    key = (path, os.stat(path).st_mtime_ns)  # noqa: PTH116  # no pathlib in contexts
-    if key not in known:
-        with open(path, "rb") as file:  # noqa: PTH123
-            known[key] = compile(file.read(), path, "exec", dont_inherit=True)
-    return known[key]
-
-
-def _become_context(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program | None:
+def _become_context(
+    order: Order, loaded: programs.Loaded | None, report: socket.socket, fds: list[int]
+) -> programs.Program | None:
     """Runs in the context's init, and returns in its program only. A step that fails ends the context."""
     step = "cgroup"
     gate: list[socket.socket] = []
@@ -150,7 +141,7 @@ def _become_context(order: Order, code: types.CodeType | None, report: socket.so
         _fail(report, step, error)
         os._exit(1)
     if program == 0:
-        return _become_program(order, code, report, fds)
+        return _become_program(order, loaded, report, fds)
     for index, fd in enumerate(fds):
         if index != FD_REPORT:
             os.close(fd)
@@ -168,10 +159,12 @@ def _drop(order: Order, sysctls: int | None) -> None:
         confine.give_up_privileges()
 
 
-def _become_program(order: Order, code: types.CodeType | None, report: socket.socket, fds: list[int]) -> Program:
+def _become_program(
+    order: Order, loaded: programs.Loaded | None, report: socket.socket, fds: list[int]
+) -> programs.Program:
     try:
         os.setsid()
-        confine.restore_signals(before_exec=code is None)
+        confine.restore_signals(before_exec=loaded is None)
         if not order.namespaces:
             _drop(order, None)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
@@ -183,7 +176,7 @@ def _become_program(order: Order, code: types.CodeType | None, report: socket.so
         report = socket.socket(fileno=at)
         confine.set_rlimits(order.rlimits)
         confine.lock(order)
-        if code is None and not os.access(order.argv[0], os.X_OK):
+        if loaded is None and not os.access(order.argv[0], os.X_OK):
             _tell(report, "unstartable", f"{order.argv[0]} does not exist in the sandbox, or may not be executed there")
             os._exit(127)
         report.send(b'{"ready": true}')
@@ -191,9 +184,9 @@ def _become_program(order: Order, code: types.CodeType | None, report: socket.so
     except OSError as error:
         _fail(report, "program", error)
         os._exit(127)
-    if code is None:
+    if loaded is None:
         return lambda: _exec(order.argv)
-    program = _prepare(code, order.argv)
+    program = loaded.prepared(order.argv)
     _clear_environment()
 
     def go() -> None:
@@ -224,24 +217,6 @@ def _exec(argv: tuple[str, ...]) -> None:
     except OSError as error:
         os.write(2, f"{argv[0]}: {error}\n".encode())
         os._exit(127)
-
-
-def _prepare(code: types.CodeType, argv: Sequence[str]) -> Program:
-    """What `python -I file args` would do. If the file has a `prepare`, all that needs no tenant is done now."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
-        del sys.modules[name]
-    main_module = types.ModuleType("__main__")
-    main_module.__file__ = argv[0]
-    sys.modules["__main__"] = main_module
-    sys.argv = list(argv)
-    namespace = main_module.__dict__
-    if "prepare" not in code.co_names:
-        return lambda: exec(code, namespace)  # noqa: S102  # our own program, compiled above
-    namespace["__name__"] = "prepared"  # so that it does not go on by itself
-    exec(code, namespace)  # noqa: S102
-    namespace["__name__"] = "__main__"
-    program: Program = namespace["prepare"]()
-    return program
 
 
 def _fail(report: socket.socket, step: str, error: Exception) -> None:

@@ -135,16 +135,6 @@ async def test_batches_of_one_type_run_side_by_side(launcher: Launcher) -> None:
         assert len(set(seen)) == 2
 
 
-async def test_prewarmed_contexts_are_hinted_and_used(launcher: Launcher) -> None:
-    async with pooled(launcher) as runner:
-        assert runner.warm_jobtypes() == frozenset()
-        assert await runner.prewarm("acme-test", ME)
-        assert runner.warm_jobtypes() == {"acme-test"}
-        await identity(runner, ME)
-        assert runner.gauges()["contexts"] == 1
-        assert not await runner.prewarm("acme-bad", Handler("python", "pass", before="1/0"))
-
-
 async def test_a_handler_that_is_gone_takes_its_idle_contexts_with_it(launcher: Launcher) -> None:
     async with pooled(launcher) as runner:
         first = await identity(runner, ME)
