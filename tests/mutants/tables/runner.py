@@ -270,8 +270,13 @@ MUTANTS: list[Mutant] = [
     ),
     pool(
         "contexts have no limit",
-        "        while self._seats >= self._settings.max_contexts:\n            self._evict_one()",
-        "        while False:\n            self._evict_one()",
+        "        while self._seats >= self._settings.max_contexts:\n            self._pressed_at",
+        "        while False:\n            self._pressed_at",
+    ),
+    pool(
+        "no place is kept free for the next that needs one",
+        "left < int(self._settings.max_contexts * _SPARE_SEATS)",
+        "left < 0",
     ),
     pool(
         "a context of another tenant is lent",
@@ -291,8 +296,8 @@ MUTANTS: list[Mutant] = [
     ),
     pool(
         "a place is free before its context is gone",
-        "        try:\n            await seat.context.close()\n        finally:\n            self._free_seat()",
-        "        self._free_seat()\n        await seat.context.close()",
+        "            await seat.context.close()\n        finally:\n            self._ending -= 1\n            self._free_seat()",
+        "            self._ending -= 1\n            self._free_seat()\n        finally:\n            await seat.context.close()",
     ),
     run(
         "jobs are started under a lease that lapsed",
