@@ -203,7 +203,6 @@ class Daemon:
 
     async def tenants_changed(self) -> None:
         await self.executor.refresh_tenants()
-        self.executor.wake()
         self.executor.changed()
         self.workers.changed()
         self._parts.announcer.tell(Look.TENANTS | Look.KEYS)

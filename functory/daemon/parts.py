@@ -77,6 +77,8 @@ class Parts:
     intake: Intake
     admission: Admission
     outbox: Outbox
+    reported: Outbox
+    """The ends that workers report."""
     executor: Executor
     straight: StraightWay
     waiters: Waiters
@@ -177,13 +179,17 @@ def _tell_all(
         outbox.when_paused(workers.wake)
 
 
+def _policy(settings: Settings) -> Policy:
+    options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
+    return make_policy(settings.policy, options, random.random)
+
+
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters = Waiters(settings.poll_s)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
-    options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
-    policy = make_policy(settings.policy, options, random.random)
+    policy = _policy(settings)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
@@ -216,6 +222,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         intake=intake,
         admission=admission,
         outbox=outbox,
+        reported=reported,
         executor=executor,
         straight=straight,
         waiters=waiters,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards
-from functory.workers.log_tail import LogTail
+from functory.workers.log_tail import KEPT_BYTES, LogTail
 from functory.workers.values import Verdict
 from runner.glimpse import Glimpse
 from scheduler.retry import RetryPolicy
@@ -24,6 +24,10 @@ MOST_IN_ALL: Final = 100_000
 _SPARE: Final = 100
 _LOG_BYTES_OF_ONE: Final = 4 << 20
 _LOG_BYTES_IN_ALL: Final = 32 << 20
+_SMALL_LOGS_BYTES: Final = 64 << 10
+"""What a tenant's logs may have however large those of the others are."""
+_SHORT_LOG_BYTES: Final = 256
+"""What each may have, however large the others are."""
 
 Ending = asyncio.Future[Verdict]
 """What will be said of an outcome when it is recorded."""
@@ -89,7 +93,6 @@ class HeldJobs:
         self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
         self._log_bytes: Counter[str] = Counter()
-        self.log_bytes_dropped = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -153,19 +156,22 @@ class HeldJobs:
         if lapsed:
             self.drop(lapsed)
 
-    def say(self, held: Held, log: bytes, progress: bytes | None) -> None:
-        """What a job says while it runs. Where the logs of a tenant are too large already, it is not kept."""
+    def say(self, held: Held, log: bytes, progress: bytes | None, *, is_over: bool) -> None:
+        """What a job says while it runs, or with its end. Where the logs of a tenant are too large already, those of
+        jobs that run do not grow: the newest lines take the place of older ones."""
         if progress is not None:
             held.progress = progress
         if not log:
             return
-        tenant, before = held.tenant, held.log.size_bytes
-        if self._log_bytes[tenant] > _LOG_BYTES_OF_ONE or self._log_bytes.total() > _LOG_BYTES_IN_ALL:
-            self.log_bytes_dropped += len(log)
-            return
-        held.log.add(log)
+        before = held.log.size_bytes
+        may_grow = is_over or self._has_room_for_logs(held.tenant)
+        held.log.add(log, KEPT_BYTES if may_grow else max(before, _SHORT_LOG_BYTES))
         if self._held.get(held.job.id) is held:
-            self._log_bytes[tenant] += held.log.size_bytes - before
+            self._log_bytes[held.tenant] += held.log.size_bytes - before
+
+    def _has_room_for_logs(self, tenant: str) -> bool:
+        own = self._log_bytes[tenant]
+        return own <= _SMALL_LOGS_BYTES or (own <= _LOG_BYTES_OF_ONE and self._log_bytes.total() <= _LOG_BYTES_IN_ALL)
 
     def glimpse(self, tenant: str, job_id: str, offset: int) -> Glimpse | None:
         held = self.find(tenant, job_id)

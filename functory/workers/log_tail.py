@@ -14,12 +14,12 @@ class LogTail:
     def size_bytes(self) -> int:
         return len(self._kept)
 
-    def add(self, text: bytes) -> None:
-        """Whole lines: one that is not ended is."""
+    def add(self, text: bytes, most_bytes: int = KEPT_BYTES) -> None:
+        """Whole lines: one that is not ended is. At most so many bytes are kept then."""
         if text:
             kept = self._kept + text + (b"" if text.endswith(b"\n") else b"\n")
-            self._dropped += max(len(kept) - KEPT_BYTES, 0)
-            self._kept = kept[-KEPT_BYTES:]
+            self._dropped += max(len(kept) - most_bytes, 0)
+            self._kept = kept[-most_bytes:]
 
     def since(self, offset: int) -> tuple[bytes, int]:
         """What came after the first `offset` bytes, and the offset after that. What is gone is counted in its place."""

@@ -89,7 +89,7 @@ class Reports:
             held = await find(tenant, report.delivery)
             found.append(held)
             if isinstance(held, Held):
-                self._held.say(held, report.log, report.progress)
+                self._held.say(held, report.log, report.progress, is_over=report.exitcode is not None)
                 if report.exitcode is not None and held.ending is None:
                     endings.append((held, report))
         late = await self._not_ours_to_extend(tenant, endings)

@@ -18,7 +18,7 @@ from functory.operations.tenants import create_tenant, update_tenant
 from functory.operations.type_controls import pause_type
 from functory.operations.why import why
 from functory.wire.admin import TenantLimits
-from functory.workers import handout, taker_line
+from functory.workers import handout, held_jobs, taker_line
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState, RateDomain
@@ -160,6 +160,24 @@ async def test_log_and_progress_can_be_read_while_it_runs(shop: Shop) -> None:
     record = await ended(shop.daemon, job_id)
     assert record.outcome
     assert record.outcome.log == b"one\ntwo\nthree\n"
+
+
+async def test_logs_of_others_take_no_words_from_the_end_of_a_job(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, a log that may not grow keeps its newest lines, and says that there were others."""
+    monkeypatch.setattr(held_jobs, "_LOG_BYTES_IN_ALL", 0)
+    monkeypatch.setattr(held_jobs, "_SMALL_LOGS_BYTES", 0)
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    for number in range(3):
+        assert await shop.report(job, None, log=b"%d" % number * 200) is Answer.OK
+    said = await get_log(shop.service, "acme", job_id)
+    assert said.startswith(b"[347 bytes were dropped]\n")
+    assert said.endswith(b"2" * 200 + b"\n")
+    assert await shop.report(job, 200, log=b"e" * 2000) is Answer.OK
+    record = await ended(shop.daemon, job_id)
+    assert record.outcome
+    assert record.outcome.log.endswith(b"2" * 200 + b"\n" + b"e" * 2000 + b"\n")
 
 
 async def test_a_cancelled_job_is_lost_to_its_worker(shop: Shop) -> None:
