@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 

@@ -157,7 +157,7 @@ async def holds_nothing(shop: Shop) -> bool:
 
 
 async def runs_nothing(daemon: Daemon) -> bool:
-    return not daemon._parts.runner.running_jobs()
+    return not daemon._parts.runner.gauges()["running_jobs"]
 
 
 async def test_a_worker_that_waits_elsewhere_is_woken(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ async def test_who_waits_where_a_job_runs_that_is_not_kept_gets_its_result(tmp_p
         (job_id,) = await a.intake.write("acme-x", [str(gate).encode()])
 
         async def is_running() -> bool:
-            return bool(b._parts.runner.running_jobs())
+            return bool(b._parts.runner.gauges()["running_jobs"])
 
         await until(is_running)
         waiting = asyncio.create_task(wait_for_job(service_of(b), "acme", job_id, 20.0))
