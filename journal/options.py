@@ -1,9 +1,10 @@
 """The journal's settings, with defaults that suit one daemon on one disk."""
 
 from dataclasses import dataclass
+from typing import Final
 
-MIB = 1 << 20
-GIB = 1 << 30
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

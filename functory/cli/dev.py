@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import indented, inert
 from functory.cli.commands import Commands
@@ -24,7 +24,7 @@ from runner.outcome import Stopped
 if TYPE_CHECKING:
     from functory.client import Client
 
-_LOOK_EVERY_S = 0.1
+_LOOK_EVERY_S: Final = 0.1
 
 
 def add_commands(commands: Commands) -> None:
