@@ -14,9 +14,9 @@ from functory.cli.remote import add_remote, open_client
 from functory.cli.workbench import Say, Workbench, open_workbench
 from functory.errors import FunctoryError, InvalidInput
 from functory.folders.examples import FOLDER, Example, differences, read_examples
-from functory.folders.first import LANGUAGES, write_first_handler
 from functory.folders.local import LocalTrees, look
 from functory.folders.packing import check_folder, pack_folder
+from functory.folders.starter import LANGUAGES, write_first_handler
 from handlers.errors import HandlerError
 from runner.errors import RunnerError
 from runner.outcome import Stopped
