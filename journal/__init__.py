@@ -2,15 +2,18 @@
 
 A line on its way, and the file that owns each step:
 
-    write     journal.py   checks it (format.py) and gives it an id (ids.py)
+    write     journal.py   gives it an id (ids.py); writes.py checks it and lays it out in a frame (format.py)
               commits.py   puts it with whatever else waits, so that all share one sync
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
     reserve   ledger.py    decides which lines the reader gets, and until when
-    read      lines.py     reads them, over the frames (segment.py, format.py) of one segment after another
+    read      recent.py    has the newest lines in memory
+              lines.py     reads the others, over the frames (segment.py, format.py) of one segment after another
     rsync     backlog.py   removes read up segments, after the new position (cursor.py) is kept
     restart   recovery.py  cuts a torn end, sets damage aside, and says so
     copy      copying.py   a backup of it, by anyone, while it is in use
+    look      inspect.py   what is in it, for people, without touching it
     below     disk.py      all file access, as one small interface; durable.py: folders and small files
+    all       options.py   the settings; errors.py: what can go wrong
 """
 
 from journal.cursor import Position

@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from journal.durable import make_folder, sync_folder
 from journal.errors import JournalLocked
 
-_LOCK_NAME = "lock"
+_LOCK_NAME: Final = "lock"
 
 
 class File(Protocol):

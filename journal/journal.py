@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from journal.backlog import Backlog
 from journal.commits import GroupCommit
@@ -33,7 +33,7 @@ from vocabulary.clock import Clock, SystemClock
 
 log = logging.getLogger("journal")
 _T = TypeVar("_T")
-_KEEP_AFTER_S = 0.2
+_KEEP_AFTER_S: Final = 0.2
 """Whoever keeps the position elsewhere needs this one for a glance from outside only."""
 
 

@@ -1,10 +1,10 @@
 """The journal's settings, with defaults that suit one daemon on one disk."""
 
 from dataclasses import dataclass
+from typing import Final
 
-KIB = 1 << 10
-MIB = 1 << 20
-GIB = 1 << 30
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ acknowledged; what it cuts off it keeps.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from journal.cursor import Position
 from journal.disk import Disk, File, opened, write_all
@@ -34,7 +34,7 @@ from journal.segment import (
 
 log = logging.getLogger("journal")
 
-_COPY_BYTES = 1 << 20
+_COPY_BYTES: Final = 1 << 20
 
 
 class Finding(NamedTuple):

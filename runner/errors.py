@@ -18,11 +18,13 @@ RunnerError
 └── TargetRefusedError     an http handler points where it may not
 """
 
+from typing import ClassVar
+
 
 class RunnerError(Exception):
     """Base of everything that the runner raises on purpose."""
 
-    code = "runner"
+    code: ClassVar[str] = "runner"
 
 
 class LaunchError(RunnerError):
@@ -53,6 +55,12 @@ class ProtocolError(RunnerError):
     """A context sent what the protocol does not allow. It costs that context, never the daemon."""
 
     code = "protocol"
+
+
+class OutputError(ProtocolError):
+    """The context printed so much that it was ended."""
+
+    code = "too_much_output"
 
 
 class ContextEndedError(RunnerError):
@@ -107,9 +115,3 @@ class TargetRefusedError(RunnerError):
     """The address of an http handler is one that tenants may not reach."""
 
     code = "target_refused"
-
-
-class OutputError(ProtocolError):
-    """The context printed so much that it was ended."""
-
-    code = "too_much_output"

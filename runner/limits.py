@@ -7,7 +7,7 @@ from typing import Any, Final
 from handlers.model import Handler
 from runner.launch import Limits
 
-_MB = 1 << 20
+_MB: Final = 1 << 20
 
 NO_PACKAGES: Final = (
     "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "

@@ -202,10 +202,6 @@ class Runner:
         """Whose job that is, of those that were given to `run_jobs` and have not stopped; "" for any other."""
         return next((run.tenant for run in self._running if job_id in run.ids), "")
 
-    def running_jobs(self) -> list[str]:
-        """Ids of all jobs that were given to `run_jobs` and have not stopped: their leases need renewing."""
-        return [job_id for ids in self._running.values() for job_id in ids]
-
     def warm_jobtypes(self) -> AbstractSet[str]:
         """Jobtypes that an idle context is ready for: hints for the scheduler. Changes with the contexts."""
         return self._warm

@@ -8,17 +8,17 @@ types that ran last, up to a limit.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.values import SchedulerOptions
 
-MEAN_KEEPS = 0.7
+MEAN_KEEPS: Final = 0.7
 """The part of the sums that outlives the next batch."""
-PEAK_FADES = 0.1
+PEAK_FADES: Final = 0.1
 """How much of the peak a second of runner time takes away: a 60-second surprise is held against a type for 600 s of
 its own work, so that nobody can afford one often."""
 
-GROWTH = 100
+GROWTH: Final = 100
 """A batch has at most this many times the jobs that were measured lately: a first one that seemed to take no time says
 little."""
 
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
     peak_s: float
 
 
-NOTHING = Cost(0.0, 0.0, 0.0, 0.0, 0.0)
+NOTHING: Final = Cost(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Costs:

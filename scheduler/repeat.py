@@ -32,9 +32,9 @@ _FIXED: Final = {
     "DAY": timedelta(days=1),
 }
 _MONTHS: Final = {"MONTH": 1, "YEAR": 12}
-_SHIFT = re.compile(r"([+-]) ?([0-9]{1,9}) (SECOND|MINUTE|HOUR|DAY|MONTH|YEAR)S?")
-_START = re.compile(r"START OF (DAY|MONTH|YEAR)")
-_WEEKDAY = re.compile(r"WEEKDAY ([0-6])")
+_SHIFT: Final = re.compile(r"([+-]) ?([0-9]{1,9}) (SECOND|MINUTE|HOUR|DAY|MONTH|YEAR)S?")
+_START: Final = re.compile(r"START OF (DAY|MONTH|YEAR)")
+_WEEKDAY: Final = re.compile(r"WEEKDAY ([0-6])")
 
 
 class Base(StrEnum):

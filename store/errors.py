@@ -21,14 +21,12 @@ class StoreError(Exception):
     """Anything that the store raises on purpose."""
 
     code: ClassVar[str] = "store_error"
-    retryable: ClassVar[bool] = False
 
 
 class StoreUnavailable(StoreError):
     """The outcome of a write that fails so is unknown; every verb that says "idempotent" may be repeated."""
 
     code = "store_unavailable"
-    retryable = True
 
 
 class StoreFull(StoreUnavailable):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import apsw
 
@@ -17,9 +17,11 @@ from store.sqlite.file.connection import as_store_error, connect_writer
 
 T = TypeVar("T")
 
-_TABLE = "CREATE TABLE IF NOT EXISTS consumer_progress (name TEXT PRIMARY KEY, processed INTEGER NOT NULL) STRICT"
-_READ = "SELECT processed FROM consumer_progress WHERE name = ?"
-_KEEP = (
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS consumer_progress (name TEXT PRIMARY KEY, processed INTEGER NOT NULL) STRICT"
+)
+_READ: Final = "SELECT processed FROM consumer_progress WHERE name = ?"
+_KEEP: Final = (
     "INSERT INTO consumer_progress VALUES (?1, ?2)"
     " ON CONFLICT (name) DO UPDATE SET processed = max(processed, excluded.processed)"
 )

@@ -85,14 +85,8 @@ class _Glob:
         return at <= end
 
 
-def glob_matches(pattern: str, text: str) -> bool:
-    """Raises PatternTooLong."""
-    glob = _read(pattern)
-    return glob is not None and glob.matches(text)
-
-
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """The same for one pattern and many texts. Raises PatternTooLong."""
+    """Says of a text whether the pattern matches it. Raises PatternTooLong."""
     glob = _read(pattern)
     return _never if glob is None else glob.matches
 

@@ -5,9 +5,9 @@ and the body.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_REASON_CHARS = 400
+_REASON_CHARS: Final = 400
 
 
 class Request(NamedTuple):

@@ -1,8 +1,9 @@
 """Limits of the listener. Values only."""
 
 from dataclasses import dataclass
+from typing import Final
 
-MIB = 1 << 20
+MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """`functory consumer`: work through the jobs of a type by their numbers, none skipped."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.consumers import ConsumerDetail, ConsumerGap
 
-_MARKS = {"done": "#", "in_work": ">", "failed": "!"}
-_WIDTH = 60
+_MARKS: Final = {"done": "#", "in_work": ">", "failed": "!"}
+_WIDTH: Final = 60
 
 
 def add_commands(commands: Commands) -> None:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import indented, inert
 from functory.cli.commands import Commands
@@ -14,9 +14,9 @@ from functory.cli.remote import add_remote, open_client
 from functory.cli.workbench import Say, Workbench, open_workbench
 from functory.errors import FunctoryError, InvalidInput
 from functory.folders.examples import FOLDER, Example, differences, read_examples
-from functory.folders.first import LANGUAGES, write_first_handler
 from functory.folders.local import LocalTrees, look
 from functory.folders.packing import check_folder, pack_folder
+from functory.folders.starter import LANGUAGES, write_first_handler
 from handlers.errors import HandlerError
 from runner.errors import RunnerError
 from runner.outcome import Stopped
@@ -24,7 +24,7 @@ from runner.outcome import Stopped
 if TYPE_CHECKING:
     from functory.client import Client
 
-_LOOK_EVERY_S = 0.1
+_LOOK_EVERY_S: Final = 0.1
 
 
 def add_commands(commands: Commands) -> None:

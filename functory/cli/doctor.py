@@ -5,6 +5,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
@@ -16,10 +17,10 @@ from functory.hostile.arena import open_arena
 from runner.launch import Level
 from runner.sandbox.probe import Outcome, Report, probe
 
-_UNPROVEN = 9
+_UNPROVEN: Final = 9
 """Exit status where a language could not be tried: nothing got through, and nothing is proven of it either."""
 
-_ROW = "{:<17} {:<8} {:>8} {:>10} {:>7}  {}"
+_ROW: Final = "{:<17} {:<8} {:>8} {:>10} {:>7}  {}"
 
 
 def add_commands(commands: Commands) -> None:

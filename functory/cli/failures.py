@@ -1,5 +1,7 @@
 """From the error that ended a command to its exit code. Imported only when there is one."""
 
+from typing import Final
+
 from functory.errors import ClientError, FunctoryError, ServerUnreachable
 from functory.statuses import exit_code_of, exit_code_of_status
 from handlers.errors import HandlerError
@@ -7,7 +9,7 @@ from journal import JournalError
 from runner.errors import RunnerError
 from store.errors import StoreError
 
-_NO_FILE = 8
+_NO_FILE: Final = 8
 
 
 def exit_code_of_failure(error: Exception) -> int | None:

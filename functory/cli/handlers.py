@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functory.cli.answers import moment
 from functory.cli.arguments import given, number_pair, pair
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.handlers import Handler, HandlerList, Invoked
 
-_PACKAGES_S = 660.0
+_PACKAGES_S: Final = 660.0
 """What the server may take to resolve and to install, and a little."""
-_HOOKS = ("before", "beforeEach", "afterEach")
+_HOOKS: Final = ("before", "beforeEach", "afterEach")
 
 
 def add_commands(commands: Commands) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import aiofiles
 
@@ -18,7 +18,7 @@ from functory.cli.standard_input import read_all, read_lines
 from functory.client import Client, ClientError
 from functory.errors import InvalidInput
 
-_LINES_A_REQUEST = 1000
+_LINES_A_REQUEST: Final = 1000
 
 
 async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:

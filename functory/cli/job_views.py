@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from functory.cli.answers import indented, inert, moment
 from functory.cli.remote import print_json, show_table
@@ -11,7 +12,7 @@ from functory.wire.base import from_wire
 from functory.wire.jobs import Job, Page
 from functory.wire.progress_text import progress_text
 
-_CHARS = 60
+_CHARS: Final = 60
 
 
 def show_page(arguments: argparse.Namespace, page: Page, empty: str) -> int:
@@ -90,7 +91,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
             print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))
 
 
-_HEADERS = ["id", "type", "state", "code", "exit", "attempts", "ms", "ended", "message"]
+_HEADERS: Final = ["id", "type", "state", "code", "exit", "attempts", "ms", "ended", "message"]
 
 
 def _row(job: Job) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import counted, reason
 from functory.cli.arguments import moment_ms
@@ -12,7 +12,7 @@ from functory.cli.remote import add_remote, show
 if TYPE_CHECKING:
     from functory.client import Client
 
-_STATES = ("archived", "waiting", "deferred", "running", "lapsed", "paused")
+_STATES: Final = ("archived", "waiting", "deferred", "running", "lapsed", "paused")
 
 
 def add_commands(commands: Commands) -> None:

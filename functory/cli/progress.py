@@ -3,10 +3,10 @@
 import shutil
 import sys
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-_WIDTH = 30
-_CLEAR_LINE = "\r\x1b[K"
+_WIDTH: Final = 30
+_CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class Progress:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given, moment_ms
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from functory.wire.jobs import Changed, Replayed
 
 _Bulk = TypeVar("_Bulk", "Changed", "Replayed")
-_UNFINISHED = ("waiting", "deferred", "paused", "lapsed", "running")
-_PAGE = 1000
+_UNFINISHED: Final = ("waiting", "deferred", "paused", "lapsed", "running")
+_PAGE: Final = 1000
 
 
 def add_commands(commands: Commands) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, print_json
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.scoreboard import Quantiles, Scoreboard, TypeRow
 
-_REDRAW_S = 1.0
-_HOME_AND_CLEAR = "\x1b[H\x1b[J"
+_REDRAW_S: Final = 1.0
+_HOME_AND_CLEAR: Final = "\x1b[H\x1b[J"
 
 
 def add_commands(commands: Commands) -> None:

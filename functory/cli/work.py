@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functory.cli.answers import inert, moment
 from functory.cli.arguments import given
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.workers import VerdictRow
 
-_OUTCOMES = ("ok", "failed", "retry", "error")
+_OUTCOMES: Final = ("ok", "failed", "retry", "error")
 
 
 def add_commands(commands: Commands) -> None:

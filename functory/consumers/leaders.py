@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from functory.consumers.led import LedConsumer, OutOfStep, Surroundings
+from functory.consumers.led_consumer import LedConsumer, OutOfStep, Surroundings
 from functory.consumers.pull import Ask
 from functory.consumers.terms import terms_from
 from functory.execution.outbox import Ending, Recorded

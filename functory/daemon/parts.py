@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from functory.config import Settings
 from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
@@ -61,7 +61,7 @@ from store.url import open_store
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
-_MOST_TRIALS = 16
+_MOST_TRIALS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

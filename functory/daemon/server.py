@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Final
 
 from functory.bedrock.listener import BedrockListener
 from functory.bedrock.settings import BedrockSettings
@@ -30,8 +31,8 @@ from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
 
-OPERATOR_KEY_FILE = "operator.key"
-_AGAIN_S = 1.0
+OPERATOR_KEY_FILE: Final = "operator.key"
+_AGAIN_S: Final = 1.0
 
 
 class Server:

@@ -7,6 +7,7 @@ warning and tries again later; anything else that it raises takes the daemon dow
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from functory.config import Settings
 from functory.daemon.garbage_collector import GrowthCollector, own_resident_bytes
@@ -23,14 +24,14 @@ from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.upkeep")
 
-_STEP = 1000
-_PURGE_EVERY_S = 10.0
-_ABANDON_EVERY_MS = 600_000
+_STEP: Final = 1000
+_PURGE_EVERY_S: Final = 10.0
+_ABANDON_EVERY_MS: Final = 600_000
 """At most, to look for jobs that waited too long: it may walk many new ones whose time lies back as far."""
-_SWEEP_EVERY_S = 1.0
-_MEASURE_EVERY_S = 5.0
-_COLLECT_EVERY_S = 600.0
-_AUDIT_KEPT_MS = 400 * 86_400_000
+_SWEEP_EVERY_S: Final = 1.0
+_MEASURE_EVERY_S: Final = 5.0
+_COLLECT_EVERY_S: Final = 600.0
+_AUDIT_KEPT_MS: Final = 400 * 86_400_000
 
 Duty = Callable[[], Awaitable[object]]
 

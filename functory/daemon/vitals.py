@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import functory
 from functory.config import Settings
@@ -15,7 +16,7 @@ from functory.daemon.parts import Parts
 from functory.operations.daemons import DaemonInfo
 from functory.operations.protocols import Health
 
-_STALLED_S = 150.0
+_STALLED_S: Final = 150.0
 """A loop that stays in one step for longer makes the daemon not live. Over twice what a call to the store may take."""
 
 

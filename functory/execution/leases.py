@@ -6,6 +6,7 @@ can be avoided.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from store.base import Job, Lease
 from vocabulary.clock import Clock
@@ -13,7 +14,7 @@ from vocabulary.columns import fields
 
 MayStart = Callable[[Iterable[Job]], bool]
 
-_LEASE = fields(Job, "id", "token")
+_LEASE: Final = fields(Job, "id", "token")
 
 
 class HeldLeases:

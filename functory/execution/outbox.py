@@ -43,12 +43,12 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
 
-_MOST_OF_ONE = LONG_STEP
+_MOST_OF_ONE: Final = LONG_STEP
 """Outcomes of one tenant that may wait before its slots wait for them."""
-_PAUSE_S = 0.2
-_MAKERS_AT_ONCE = 100
+_PAUSE_S: Final = 0.2
+_MAKERS_AT_ONCE: Final = 100
 """Numbered jobs that end side by side, each with the jobs that it made."""
-_PIECE_BYTES = 8 << 20
+_PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _T = TypeVar("_T")
 

@@ -4,7 +4,7 @@ never older than upkeep's interval."""
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from functory.wire.admin import TenantLimits
 from functory.wire.tenant_limits import limits_of
@@ -16,12 +16,12 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.tenants")
 
-_UNKNOWN_WEIGHT = 1
-_STRICT = TenantLimits(max_running=1)
+_UNKNOWN_WEIGHT: Final = 1
+_STRICT: Final = TenantLimits(max_running=1)
 """For a tenant whose limits cannot be read: its jobs run, one at a time."""
 
 
-_NOWHERE = "nowhere.invalid"
+_NOWHERE: Final = "nowhere.invalid"
 """There is no such host. A handler whose hosts were all taken away still has the proxy, which tells it so."""
 
 
@@ -42,7 +42,7 @@ class Allowance(NamedTuple):
     """Its quotas, for what its jobs leave behind."""
 
 
-_DEFAULT = Allowance()
+_DEFAULT: Final = Allowance()
 
 
 class TenantBook:

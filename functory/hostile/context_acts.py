@@ -20,7 +20,6 @@ _CONTEXTS: Final = 12
 _BUSY_PROCESSES: Final = 50
 _TURNING_TYPES: Final = 8
 _TOO_BIG: Final = 413
-_CRASHED: Final = 502
 _REFUSED: Final = 429
 
 

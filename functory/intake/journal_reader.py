@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from functory.intake.backlog import Backlog
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
@@ -32,19 +33,19 @@ log = logging.getLogger("functory.ingest")
 
 _ID, _JOBTYPE, _PAYLOAD = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
-_SOME_LINES = range(4, 50)
-_GATHER_S = 0.003
+_SOME_LINES: Final = range(4, 50)
+_GATHER_S: Final = 0.003
 """After a step with this many lines, which came one by one, wait this long before the next: many lines cost little more
 in a transaction than one. After fewer lines there is no wait, because somebody may be waiting for a single job."""
-_PASS_BY_S = 0.05
+_PASS_BY_S: Final = 0.05
 """Lines on the straight way only need to be passed by, and lines of types that nobody runs only need to be kept. Both
 are cheaper for many than for each. So while there are no others, the next look comes after this time."""
-_RESERVATION_S = 86_400.0
+_RESERVATION_S: Final = 86_400.0
 """This is the only reader, and it gives lines back when it fails. Lines on the straight way can take their time."""
-_KEEP_AFTER_S = 1.0
+_KEEP_AFTER_S: Final = 1.0
 """How long the position in the store may lag behind the lines. A crash repeats these, and their ids are known."""
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
 """Longest pause between two tries of a store that cannot be reached; so this long may pass before anybody notices
 that it is back."""
 

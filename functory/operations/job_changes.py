@@ -9,6 +9,8 @@
 All others are refused with Conflict, and nothing has changed then.
 """
 
+from typing import Final
+
 from functory.operations.audit import audit
 from functory.operations.jobs import get_job, when_stored
 from functory.operations.principal import Principal
@@ -17,8 +19,8 @@ from store.base import Job, JobRecord, JobState
 from store.errors import Conflict, NotFound
 from vocabulary.names import jobtype_of
 
-_PAGE = 1000
-_CAN_BE_RETRIED = "only a job that has ended or is deferred can be retried"
+_PAGE: Final = 1000
+_CAN_BE_RETRIED: Final = "only a job that has ended or is deferred can be retried"
 
 
 async def update_job(service: Service, who: Principal, job_id: str, payload: bytes) -> None:

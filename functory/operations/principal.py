@@ -1,12 +1,12 @@
 """Who asks: the result of authentication, and the only source of a tenant's name."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, TenantSuspended
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import Scope
 
-OPERATOR = ""
+OPERATOR: Final = ""
 """The tenant of the operator's keys."""
 
 

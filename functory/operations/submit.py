@@ -13,7 +13,7 @@ All three are admitted in the same way (`intake/admission.py`).
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
 from functory.intake.job_options import PLAIN, JobOptions, new_job
@@ -27,11 +27,11 @@ from store.errors import StoreUnavailable
 from store.names import MAX_BATCH
 from vocabulary.names import jobtype_of, tenant_of
 
-_STORED_TIMEOUT_S = 30.0
-_NO_JOB = "the body holds no job: send at least one"
-_ADDED_AT_ONCE = 1000
+_STORED_TIMEOUT_S: Final = 30.0
+_NO_JOB: Final = "the body holds no job: send at least one"
+_ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
-_PROBE = NewJob("0", "a-b", b"", 0, 0)
+_PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
 
 
 class Submission(NamedTuple):

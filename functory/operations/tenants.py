@@ -11,8 +11,8 @@ from handlers.hosts import parse_patterns
 from store.base import DeleteReport, Tenant
 from store.errors import Conflict, NotFound
 
-_STEPS_PER_CALL = 50
-_ROWS_PER_STEP = 1000
+_STEPS_PER_CALL: Final = 50
+_ROWS_PER_STEP: Final = 1000
 
 RESERVED: Final = frozenset(
     [

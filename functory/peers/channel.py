@@ -55,10 +55,12 @@ class Channel:
         self._receiving: socket.socket | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._listener: Callable[[News], None] = lambda _: None
+        self.sent = 0
+        self.unsent = 0
+        """Datagrams that the system did not take."""
         self.heard = 0
         self.refused = 0
         """Datagrams that were not sealed for this daemon."""
-        self.unsent = 0
 
     def open(self, address: Address, listener: Callable[[News], None]) -> None:
         """Receive at this address. Raises OSError."""
@@ -90,6 +92,8 @@ class Channel:
             self._socket(family_of(to)).sendto(sealed, (to.host, to.port))
         except OSError:  # its buffer is full, there is no way to it, or nobody listens there any more
             self.unsent += 1
+        else:
+            self.sent += 1
 
     def _socket(self, family: socket.AddressFamily) -> socket.socket:
         if family not in self._sockets:

@@ -35,7 +35,6 @@ class Peers:
         self._owner = shared.owner
         self._channel = Channel()
         self.others: dict[str, Peer] = {}
-        self.sent = 0
 
     async def open(self, wanted: Address | None, store_url: str, listener: Callable[[News], None]) -> None:
         """Receive, unless it is turned off. Without a place to receive, the poll has to do."""
@@ -75,12 +74,12 @@ class Peers:
         for piece in islice(news.datagrams(), _MOST_DATAGRAMS):
             for peer in self.others.values():
                 self._channel.send(peer.address, peer.envelope.seal(piece))
-                self.sent += 1
 
     def gauges(self) -> dict[str, float]:
         return {
             "peers": len(self.others),
-            "peer_datagrams_sent_total": self.sent,
+            "peer_datagrams_sent_total": self._channel.sent,
+            "peer_datagrams_unsent_total": self._channel.unsent,
             "peer_datagrams_heard_total": self._channel.heard,
             "peer_datagrams_refused_total": self._channel.refused,
         }

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from functory.errors import InvalidInput
 from functory.queue.link import Link
 from functory.queue.queue import Queue
 
-_LOCAL_TENANT = "main"
+_LOCAL_TENANT: Final = "main"
 
 
 @asynccontextmanager

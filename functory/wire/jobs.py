@@ -1,6 +1,6 @@
 """Jobs on the wire: submitting, looking at, explaining and replaying them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
@@ -9,11 +9,11 @@ from functory.wire.base import Answer, DelaySeconds, Encoding, Label, Limit, Req
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
 UnfinishedName = Literal["waiting", "deferred", "paused", "lapsed", "running"]
-UNFINISHED_NAMES: tuple[UnfinishedName, ...] = ("waiting", "deferred", "paused", "lapsed", "running")
+UNFINISHED_NAMES: Final[tuple[UnfinishedName, ...]] = ("waiting", "deferred", "paused", "lapsed", "running")
 TypePattern = Annotated[str, Meta(min_length=1, max_length=127)]
 """A type, or a GLOB pattern of types."""
-DEFAULT_REPLAY: tuple[CodeName, ...] = ("failed", "abandoned")
-TIME_FORMS = "RFC 3339, milliseconds, or YYYY-MM-DD [HH:MM:SS] in UTC"
+DEFAULT_REPLAY: Final[tuple[CodeName, ...]] = ("failed", "abandoned")
+TIME_FORMS: Final = "RFC 3339, milliseconds, or YYYY-MM-DD [HH:MM:SS] in UTC"
 Time = Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | int | float
 """A moment: text, or milliseconds as a number."""
 Name = Annotated[str, Meta(min_length=1, max_length=255)]

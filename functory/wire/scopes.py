@@ -7,8 +7,8 @@ Scope = Literal["submit", "read", "manage", "handlers", "work", "secrets", "oper
 workers do; set and delete secrets; and the operator's two, which no tenant's key can have: everything under `/admin`,
 and only `/metrics`."""
 
-TENANT_SCOPES: tuple[Scope, ...] = ("submit", "read", "manage", "handlers", "work", "secrets")
-OPERATOR_SCOPES: tuple[Scope, ...] = ("operator", "metrics")
+TENANT_SCOPES: Final[tuple[Scope, ...]] = ("submit", "read", "manage", "handlers", "work", "secrets")
+OPERATOR_SCOPES: Final[tuple[Scope, ...]] = ("operator", "metrics")
 
 LIMITS: Final = (
     "max_jobs",

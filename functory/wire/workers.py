@@ -1,6 +1,6 @@
 """Workers on the wire: taking jobs, renewing leases, reporting, giving back (docs/workers.md)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
@@ -13,9 +13,9 @@ Token = Annotated[int, Meta(ge=0, le=1 << 53)]
 Word = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=86_400)]
 Base64 = Annotated[str, Meta(max_length=23_000_000)]
-MOST_LOG_CHARS = 65_536
-MOST_NEW_JOBS = 1000
-MOST_OPTION_CHARS = 2000
+MOST_LOG_CHARS: Final = 65_536
+MOST_NEW_JOBS: Final = 1000
+MOST_OPTION_CHARS: Final = 2000
 """Bounds of what an item of a report says. They are in the schema, and checked item by item: an item that passes one is
 refused, and the others are recorded."""
 

@@ -79,11 +79,6 @@ class Report:
         return {v.language: v.detail for v in reversed(self.untried) if v.language not in able}
 
     @property
-    def not_promised(self) -> tuple[Verdict, ...]:
-        """Attacks that the level reached does not promise to stop, with how they went."""
-        return tuple(v for v in self.verdicts if v.stopped_from > self.level)
-
-    @property
     def missing(self) -> tuple[LayerState, ...]:
         return tuple(state for state in self.layers if not state.available)
 

@@ -1,6 +1,7 @@
 """The verbs on single jobs, checked."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from store.checked.core import CheckedCore
 from store.checks import (
@@ -20,9 +21,9 @@ from store.values.records import RateDomain, RateState
 from vocabulary.names import is_job_id
 from vocabulary.states import Code, JobState
 
-MAX_POSITION = 100_000
-_MAX_BYTES = (1 << 31) - 1
-_MAX_NUMBER = (1 << 63) - 1
+MAX_POSITION: Final = 100_000
+_MAX_BYTES: Final = (1 << 31) - 1
+_MAX_NUMBER: Final = (1 << 63) - 1
 
 
 class CheckedJobs(CheckedCore, JobVerbs):

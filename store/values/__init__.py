@@ -2,6 +2,7 @@
 
 jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them
 records.py      handlers, tenants, keys, daemons, rate domains, audit events
+consumers.py    consumers: the record of one, who leads it, its window
 scoreboard.py   counters, time buckets, groups of failures, usage; histogram.py the histograms in them
 transfer.py     the records of an export; version.py the version of a store
 """

@@ -9,7 +9,6 @@ class StoreVersion(NamedTuple):
     engine names the database library or server with its version, for people.
     """
 
-    back_end: str
     schema: int
     known: int
     engine: str

@@ -59,10 +59,6 @@ def test_byte_by_byte_makes_no_difference_either(data: bytes) -> None:
     assert read(data, list(range(len(data)))) == read(data, [])
 
 
-def lowered(parameters: dict[str, str]) -> dict[str, str]:
-    return {name.lower(): value.strip(" \t") for name, value in parameters.items()}
-
-
 @given(st.lists(st.tuples(PARAMETERS, st.sampled_from([b"\n", b"\r\n"]), st.booleans()), max_size=4))
 def test_what_is_well_formed_is_read_as_it_was_meant(sent: list[tuple[dict[str, str], bytes, bool]]) -> None:
     data = b""

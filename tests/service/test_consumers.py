@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functory.consumers.led import LedConsumer
+from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions

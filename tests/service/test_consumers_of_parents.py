@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from functory.consumers.led import LedConsumer
+from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions

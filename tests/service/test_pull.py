@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from functory.consumers.led import LedConsumer
+from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.pull import PullSource
 from functory.daemon.daemon import Daemon
 from functory.operations import consumers

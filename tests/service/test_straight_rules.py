@@ -213,7 +213,7 @@ async def test_a_run_that_the_store_does_not_know_is_cancelled(tmp_path: Path) -
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon, FOREVER)
         job_id = await post(daemon)
-        await until(is_true(daemon._parts.runner.running_jobs))
+        await until(is_true(lambda: daemon._parts.runner.gauges()["running_jobs"]))
         assert await stored(daemon, job_id) is None
         await cancel_job(service_of(daemon), "acme", job_id)
         record = await ended(daemon, job_id)

@@ -18,7 +18,10 @@ from functory.operations.daemons import info_of, pause_daemon, shown_info_of
 from functory.operations.jobs import cancel_job, wait_for_job
 from functory.operations.type_controls import pause_type
 from functory.operations.workers import give_back
-from functory.peers.peers import Peers
+from functory.peers.channel import Envelope
+from functory.peers.news import Look, News
+from functory.peers.peers import Peer, Peers
+from functory.setting_values import Address
 from functory.workers.values import Answer, Worker
 from store.base import Code, JobRecord, JobState
 from tests.support.clocks import LeapingClock
@@ -75,6 +78,18 @@ async def test_arrivals_and_endings_are_told(tmp_path: Path, store_url: str) -> 
             await run_there(a)
         assert b.executor.claimed == 3
         assert {info_of(each).wake_at for each in await a.store.list_daemons(now_ms=a.clock.now_ms())} != {""}
+
+
+async def test_what_cannot_be_sent_is_counted_apart(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        peers, news = daemon._parts.peers, News()
+        news.look = Look.JOBS
+        before = daemon.gauges()
+        for address in (Address("127.0.0.1", 9), Address("255.255.255.255", 9)):  # a broadcast is not permitted
+            peers.others = {"b1": Peer(address, "", Envelope(bytes(32)))}
+            peers.send(news)
+        for name in ("peer_datagrams_sent_total", "peer_datagrams_unsent_total"):
+            assert daemon.gauges()[name] == before[name] + 1
 
 
 async def test_a_job_that_ended_elsewhere_and_is_not_kept_is_not_waited_for(tmp_path: Path, store_url: str) -> None:
@@ -157,7 +172,7 @@ async def holds_nothing(shop: Shop) -> bool:
 
 
 async def runs_nothing(daemon: Daemon) -> bool:
-    return not daemon._parts.runner.running_jobs()
+    return not daemon._parts.runner.gauges()["running_jobs"]
 
 
 async def test_a_worker_that_waits_elsewhere_is_woken(tmp_path: Path) -> None:
@@ -277,7 +292,7 @@ async def test_who_waits_where_a_job_runs_that_is_not_kept_gets_its_result(tmp_p
         (job_id,) = await a.intake.write("acme-x", [str(gate).encode()])
 
         async def is_running() -> bool:
-            return bool(b._parts.runner.running_jobs())
+            return bool(b._parts.runner.gauges()["running_jobs"])
 
         await until(is_running)
         waiting = asyncio.create_task(wait_for_job(service_of(b), "acme", job_id, 20.0))

@@ -127,7 +127,6 @@ class PaperControl:
         self.is_paused = False
         self.has_quit = False
         self.wakes = 0
-        self.tenant_changes = 0
         self.cancels: list[str] = []
         self.told: list[str] = []
         """What the other daemons would have been told of."""
@@ -178,7 +177,7 @@ class PaperControl:
         return Glimpse(text[offset:], len(text), progress, self.attempts.get((tenant, job_id), 1))
 
     async def tenants_changed(self) -> None:
-        self.tenant_changes += 1
+        pass
 
     def types_changed(self, tenant: str) -> None:
         self.wakes += 1

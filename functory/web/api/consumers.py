@@ -1,6 +1,6 @@
 """Routes of consumers: work through the jobs of a type by their numbers, none skipped."""
 
-from typing import Any
+from typing import Any, Final
 
 from functory.consumers.terms import Terms
 from functory.errors import InvalidInput
@@ -89,7 +89,7 @@ async def delete_consumer(call: Call) -> ConsumerDeleted:
     return ConsumerDeleted(*await consumers.delete_consumer(call.service, call.principal, _name(call)))
 
 
-_STATES = ("in_work", "done", "failed")
+_STATES: Final = ("in_work", "done", "failed")
 
 
 def _name(call: Call) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -39,11 +40,11 @@ from vocabulary.names import type_of
 
 routes = Routes()
 
-_ANY = msgspec.json.Decoder(dict)
-_HELD_BYTES = 8 << 20
+_ANY: Final = msgspec.json.Decoder(dict)
+_HELD_BYTES: Final = 8 << 20
 """What a download keeps in memory, at most: some pieces of files."""
-_NO_PAYLOAD = msgspec.Raw(b'""')
-_BODY = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
+_NO_PAYLOAD: Final = msgspec.Raw(b'""')
+_BODY: Final = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 
 
 @routes.add(

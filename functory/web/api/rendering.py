@@ -13,7 +13,7 @@ from store.base import Attempt, Histogram, JobPage, JobRecord, JobState
 from vocabulary.names import type_of
 
 NOT_KEPT: Final = "ended, not kept: how it ended is not known here"
-_LEASED = frozenset({JobState.RUNNING, JobState.LAPSED})
+_LEASED: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
 
 
 def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:

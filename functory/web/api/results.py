@@ -1,5 +1,7 @@
 """Routes of results: listings, raw results, children, the scoreboard, failures."""
 
+from typing import Final
+
 from aiohttp import web
 
 from functory.errors import Missing
@@ -29,7 +31,7 @@ from vocabulary.names import jobtype_of, type_of
 
 routes = Routes()
 
-_CHILD_RESULT_BYTES = 4096
+_CHILD_RESULT_BYTES: Final = 4096
 
 
 class ChildrenQuery(Request):

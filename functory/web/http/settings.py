@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
+from typing import Final
 
-MIB = 1 << 20
+MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Consumers: how far each has come, and the window of one: what is done, in work, and what it waits for."""
 
+from typing import Final
+
 from functory.operations import consumers
 from functory.operations.consumers import Standing, leader_of, window_of
 from functory.web.pages.call import PageCall
@@ -49,7 +51,7 @@ async def run_consumer(call: PageCall) -> Go:
     return Go(f"{call.home}/consumers/{_name(call)}", "started" if running else "stopped")
 
 
-_STATES = ("done", "in_work", "failed")
+_STATES: Final = ("done", "in_work", "failed")
 
 
 def _name(call: PageCall) -> str:

@@ -1,8 +1,8 @@
 """The attacks that the sandbox must stop, and from which level on it promises to.
 
-The programs are beside this file, one per language, as tenants would write them; `runner.sandbox.probe` runs
-them at the start of the daemon and for `functory doctor`, the suite in `tests/security` runs them with layers
-switched off.
+The programs are beside this file, one per language, as tenants would write them: attack.py, attack.js and
+attack.sh. `runner.sandbox.probe` runs them at the start of the daemon and for `functory doctor`, the suite in
+`tests/security` runs them with layers switched off.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 add.py           jobs enter in bulk; create.py one with a unique name or a parent; append.py one with a number
 claim.py         the next jobs of a type are handed out; taking.py what all claims do
+domain_claim.py  jobs with a rate domain are handed out, past domains that may not run
 keyed_claim.py   jobs with a key are handed out; turns.py the queue of a key
 straight.py      jobs that started elsewhere first
 rates.py         the token buckets that a claim draws from

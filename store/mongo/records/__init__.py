@@ -1,11 +1,14 @@
 """Everything that is not a job, and the content as a whole.
 
 handlers.py      handlers by type and version
+contents.py      pieces of the files of handlers that are folders
+secrets.py       sealed values of a tenant
 tenants.py       tenants, keys, audit events, values written once
 consumers.py     consumers, their leaders, moves of their windows
 daemons.py       daemons and their sysids
 notes.py         notes of the daemons to each other
 scoreboard.py    counters and buckets; activity.py sums of them for pages
+transfer.py      the verbs of export and import
 exporting.py     the content to another store
 importing.py     the content from another store; import_documents.py its documents
 """

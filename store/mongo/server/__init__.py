@@ -5,6 +5,7 @@ core.py          open, close, and how a verb is run
 schema.py        collections, the states of a job document, indexes
 blobs.py         payloads and results that are too big for a document
 ledger.py        counts every change exactly once; tally.py what a change means for the counters
+lane_opening.py  opens the lanes of rate domains that a change has touched; turn_opening.py the turns of keys
 deliveries.py    remembers the jobs that this process claimed
 maintenance.py   the database as a whole: its version and a check
 """

@@ -24,7 +24,7 @@ class MongoMaintenance(Core, StoreMaintenance):
             info = await retried(lambda: database.command("buildInfo"))
             found = await retried(lambda: database["meta"].find_one({"_id": "schema"}))
         schema = 0 if found is None else int(found["version"])
-        return StoreVersion("mongodb", schema, VERSION, f"MongoDB protocol {info['version']}")
+        return StoreVersion(schema, VERSION, f"MongoDB protocol {info['version']}")
 
     async def copy_to(self, target: Path) -> None:
         raise UnsupportedStore(

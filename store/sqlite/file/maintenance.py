@@ -27,9 +27,9 @@ _PROBLEMS: Final = 10
 def get_version(path: Path) -> StoreVersion:
     engine = f"SQLite {apsw.sqlite_lib_version()}"
     if not path.exists():
-        return StoreVersion("sqlite", 0, len(schema.MIGRATIONS), engine)
+        return StoreVersion(0, len(schema.MIGRATIONS), engine)
     with reading(path) as conn:
-        return StoreVersion("sqlite", read_version(conn, str(path)), len(schema.MIGRATIONS), engine)
+        return StoreVersion(read_version(conn, str(path)), len(schema.MIGRATIONS), engine)
 
 
 def copy_file(path: Path, target: Path) -> None:

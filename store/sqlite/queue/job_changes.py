@@ -1,7 +1,7 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -27,15 +27,15 @@ from store.sqlite.queue.window import is_beyond, numbers_all
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
-_OF_TENANT = f"SELECT {COLUMNS} FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ? AND t.tenant = ?"
+_OF_TENANT: Final = f"SELECT {COLUMNS} FROM jobs j JOIN types t ON t.type = j.type WHERE j.id = ? AND t.tenant = ?"
 
-_REPLAY = (
+_REPLAY: Final = (
     "UPDATE jobs SET state = ?, due = ?, attempts = 0, begun = NULL, planned = NULL, lock = NULL, lease = NULL"
     " WHERE n = ?"
 )
 
 
-_REJOIN = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
+_REJOIN: Final = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
 
 
 class Change(NamedTuple):

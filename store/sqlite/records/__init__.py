@@ -1,6 +1,8 @@
 """Everything that is not a job, and the content as a whole.
 
 handlers.py      handlers by type and version
+contents.py      pieces of the files of handlers that are folders
+secrets.py       sealed values of a tenant
 tenants.py       tenants, keys, audit events, values written once
 consumers.py     consumers, their leaders, moves of their windows
 daemons.py       daemons and their sysids

@@ -1,6 +1,7 @@
 """Pieces of files by tenant and digest, each once."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import apsw
 
@@ -8,7 +9,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.values.records import Content, ContentSummary
 
-CONTENT_COLUMNS = "tenant, digest, touched, data"
+CONTENT_COLUMNS: Final = "tenant, digest, touched, data"
 
 
 def put_contents(tx: Tx, contents: Sequence[Content]) -> None:

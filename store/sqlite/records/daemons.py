@@ -1,5 +1,7 @@
 """Daemons and their sysids. AUTOINCREMENT never gives a number twice, also when its row is gone."""
 
+from typing import Final
+
 import apsw
 
 from store.errors import NotFound
@@ -9,7 +11,7 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.records.import_note import refuse_half_a_store
 from store.values.records import Daemon
 
-_COLUMNS = "sysid, reserved, until, info, paused"
+_COLUMNS: Final = "sysid, reserved, until, info, paused"
 
 
 def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:

@@ -1,6 +1,6 @@
 """Handlers by type and version. `types.handler` is the version in force, `types.last_handler` the last one given."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -9,8 +9,8 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.values.records import Handler, HandlerSummary
 
-_COLUMNS = "h.version, h.created, h.lang, h.data, h.author, h.restored_from, h.tree"
-_SUMMARY = "h.version, h.created, h.lang, h.author, h.restored_from, length(h.data), h.version = t.handler"
+_COLUMNS: Final = "h.version, h.created, h.lang, h.data, h.author, h.restored_from, h.tree"
+_SUMMARY: Final = "h.version, h.created, h.lang, h.author, h.restored_from, length(h.data), h.version = t.handler"
 
 
 class NewHandler(NamedTuple):

@@ -1,12 +1,14 @@
 """Sealed values by tenant and name. A row without data is a secret that was deleted."""
 
+from typing import Final
+
 import apsw
 
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.values.records import Secret
 
-SECRET_COLUMNS = "tenant, name, version, created, author, key_id, data"  # noqa: S105  # columns, no value
+SECRET_COLUMNS: Final = "tenant, name, version, created, author, key_id, data"  # noqa: S105  # columns, no value
 
 
 def put_secret(tx: Tx, secret: Secret) -> bool:

@@ -1,7 +1,7 @@
 """Tenants, keys, audit events and values written once."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -12,8 +12,8 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import delete_rows
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
 
-TENANT = "name, created, weight, limits, suspended, deleting"
-KEY = "key_id, tenant, hash, scopes, created, expires, label"
+TENANT: Final = "name, created, weight, limits, suspended, deleting"
+KEY: Final = "key_id, tenant, hash, scopes, created, expires, label"
 
 
 def create_tenant(tx: Tx, tenant: Tenant) -> None:
@@ -46,20 +46,20 @@ def tenant_from(row: tuple[Any, ...]) -> Tenant:
     return Tenant._make((*row[:4], bool(row[4]), bool(row[5])))
 
 
-_JOBS_OF = (
+_JOBS_OF: Final = (
     f"SELECT n FROM jobs WHERE state {QUEUED} AND lane IN (SELECT lane FROM lanes WHERE type = ?1) LIMIT ?2",
     f"SELECT n FROM jobs WHERE state = {State.RUNNING} AND type = ?1 LIMIT ?2",
     f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ?1 LIMIT ?2",
     f"SELECT n FROM jobs WHERE state = {State.ARCHIVED} AND type = ?1 LIMIT ?2",
 )
-_BUCKETS_OF = (
+_BUCKETS_OF: Final = (
     "DELETE FROM buckets WHERE (width, start, type) IN (SELECT width, start, ?1 FROM totals"
     " WHERE tenant = (SELECT tenant FROM types WHERE type = ?1))"
 )
 """By the totals of the tenant, which are where it has buckets: there is no index by type, and a scan would pass those
 of everybody. One whose total is past its age already goes by its own."""
-_RECORDS_OF_TYPE = ("handlers", "failures", "lanes", "turns", "types")
-_RECORDS_OF_TENANT = ("rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "contents")
+_RECORDS_OF_TYPE: Final = ("handlers", "failures", "lanes", "turns", "types")
+_RECORDS_OF_TENANT: Final = ("rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "contents")
 
 
 def delete_tenant(tx: Tx, name: str, limit: int, only_leftovers: bool) -> DeleteReport:

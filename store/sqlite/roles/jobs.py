@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
@@ -10,10 +11,10 @@ from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, Job
 from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
 
-_FEW = 20
+_FEW: Final = 20
 """Jobs that are numbered before batches that wait."""
 
-_LANES_AT_ONCE = 1000
+_LANES_AT_ONCE: Final = 1000
 
 
 class SqliteJobs(SqliteCore, JobVerbs):

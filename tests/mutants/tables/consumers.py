@@ -7,7 +7,7 @@ consumer = in_file("functory/consumers/consumer.py", "tests/unit/functory/test_c
 progress_file = in_file("store/progress_file.py", "tests/unit/functory/test_consumer.py")
 
 wishes = in_file("functory/execution/wishes.py", "tests/unit/functory/test_wishes.py tests/service/test_pipelines.py")
-led = in_file("functory/consumers/led.py", "tests/service/test_consumers.py tests/service/test_pipelines.py")
+led = in_file("functory/consumers/led_consumer.py", "tests/service/test_consumers.py tests/service/test_pipelines.py")
 PARENTS = "tests/service/test_consumers_of_parents.py"
 leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
 

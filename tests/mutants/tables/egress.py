@@ -5,9 +5,9 @@ from tests.mutants.mutant import Mutant, in_file
 PROXY = "tests/unit/functory/test_egress_proxy.py"
 CONTEXTS = "tests/security/test_egress.py"
 
-hosts = in_file("handlers/hosts.py", "tests/unit/test_hosts.py")
-resolver = in_file("runner/resolver.py", f"tests/unit/test_resolver.py {PROXY}")
-targets = in_file("runner/targets.py", f"tests/unit/test_resolver.py {PROXY}")
+hosts = in_file("handlers/hosts.py", "tests/unit/handlers/test_hosts.py")
+resolver = in_file("runner/resolver.py", f"tests/unit/runner/test_resolver.py {PROXY}")
+targets = in_file("runner/targets.py", f"tests/unit/runner/test_resolver.py {PROXY}")
 head = in_file("functory/egress/head.py", "tests/unit/functory/test_egress_parsing.py")
 body = in_file("functory/egress/request_body.py", "tests/unit/functory/test_egress_parsing.py")
 hello = in_file("functory/egress/client_hello.py", "tests/unit/functory/test_egress_parsing.py")
@@ -17,7 +17,7 @@ meters = in_file("functory/egress/meters.py", "tests/unit/functory/test_egress_m
 seccomp = in_file("runner/sandbox/seccomp.py", CONTEXTS)
 egress = in_file("runner/egress.py", CONTEXTS)
 launcher = in_file("runner/sandbox/launcher.py", CONTEXTS)
-model = in_file("handlers/model.py", "tests/unit/test_handlers.py")
+model = in_file("handlers/model.py", "tests/unit/handlers/test_handlers.py")
 
 MUTANTS: list[Mutant] = [
     hosts("a domain is among the names below it", "name.endswith(self.name[1:])", "name.endswith(self.name[2:])"),

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, in_file
 
-ARCHIVES = "tests/unit/test_folders.py"
+ARCHIVES = "tests/unit/handlers/test_folders.py"
 names = in_file("handlers/folders/names.py", ARCHIVES)
 tars = in_file("handlers/folders/tar.py", ARCHIVES)
 zips = in_file("handlers/folders/zip.py", ARCHIVES)

@@ -8,29 +8,29 @@ BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/s
 CANCEL = "tests/contract/engines/test_cancel.py -k plain"
 SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
 
-SECRETS = "tests/unit/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
+SECRETS = "tests/unit/runner/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
 
 masking = in_file("runner/masking.py", SECRETS)
-form_search = in_file("runner/form_search.py", "tests/property/test_form_search.py tests/unit/test_masking.py")
+form_search = in_file("runner/form_search.py", "tests/property/test_form_search.py tests/unit/runner/test_masking.py")
 secret_forms = in_file("runner/secret_forms.py", SECRETS)
 raw_log = in_file("runner/raw_log.py", SECRETS)
 context = in_file("runner/context.py", ENGINES)
 batch = in_file("runner/batch.py", BATCH)
-pool = in_file("runner/pool.py", "tests/unit/test_pool.py")
+pool = in_file("runner/pool.py", "tests/unit/runner/test_pool.py")
 run = in_file("runner/runner.py", "tests/service/test_leases.py")
-call = in_file("runner/run.py", "tests/unit/test_run.py")
-PACKAGES = "tests/unit/test_packages.py tests/unit/test_package_trees.py tests/unit/test_package_steps.py"
+call = in_file("runner/run.py", "tests/unit/runner/test_run.py")
+PACKAGES = "tests/unit/handlers/test_packages.py tests/unit/runner/test_package_trees.py tests/unit/runner/test_package_steps.py"
 trees = in_file("runner/packages/trees.py", PACKAGES)
 provider = in_file("runner/packages/provider.py", PACKAGES)
 collector = in_file("functory/daemon/package_collector.py", PACKAGES)
 asked = in_file("handlers/packages.py", PACKAGES)
-NODE_PACKAGES = "tests/unit/test_node_packages.py"
+NODE_PACKAGES = "tests/unit/handlers/test_node_packages.py"
 npm = in_file("handlers/npm.py", NODE_PACKAGES)
 build_sandbox = in_file("runner/packages/sandbox.py", PACKAGES)
-bootstrap = in_file("handlers/bootstraps/packages.py", "tests/unit/test_tarballs.py")
+bootstrap = in_file("handlers/bootstraps/packages.py", "tests/unit/handlers/test_tarballs.py")
 tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 details = in_file("runner/protocol.py", "tests/property/test_fast_paths.py")
-wire = in_file("runner/wire.py", "tests/unit/test_wire.py")
+wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
 http = in_file("runner/http_engine.py", SSRF)
 answers = in_file("runner/status_lines.py", "tests/security/test_oversized.py")
 targets = in_file("runner/targets.py", SSRF)
@@ -117,7 +117,7 @@ MUTANTS: list[Mutant] = [
         "builds from tarballs have the machine's network",
         "            egress=is_proxied or has_loopback,",
         "            egress=is_proxied,",
-        tests="tests/unit/test_tarballs.py",
+        tests="tests/unit/handlers/test_tarballs.py",
     ),
     provider(
         "who joins a build hears nothing of it",

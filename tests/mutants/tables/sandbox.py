@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Mutant, in_file
 
-WALLS = "tests/unit/test_seccomp.py tests/security/test_contexts.py tests/security/test_layers.py"
-SECCOMP = "tests/unit/test_seccomp.py tests/security/test_layers.py"
+WALLS = "tests/unit/runner/test_seccomp.py tests/security/test_contexts.py tests/security/test_layers.py"
+SECCOMP = "tests/unit/runner/test_seccomp.py tests/security/test_layers.py"
 
 seccomp = in_file("runner/sandbox/seccomp.py", SECCOMP)
 confine = in_file("runner/sandbox/inner/confine.py", WALLS)
@@ -11,7 +11,7 @@ runtime = in_file("runner/sandbox/runtime.py", "tests/security/test_installed.py
 installed = in_file("runner/sandbox/installed.py", "tests/security/test_installed.py")
 languages = in_file("handlers/languages.py", "tests/security/test_installed.py")
 kinds = in_file("runner/sandbox/kinds.py", "tests/security/test_contexts.py")
-uids = in_file("runner/sandbox/uids.py", "tests/unit/test_uids.py")
+uids = in_file("runner/sandbox/uids.py", "tests/unit/runner/test_uids.py")
 
 MUTANTS: list[Mutant] = [
     runtime(

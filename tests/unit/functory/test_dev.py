@@ -17,7 +17,7 @@ from functory.config import Settings
 from functory.daemon.isolation import Isolation
 from functory.errors import InvalidInput
 from functory.folders.examples import Example, differences, read_examples
-from functory.folders.first import LANGUAGES, write_first_handler
+from functory.folders.starter import LANGUAGES, write_first_handler
 from runner.launch import Level
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files and functions that exist, and a job's way has not grown."""
+"""docs/architecture.md names files and functions that exist, all rooms and loops, and a job's way has not grown."""
 
 import ast
 import re
@@ -12,6 +12,8 @@ MAX_STATIONS: Final = 18
 
 _FILE: Final = re.compile(r"`([\w/]+\.py)`")
 _NAME: Final = re.compile(r"`([\w/]+/[\w/]+\.py)`\s+`(\w+(?:\.\w+)?)`")
+_ROW: Final = re.compile(r"^\| `?([\w ]+?)/?`? \|", re.MULTILINE)
+_LOOP: Final = re.compile(r'_start_loop\("([\w ]+)"')
 _STATION: Final = re.compile(r"^\| \d+ \|.*$", re.MULTILINE)
 
 
@@ -39,6 +41,34 @@ def defined(module: ast.Module) -> set[str]:
 
 def test_every_name_is_real() -> None:
     assert list(missing(PAGE.read_text())) == []
+
+
+def rows(text: str, header: str) -> list[str]:
+    """The first column of the table with this first column's name, without quotes and slashes."""
+    table = text.split(f"\n| {header} | ", 1)[1].split("\n\n", 1)[0]
+    return _ROW.findall(table)
+
+
+def rooms(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+
+
+def test_every_room_has_its_row() -> None:
+    described = rows(PAGE.read_text(), "room")
+    assert sorted(described) == sorted([*rooms(ROOT / "functory"), "at the root"])
+
+
+def test_every_loop_has_its_row() -> None:
+    started = _LOOP.findall((ROOT / "functory" / "daemon" / "daemon.py").read_text())
+    assert sorted(rows(PAGE.read_text(), "loop")) == sorted(started)
+
+
+def test_a_row_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "__init__.py").touch()
+    text = "\n| room | owns |\n|---|---|\n| `a/` | `b/` |\n| at the root | c |\n\n| `d/` | e |\n"
+    assert rows(text, "room") == ["a", "at the root"]
+    assert rooms(tmp_path) == ["a"]
 
 
 def test_the_way_of_a_job_is_short_and_each_station_has_its_place() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from store.base import Histogram, JobState, state_of
-from store.errors import InvalidValue, StoreError, StoreUnavailable
+from store.errors import InvalidValue, StoreError
 from store.names import (
     DONE_LOCK,
     PAUSED_LOCK,
@@ -112,4 +112,3 @@ def test_error_codes_are_unique() -> None:
 
     codes = [kind.code for kind in tree(StoreError)]
     assert len(codes) == len(set(codes))
-    assert [kind for kind in tree(StoreError) if kind.retryable] == tree(StoreUnavailable)

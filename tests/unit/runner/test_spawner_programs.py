@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PREPARED = """
 import sys
 seen = [__name__, sys.argv[1:]]

@@ -15,7 +15,7 @@ from runner.programs import Program, with_packages
 from runner.sandbox import leftovers
 from tests.support.wheels import frame
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 PYTHON = Program(("python",), ())

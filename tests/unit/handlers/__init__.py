@@ -1,0 +1,1 @@
+"""The handlers package, module by module."""

@@ -1,0 +1,1 @@
+"""The runner, module by module."""

@@ -1,0 +1,1 @@
+"""The storm's own parts: its plan and its checker."""
