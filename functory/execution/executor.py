@@ -8,7 +8,6 @@ New jobs, free slots and the operator wake the loop; the poll only finds what ot
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +20,7 @@ from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.outbox import Ending, Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
+from functory.execution.slots import Slots
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook, permitted
 from functory.loops.shared import Shared
@@ -79,8 +79,6 @@ class Executor:
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
-        self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
-        """Running batches: the type, and since when."""
         self._leases = HeldLeases(shared.clock, self._lease_ms)
         self._next_look_s = 0.0
         self._later: asyncio.TimerHandle | None = None
@@ -90,6 +88,7 @@ class Executor:
         """Something may have become runnable since the last look, if only time."""
         self._straight: StraightWay | None = None
         self._woken = asyncio.Event()
+        self._slots = Slots(shared.clock, self._woken.set)
         self._is_stopping = False
         self.is_paused = False
         self.claimed = 0  # jobs, so far
@@ -160,11 +159,8 @@ class Executor:
 
     def note_long_batches(self) -> None:
         """Tell the scheduler how long each batch has been running."""
-        now_s = self._clock.monotonic_s()
-        older: Counter[str] = Counter()
-        for jobtype, began_s in self._slots.values():  # in the order of their start
-            self._policy.jobs_running(jobtype, now_s - began_s, older[jobtype])
-            older[jobtype] += 1
+        for batch in self._slots.running():
+            self._policy.jobs_running(*batch)
         self._woken.set()
 
     def untried(self, for_s: float) -> list[str]:
@@ -205,10 +201,7 @@ class Executor:
         """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
         self.handlers.forget(tenant)
-        tasks = [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]
-        await asyncio.sleep(0)  # one that is cancelled before its first step would not come to its end either
-        for task in tasks:
-            task.cancel()
+        await self._slots.end_tenant(tenant)
         await self._runner.end_tenant(tenant)
 
     # The loop
@@ -230,12 +223,7 @@ class Executor:
     async def stop(self, grace_s: float) -> None:
         """Claim no more jobs. Let running batches finish for a while, then give back what is left."""
         self._is_stopping = True
-        if self._slots:
-            await asyncio.wait(list(self._slots), timeout=grace_s)
-        for task in list(self._slots):
-            task.cancel()
-        if self._slots:
-            await asyncio.wait(list(self._slots))
+        await self._slots.stop(grace_s)
 
     async def _fill_slots(self) -> None:
         """Start batches for the free slots. The store is not looked at every time: not while there is known work (with
@@ -272,9 +260,7 @@ class Executor:
             batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
             self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
             self._outlook.untried.pop(pick.jobtype, None)
-            task = asyncio.create_task(batch, name=f"batch {pick.jobtype}")
-            self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
-            task.add_done_callback(self._slot_done)
+            self._slots.start(pick.jobtype, batch)
         return len(self._slots) > before
 
     def may_start(self) -> bool:
@@ -315,7 +301,7 @@ class Executor:
                 self._outlook.unable[jobtype] = version
             elif handler is not None:
                 retry = retry_policy(handler, self._retry)
-                held = sum(name == jobtype for name, _ in self._slots.values())
+                held = self._slots.count(jobtype)
                 pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
                 now_ms = self._clock.now_ms()
                 jobs = await self._claim(pick, handler.max_per_key, now_ms)
@@ -392,9 +378,3 @@ class Executor:
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
         asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
-
-    def _slot_done(self, task: asyncio.Task[None]) -> None:
-        del self._slots[task]
-        self._woken.set()
-        if not task.cancelled() and task.exception() is not None:
-            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
