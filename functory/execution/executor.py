@@ -8,7 +8,8 @@ New jobs, free slots and the operator wake the loop; the poll only finds what ot
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,9 +23,10 @@ from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
 from functory.execution.slots import Slots
 from functory.execution.straight import StraightWay
-from functory.execution.tenant_book import TenantBook, permitted
+from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from handlers.errors import HandlerError
+from handlers.model import Handler
 from runner.runner import Runner
 from scheduler import Candidate, Pick, Policy
 from scheduler.errors import SchedulerError
@@ -296,24 +298,16 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
-                self._outlook.unable[jobtype] = version
-            elif handler is not None:
-                retry = retry_policy(handler, self._retry)
-                held = self._slots.count(jobtype)
-                pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
-                now_ms = self._clock.now_ms()
-                jobs = await self._claim(pick, handler.max_per_key, now_ms)
-                may_start = self._claimed(jobtype, jobs, now_ms)
-                began_s = self._clock.monotonic_s()
-                handler = permitted(handler, self._tenants.of(jobtype))
-                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
-        except StoreUnavailable as error:
-            log.warning("execute.store_unavailable", extra={"reason": str(error)})
-        except (HandlerError, SchedulerError) as error:
-            # Stored by a newer version of this program: the jobs wait for a daemon that can read it.
-            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+            with _explained(jobtype):
+                if (found := await self._find_handler(jobtype, version)) is not None:
+                    handler, retry = found
+                    held = self._slots.count(jobtype)
+                    pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
+                    now_ms = self._clock.now_ms()
+                    jobs = await self._claim(pick, handler.max_per_key, now_ms)
+                    may_start = self._claimed(jobtype, jobs, now_ms)
+                    began_s = self._clock.monotonic_s()
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
@@ -331,19 +325,15 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
-                self._outlook.unable[jobtype] = version
-            elif handler is not None:
-                self.claimed += len(jobs)
-                self._log_started(jobs, self._clock.now_ms())
-                watch = self._straight.watch(jobs)
-                left = ()  # what is not run comes back by itself
-                handler = permitted(handler, self._tenants.of(jobtype))
-                retry = retry_policy(handler, self._retry)
-                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, self._straight.may_start)
-        except (StoreUnavailable, HandlerError, SchedulerError) as error:
-            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+            with _explained(jobtype):
+                if (found := await self._find_handler(jobtype, version)) is not None:
+                    handler, retry = found
+                    self.claimed += len(jobs)
+                    self._log_started(jobs, self._clock.now_ms())
+                    watch = self._straight.watch(jobs)
+                    left = ()  # what is not run comes back by itself
+                    may_start = self._straight.may_start
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
@@ -353,6 +343,16 @@ class Executor:
                 if watch is not None:
                     watch.cancel()
                 self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s, worked_s)
+
+    async def _find_handler(self, jobtype: str, version: int) -> tuple[Handler, RetryPolicy] | None:
+        """The handler of that version, with its retry rules. None if it was deleted or does not run here."""
+        handler = await self.handlers.get(jobtype, version)
+        if handler is None:
+            return None
+        if not self._runner.can_run(jobtype, handler, self._languages):
+            self._outlook.unable[jobtype] = version
+            return None
+        return handler, retry_policy(handler, self._retry)
 
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked
@@ -378,3 +378,15 @@ class Executor:
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
         asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
+
+
+@contextmanager
+def _explained(jobtype: str) -> Iterator[None]:
+    """Says why a batch does not run. Its jobs wait: for the store, or, if a newer version of this program has stored
+    their handler, for a daemon that can read it."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        log.warning("execute.store_unavailable", extra={"reason": str(error)})
+    except (HandlerError, SchedulerError) as error:
+        log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
