@@ -330,9 +330,9 @@ class Executor:
                     handler, retry = found
                     self.claimed += len(jobs)
                     self._log_started(jobs, self._clock.now_ms())
-                    watch = self._straight.watch(jobs)
+                    watch = self._straight.showing.watch(jobs)
                     left = ()  # what is not run comes back by itself
-                    may_start = self._straight.may_start
+                    may_start = self._straight.showing.may_start
                     worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         finally:
             took_s = self._clock.monotonic_s() - began_s

@@ -284,7 +284,7 @@ class Outbox:
         if isinstance(release, Discard):  # what it made may name it
             release = Archive(*release)
         if self._straight is not None:
-            await self._straight.show(job.id)
+            await self._straight.showing.show_all([job.id])  # this kind of end needs it there
         now_ms = self._now()
         creations = creations_of(wishes, self._journal.take_ids(len(wishes)), now_ms)
         report = await self._until_it_works(
@@ -319,7 +319,7 @@ class Outbox:
         new: Sequence[Admitted] = ()
         known = batch
         if straight is not None:
-            await straight.be_shown([job.id for job, _, _ in batch])
+            await straight.showing.settled([job.id for job, _, _ in batch])
         if straight is not None and (ids := straight.among([job.id for job, _, _ in batch])):
             new = [ending for ending in batch if ending[0].id in ids]
             known = [ending for ending in batch if ending[0].id not in ids]

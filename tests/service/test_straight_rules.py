@@ -11,6 +11,7 @@ import pytest
 import functory.execution.batches
 import functory.execution.outcomes
 import functory.execution.straight
+import functory.execution.straight_showing
 from functory.daemon.daemon import Daemon
 from functory.errors import QuotaExceeded
 from functory.operations.jobs import cancel_job
@@ -33,7 +34,7 @@ PID = "import os\nreturn os.getpid()"
 def _not_shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, jobs are in the store only with their end."""
     if "deleted" not in request.node.name:
-        monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+        monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 3600.0)
 
 
 async def stored(daemon: Daemon, job_id: str) -> JobRecord | None:
