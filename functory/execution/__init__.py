@@ -14,7 +14,7 @@ tenant_book.py       what each tenant may have
 outcomes.py          what becomes of a job that stopped
 wishes.py            jobs that a job asked for; families.py what a parent is told of its children
 afterwards.py        who gets a job's result, and whether the job is kept
-outbox.py            outcomes on their way to the store
+outbox.py            outcomes on their way to the store; endings.py what they are; ending_admission.py quotas
 waiters.py           who waits for which job
 trial_runs.py        a handler run once, without a job
 """

@@ -15,10 +15,11 @@ from typing import Final
 
 from functory.execution.batches import Batches
 from functory.execution.claims_under_way import ClaimsUnderWay
+from functory.execution.endings import Ending
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
-from functory.execution.outbox import Ending, Outbox
+from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
 from functory.execution.slots import Slots
