@@ -8,10 +8,11 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.hearing import Hearing
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job
 from store.base import Code
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 WAITS = """
 import json, time, pathlib

@@ -8,12 +8,13 @@ import pytest
 
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from store.base import Tenant
 from store.errors import Conflict, StoreUnavailable
 from tests.support.clocks import LeapingClock
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.straight_times import LONG_S, set_straight_times
 

@@ -13,11 +13,12 @@ import functory.execution.straight
 import functory.execution.straight_showing
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job, get_job, wait_for_job
 from store.base import Code, JobRecord, JobState
 from store.errors import StoreUnavailable
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 from tests.support.straight_times import set_straight_times
 
 SLOW = "import time; time.sleep(0.5); return payload"

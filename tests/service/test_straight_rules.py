@@ -13,6 +13,7 @@ import functory.execution.outcomes
 import functory.execution.straight
 import functory.execution.straight_showing
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
@@ -24,7 +25,7 @@ from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
 from tests.service.test_straight import SLOW, ready
 from tests.support.served_daemon import served_daemon
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"
