@@ -89,7 +89,8 @@ class Executor:
         """Jobs may be waiting that the last look did not see."""
         self._wants_look = True
         """Something may have become runnable since the last look, if only time."""
-        self._straight: StraightWay | None = None
+        self._straight: StraightWay
+        """By `use`, before anything runs: the two are halves of one another."""
         self._woken = asyncio.Event()
         self._slots = Slots(shared.clock, self._woken.set)
         self._is_stopping = False
@@ -105,8 +106,7 @@ class Executor:
     def changed(self, tenant: str = "") -> None:
         """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
         self._outlook.forget(tenant)
-        if self._straight is not None:
-            self._straight.forget_gates(tenant)
+        self._straight.forget_gates(tenant)
         self.wake()
 
     def use(self, straight: StraightWay) -> None:
@@ -132,13 +132,12 @@ class Executor:
 
     def offer(self, jobtype: str) -> None:
         """The number of jobs of a type that wait on the straight way has changed."""
-        if self._straight is not None:
-            count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
-            waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
-            now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
-            self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
-            if count:
-                self._start_known()
+        count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
+        waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
+        now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
+        self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
+        if count:
+            self._start_known()
 
     def leases(self) -> list[Lease]:
         """Everything claimed and not yet released."""
@@ -156,7 +155,7 @@ class Executor:
         """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
         self._leases.released(jobs := [job for job, _, _ in endings])
         self._outlook.freed(jobs)
-        if self._straight is None or not self._straight.leaves_nothing_to_do(endings):
+        if not self._straight.leaves_nothing_to_do(endings):
             self._wants_look = True
             self._woken.set()
 
@@ -259,7 +258,7 @@ class Executor:
         before = len(self._slots)
         while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
-            jobs, version = self._straight.start(*pick) if self._straight is not None else ([], 0)
+            jobs, version = self._straight.start(*pick)
             batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
             self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
             self._outlook.untried.pop(pick.jobtype, None)
@@ -273,7 +272,7 @@ class Executor:
         """Ask the store which types have jobs that could run here, and tell the scheduler."""
         self._is_news = self._wants_look = False
         oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claims.jobs)}
-        straight = dict(self._straight.waiting()) if self._straight is not None else {}
+        straight = dict(self._straight.waiting())
         self._policy.set_waiting(
             [
                 Candidate(
@@ -286,8 +285,7 @@ class Executor:
                 for jobtype in {**oldest_ms, **straight}
             ]
         )
-        if self._straight is not None:
-            self._straight.catch_up()
+        self._straight.catch_up()
 
     # One slot
 
@@ -320,7 +318,6 @@ class Executor:
 
     async def _run_straight(self, jobtype: str, jobs: list[Job], version: int) -> None:
         """Run jobs that the store does not have."""
-        assert self._straight is not None
         left: Sequence[Job] = jobs
         watch: asyncio.TimerHandle | None = None
         began_s = self._clock.monotonic_s()
