@@ -252,7 +252,7 @@ def _straight_way(
         shared,
         intake,
         gates,
-        executor.held_leases,
+        executor.leases,
         lease_ms=round(settings.lease_s * 1000),
         is_clear=executor.is_clear,
         ahead=executor.ahead,

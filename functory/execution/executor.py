@@ -32,7 +32,7 @@ from runner.runner import Runner
 from scheduler import Candidate, Pick, Policy
 from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
-from store.base import Job, Lease
+from store.base import Job
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -82,7 +82,8 @@ class Executor:
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
-        self._leases = HeldLeases(shared.clock, self._lease_ms)
+        self.leases = HeldLeases(shared.clock, self._lease_ms)
+        """Everything claimed and not yet released. Upkeep renews it."""
         self._next_look_s = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._is_news = True
@@ -112,10 +113,6 @@ class Executor:
     def use(self, straight: StraightWay) -> None:
         self._straight, self._outlook.on_fewer = straight, straight.catch_up
 
-    @property
-    def held_leases(self) -> HeldLeases:
-        return self._leases
-
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types were added to the store."""
         self._outlook.added(jobtypes)
@@ -139,21 +136,9 @@ class Executor:
         if count:
             self._start_known()
 
-    def leases(self) -> list[Lease]:
-        """Everything claimed and not yet released."""
-        return self._leases.all()
-
-    def renewed(self, began_ms: int, lost: Iterable[Lease]) -> None:
-        """All leases were renewed but those that are lost, by a renewal that began then."""
-        self._leases.renewed(began_ms, lost)
-
-    @property
-    def leases_held(self) -> int:
-        return len(self._leases)
-
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
-        self._leases.released(jobs := [job for job, _, _ in endings])
+        self.leases.released(jobs := [job for job, _, _ in endings])
         self._outlook.freed(jobs)
         if not self._straight.leaves_nothing_to_do(endings):
             self._wants_look = True
@@ -367,7 +352,7 @@ class Executor:
         self.claimed += len(jobs)
         self._outlook.taken(jobtype, len(jobs))
         self._log_started(jobs, now_ms)
-        return self._leases.claimed(jobs, now_ms)
+        return self.leases.claimed(jobs, now_ms)
 
     def _log_started(self, jobs: Sequence[Job], now_ms: int) -> None:
         if self._job_log is not None:

@@ -46,7 +46,7 @@ async def begun(sign: Path) -> None:
 
 
 async def is_idle(daemon: Daemon) -> bool:
-    return not daemon._parts.runner.running_jobs() and not daemon.executor.leases_held
+    return not daemon._parts.runner.running_jobs() and not daemon.executor.leases
 
 
 async def test_a_running_job_is_stopped_and_keeps_its_log(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ async def key_file(path: Path, *lines: str) -> KeyPlace:
 
 async def has_left_it(daemon: Daemon) -> bool:
     executor = daemon.executor
-    return "acme-x" in executor._outlook.unable and not executor._slots and not executor.leases_held
+    return "acme-x" in executor._outlook.unable and not executor._slots and not executor.leases
 
 
 @pytest.mark.parametrize("straight", ["on", "off"])

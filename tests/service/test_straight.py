@@ -120,12 +120,12 @@ async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None
         async def is_shown() -> bool:
             record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
             is_running = record is not None and record.state is JobState.RUNNING
-            return is_running and [lease.id for lease in daemon.executor.leases()] == [id_]
+            return is_running and [lease.id for lease in daemon.executor.leases.all()] == [id_]
 
         await until(is_shown)
         record = await ended(daemon, id_)
         assert (record.outcome and record.outcome.code, record.job.token) == (Code.OK, 1)
-        assert daemon.executor.leases() == []
+        assert daemon.executor.leases.all() == []
 
 
 async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

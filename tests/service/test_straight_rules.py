@@ -230,7 +230,7 @@ async def test_a_deleted_tenants_job_leaves_nothing_behind_and_the_next_of_the_n
         await ready(daemon, PID)
         first = await end_of(daemon, await post(daemon))
         job_id = await post(daemon, jobtype="acme-long")
-        await until(is_true(daemon.executor.leases))
+        await until(is_true(daemon.executor.leases.all))
         await delete_tenant(service, "test", "acme")
         await daemon.outbox.empty()
         assert (await stored(daemon, job_id), (await daemon.store.get_usage("acme")).jobs) == (None, 0)
