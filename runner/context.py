@@ -7,15 +7,15 @@ after anything but a clean end that tree is gone and `usable` is False.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from typing import Final
 
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner import outcome, protocol
 from runner.batch import Batch, OnStopped
+from runner.due_replies import DueReplies
 from runner.errors import ContextEndedError, ProtocolError, RefusedError
 from runner.flow import Flow
 from runner.glimpse import Glimpse
@@ -30,14 +30,6 @@ _LAST_WORDS_S: Final = 0.2
 """How long a process that closed its end of the pipes may take to end by itself."""
 _HELD_BACK_S: Final = 0.5
 """A job whose replies were not read meanwhile gets at least so long, again and again."""
-
-
-class _Due(NamedTuple):
-    """A reply that the context owes."""
-
-    kinds: tuple[int, ...]
-    number: int
-    reply: asyncio.Future[Reply]
 
 
 class ProcessContext:
@@ -65,11 +57,11 @@ class ProcessContext:
         self._slots: dict[tuple[str, str], int] = {}
         self._batch: Batch | None = None
         self._batches = 0
-        self._due: deque[_Due] = deque()  # in the order of the requests
+        self._due = DueReplies(self._on_answer)
         self._over = asyncio.Event()  # the batch under way, or the context
         self._ended = False
         self._why: Exception | None = None  # it was ended, when it did not end by itself
-        self._up = self._expect(protocol.HELLO, number=protocol.VERSION)
+        self._up = self._due.expect(protocol.HELLO, number=protocol.VERSION)
         self.log = RawLog(limits)
         self._parser = protocol.ReplyParser(limits.reply_bytes)
         self._wire = Wire(
@@ -160,7 +152,7 @@ class ProcessContext:
 
     async def _ask(self, slot: int, within_s: float) -> Reply:
         """The answer to the LOAD or CHECK that was just sent; its time begins when the context is up."""
-        answer = self._expect(protocol.LOADED, protocol.REFUSED, number=slot)
+        answer = self._due.expect(protocol.LOADED, protocol.REFUSED, number=slot)
         await self._answered(self._up, self.limits.start_timeout_s)
         reply = await self._answered(answer, within_s)
         if reply.kind == protocol.REFUSED:
@@ -168,13 +160,6 @@ class ProcessContext:
             if reply.code == 400:
                 raise HandlerSyntaxError(field_, message, line=line, column=column)
             raise RefusedError(f"{field_} failed: {message}")
-        return reply
-
-    def _expect(self, *kinds: int, number: int) -> asyncio.Future[Reply]:
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._due.append(_Due(kinds, number, reply))
-        if self._ended:
-            self._break_off()
         return reply
 
     async def _answered(self, reply: asyncio.Future[Reply], within_s: float) -> Reply:
@@ -322,7 +307,7 @@ class ProcessContext:
     def _received(self, replies: list[ReplyRow]) -> None:
         """Called by the wire with every chunk. Raises ProtocolError at the first that has no business here."""
         if self._due:
-            replies = self._take_answers(replies)
+            replies = self._due.take(replies)
         if replies:
             self._take_replies(replies)
         if self._parser.held_bytes and not self._due and (self._batch is None or self._batch.over):
@@ -339,26 +324,11 @@ class ProcessContext:
         elif batch.more_soon(now):
             self._wire.pause()
 
-    def _take_answers(self, replies: list[ReplyRow]) -> list[ReplyRow]:
-        """Take those that are due and judge them at once: what follows may be about the batch that waits for them."""
-        answers = list(zip(map(Reply._make, replies), tuple(self._due), strict=False))
-        for reply, due in answers:
-            if reply.kind not in due.kinds:
-                raise ProtocolError("answered out of order")
-            if reply.number != due.number:
-                hello = reply.kind == protocol.HELLO
-                raise ProtocolError(
-                    f"speaks version {reply.number} of it" if hello else "answered a request that was not made"
-                )
-            if due.reply.cancelled():  # nobody waits any more, and the jobs that came along are on their way back
-                raise ProtocolError("answered too late")
-            if reply.kind == protocol.REFUSED:
-                self._batch = None  # none of its jobs can have run
-            elif self._batch is not None:
-                self._batch.begin(time.monotonic())
-            self._due.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
-            due.reply.set_result(reply)
-        return replies[len(answers) :]
+    def _on_answer(self, reply: Reply) -> None:
+        if reply.kind == protocol.REFUSED:
+            self._batch = None  # none of its jobs can have run
+        elif self._batch is not None:
+            self._batch.begin(time.monotonic())
 
     # The end of the process ---------------------------------------------------------------------------------------
 
@@ -377,13 +347,5 @@ class ProcessContext:
         self._ended = True
         self._why = why
         self.usable = False
-        self._break_off()
+        self._due.break_off(why)
         self._over.set()
-
-    def _break_off(self) -> None:
-        """Nothing that is due will come any more."""
-        while self._due:
-            reply = self._due.popleft().reply
-            if not reply.done():
-                reply.set_exception(self._why or ContextEndedError("ended"))
-                reply.exception()  # seen, even if nobody waits for it

@@ -18,14 +18,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from handlers.model import Handler
+from runner.idle_meter import IdleMeter
 from runner.memory_shares import MemoryShares
 
 _MB: Final = 1 << 20
-_MEASURE_EVERY_S: Final = 5.0
-_IDLE_BURN_S: Final = 0.1
-_IDLE_BURN_PART: Final = 0.02
-"""An idle context that used more processor time than this, and this part of the time, is not idle."""
-_GROWTH_BYTES: Final = 16 * _MB
 _WORTH_A_CHARGE_S: Final = 0.001
 _SPARE_SEATS: Final = 1 / 32
 _PRESSED_S: Final = 1.0
@@ -91,18 +87,14 @@ C = TypeVar("C", bound=Pooled)
 class _Seat(Generic[C]):
     """A context and its place in the pool."""
 
-    __slots__ = ("burnt_s", "context", "cpu_s", "key", "measured_at", "memory_bytes", "used", "used_at", "watched_at")
+    __slots__ = ("context", "key", "meter", "used", "used_at")
 
     def __init__(self, key: ContextKey, context: C, used: int) -> None:
         self.key = key
         self.context = context
         self.used = used  # grows with every use: the smallest is the least recently used
         self.used_at = 0.0
-        self.memory_bytes = 0
-        self.measured_at = -math.inf
-        self.cpu_s = 0.0  # processor time that it had used at the last look
-        self.burnt_s = 0.0  # of that, since it is idle
-        self.watched_at = math.inf  # since when that is known
+        self.meter = IdleMeter()
 
 
 class Pool(Generic[C]):
@@ -230,7 +222,7 @@ class Pool(Generic[C]):
                 del self._idle[key]
             if seat.context.usable:
                 if seat.context.is_metered:
-                    self._charge(seat, seat.context.cpu_s())
+                    self._charge(seat, seat.meter.charge(seat.context.cpu_s()))
                 return seat
             self._end(seat)
         return None
@@ -286,14 +278,9 @@ class Pool(Generic[C]):
             return
         seat.used = next(self._uses)
         seat.used_at = self._clock()
-        seat.burnt_s = 0.0
-        if seat.context.is_metered:
-            seat.cpu_s, seat.watched_at = seat.context.cpu_s(), seat.used_at
-        else:
-            seat.watched_at = math.inf
+        seat.meter.rest(seat.used_at, seat.context.cpu_s() if seat.context.is_metered else None)
         self._idle.setdefault(seat.key, []).append(seat)
-        if seat.used_at - seat.measured_at > _MEASURE_EVERY_S:
-            seat.measured_at = seat.used_at
+        if seat.meter.is_memory_due(seat.used_at):
             self._in_background(self._measure(seat))
         if (self._waiting and self._seats >= self._settings.max_contexts) or self._lacks_spare_seats():
             self._evict_one()  # somebody waits for a place, and not for this key, or may do so soon
@@ -303,13 +290,13 @@ class Pool(Generic[C]):
         return self._clock() - self._pressed_at < _PRESSED_S and left < int(self._settings.max_contexts * _SPARE_SEATS)
 
     async def _measure(self, seat: _Seat[C]) -> None:
-        seat.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
+        seat.meter.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
         self._make_room()
 
     def _make_room(self) -> None:
         """End idle contexts until what they use is free beside what those in use may take."""
         while True:
-            self._idle_bytes = sum(seat.memory_bytes for seat in self._all_idle())
+            self._idle_bytes = sum(seat.meter.memory_bytes for seat in self._all_idle())
             if self._idle_bytes + self._memory.taken_bytes <= self._settings.max_memory_bytes or not self._evict_one():
                 return
 
@@ -327,22 +314,14 @@ class Pool(Generic[C]):
 
     def _judge(self, seat: _Seat[C], used_s: float, memory_bytes: int) -> None:
         """End an idle context that goes on working, or grows: it should be doing nothing."""
-        if seat.watched_at == math.inf:  # the first look at one that is not metered
-            seat.cpu_s, seat.watched_at = used_s, self._clock()
-            return
-        self._charge(seat, used_s)
-        has_grown = seat.memory_bytes and memory_bytes > 2 * seat.memory_bytes + _GROWTH_BYTES
-        seat.memory_bytes = memory_bytes
-        allowed_s = _IDLE_BURN_S + _IDLE_BURN_PART * (self._clock() - seat.watched_at)
-        if seat.burnt_s > allowed_s or has_grown:
+        burnt_s, is_at_work = seat.meter.look(self._clock(), used_s, memory_bytes)
+        self._charge(seat, burnt_s)
+        if is_at_work:
             self._remove_idle(seat)
             self._end(seat)
 
-    def _charge(self, seat: _Seat[C], used_s: float) -> None:
+    def _charge(self, seat: _Seat[C], burnt_s: float) -> None:
         """What it has burnt since the last look, told to whoever keeps accounts."""
-        burnt_s = max(used_s - seat.cpu_s, 0.0)
-        seat.cpu_s = used_s
-        seat.burnt_s += burnt_s
         if burnt_s > _WORTH_A_CHARGE_S and self._burnt is not None:
             self._burnt(seat.key.tenant, burnt_s)
 
@@ -356,7 +335,7 @@ class Pool(Generic[C]):
         )
 
     def _memory_bytes(self) -> int:
-        return sum(seat.memory_bytes for seat in itertools.chain(self._all_idle(), self._busy))
+        return sum(seat.meter.memory_bytes for seat in itertools.chain(self._all_idle(), self._busy))
 
     def _all_idle(self) -> Iterator[_Seat[C]]:
         return itertools.chain.from_iterable(self._idle.values())

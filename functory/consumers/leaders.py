@@ -16,7 +16,7 @@ import msgspec
 from functory.consumers.led_consumer import LedConsumer, OutOfStep, Surroundings
 from functory.consumers.pull import Ask
 from functory.consumers.terms import terms_from
-from functory.execution.outbox import Ending, Recorded
+from functory.execution.endings import Ending, Recorded
 from functory.loops.shared import Shared
 from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy

@@ -96,7 +96,7 @@ class Hearing:
 
     async def _end_cancelled(self) -> None:
         marks, self._cancelled = self._cancelled, set()
-        leases = [lease for lease in self._parts.executor.leases() if mark_of(lease.id) in marks]
+        leases = [lease for lease in self._parts.executor.leases.all() if mark_of(lease.id) in marks]
         await self._upkeep.end_cancelled(leases)
         slices = Slices()
         for job_id in self._parts.workers.held_ids():

@@ -23,9 +23,10 @@ from functory.daemon.languages import Languages, find_languages
 from functory.daemon.packages import open_packages
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
+from functory.execution.endings import Ending, Recorded, is_plain_end
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.handlers_in_force import HandlersInForce
-from functory.execution.outbox import Ending, Outbox, Recorded, is_plain_end
+from functory.execution.outbox import Outbox
 from functory.execution.straight import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.execution.trial_runs import TrialRuns
@@ -258,7 +259,7 @@ def _straight_way(
         shared,
         intake,
         gates,
-        executor.held_leases,
+        executor.leases,
         lease_ms=round(settings.lease_s * 1000),
         is_clear=executor.is_clear,
         ahead=executor.ahead,

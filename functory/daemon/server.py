@@ -15,8 +15,9 @@ from functory.config import Settings
 from functory.daemon.daemon import Daemon
 from functory.daemon.kept_keys import KeptKeys
 from functory.daemon.last_owner import mark_of_place
+from functory.daemon.service import service_of
 from functory.operations.keys import ensure_operator_key
-from functory.operations.service import OperationSettings, Service
+from functory.operations.service import Service
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
 from functory.web.app import WEB, make_app, make_status_app
@@ -24,9 +25,7 @@ from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from functory.web.waiting_room import WaitingRoom
-from handlers.folders.limits import FolderLimits
 from journal.durable import replace_durably
-from runner.targets import Targets
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
@@ -50,7 +49,7 @@ class Server:
         if not self.is_open:
             return
         try:
-            service = self._make_service()
+            service = service_of(self._daemon)
             self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
             self._kept_keys = self._make_kept_keys(service)
             await self._kept_keys.recall()
@@ -88,28 +87,6 @@ class Server:
         except BaseException:
             await self._daemon.close()
             raise
-
-    def _make_service(self) -> Service:
-        return Service(
-            straight=self._daemon.straight,
-            workers=self._daemon.workers,
-            consumers=self._daemon.consumers,
-            vault=self._daemon.vault,
-            packages=self._daemon.packages,
-            store=self._daemon.store,
-            journal=self._daemon.journal,
-            intake=self._daemon.intake,
-            admission=self._daemon.admission,
-            waiters=self._daemon.waiters,
-            handlers=self._daemon.handlers,
-            trial_runs=self._daemon.trial_runs,
-            control=self._daemon,
-            now_ms=self._daemon.clock.now_ms,
-            settings=OperationSettings(
-                targets=Targets(self._settings.hosts_allowed, self._settings.http_allowed),
-                folders=_folder_limits(self._settings),
-            ),
-        )
 
     async def _open_daemon(self) -> None:
         room = WaitingRoom()
@@ -222,14 +199,6 @@ def _naming(setting: str, setting_of_host: str = "") -> Iterator[None]:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             setting = setting_of_host or setting
         raise OSError(error.errno, f"{setting}: {error.strerror or error}") from error
-
-
-def _folder_limits(settings: Settings) -> FolderLimits:
-    return FolderLimits(
-        packed_bytes=settings.folder_packed_bytes,
-        unpacked_bytes=settings.folder_unpacked_bytes,
-        files=settings.folder_files,
-    )
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -90,7 +90,7 @@ class Upkeep:
 
     async def renew_leases(self) -> None:
         began_ms = self._clock.now_ms()
-        leases = self._executor.leases()
+        leases = self._executor.leases.all()
         lease_ms = round(self._settings.lease_s * 1000)
         stale: list[Lease] = []
         for start in range(0, len(leases), _STEP):
@@ -98,7 +98,7 @@ class Upkeep:
             report = await self._store.renew_locks(self._sysid, step, lease_ms=lease_ms, now_ms=self._clock.now_ms())
             refused = set(report.stale)
             stale += [lease for lease in step if lease.id in refused]
-        self._executor.renewed(began_ms, stale)
+        self._executor.leases.renewed(began_ms, stale)
         self._note_lost(stale)
         await self.end_cancelled(stale)
 

@@ -83,7 +83,7 @@ class Vitals:
             "slots": settings.slot_count,
             "slots_free": parts.executor.free_slots,
             "jobs_claimed_total": parts.executor.claimed,
-            "leases_held": parts.executor.leases_held,
+            "leases_held": len(parts.executor.leases),
             "leases_expired_total": seen.expired_leases,
             "leases_lost_total": seen.lost_leases,
             "outcomes_stale_total": parts.outbox.stale + parts.reported.stale,

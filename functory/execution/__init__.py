@@ -1,9 +1,10 @@
 """From the store to the result: what happens to jobs once they can be run.
 
 executor.py          picks, claims, runs; outlook.py what the last look at the store saw; claims_under_way.py its claims
+slots.py             the batches that run
 straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
 followers.py         jobs that wait to start so until others are taken up; straight_jobs.py how they are shown
-straight_arrivals.py how they enter the store, and which do not
+straight_showing.py  those of them that take long; straight_arrivals.py how they enter the store, and which do not
 gathering.py         jobs that come quickly, one by one, start together
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
 recent_ends.py       jobs that ended a moment ago
@@ -13,7 +14,7 @@ tenant_book.py       what each tenant may have
 outcomes.py          what becomes of a job that stopped
 wishes.py            jobs that a job asked for; families.py what a parent is told of its children
 afterwards.py        who gets a job's result, and whether the job is kept
-outbox.py            outcomes on their way to the store
+outbox.py            outcomes on their way to the store; endings.py what they are; ending_admission.py quotas
 waiters.py           who waits for which job
 trial_runs.py        a handler run once, without a job
 """

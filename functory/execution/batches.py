@@ -15,7 +15,7 @@ from functory.execution.families import read_children
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, releases_or_refusals
-from functory.execution.tenant_book import TenantBook
+from functory.execution.tenant_book import TenantBook, permitted
 from handlers.model import Handler
 from runner.outcome import Stopped, size_bytes
 from runner.protocol import BatchJob, NewJob, ParentJob
@@ -70,7 +70,8 @@ class Batches:
         delivery = _Delivery(going, version, retry, afterwards)
         try:
             on_stopped = partial(self._on_stopped, delivery)
-            who = self._tenants.of(jobtype).incarnation
+            allowance = self._tenants.of(jobtype)
+            handler, who = permitted(handler, allowance), allowance.incarnation
             for some in _parts(going):
                 ready = partial(may_start, some)
                 to_run = await self._with_children(some)

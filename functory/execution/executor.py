@@ -8,28 +8,31 @@ New jobs, free slots and the operator wake the loop; the poll only finds what ot
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from functory.execution.batches import Batches
 from functory.execution.claims_under_way import ClaimsUnderWay
+from functory.execution.endings import Ending
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
-from functory.execution.outbox import Ending, Outbox
+from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
+from functory.execution.slots import Slots
 from functory.execution.straight import StraightWay
-from functory.execution.tenant_book import TenantBook, permitted
+from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from handlers.errors import HandlerError
+from handlers.model import Handler
 from runner.runner import Runner
 from scheduler import Candidate, Pick, Policy
 from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
-from store.base import Job, Lease
+from store.base import Job
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -79,17 +82,18 @@ class Executor:
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
-        self._slots: dict[asyncio.Task[None], tuple[str, float]] = {}
-        """Running batches: the type, and since when."""
-        self._leases = HeldLeases(shared.clock, self._lease_ms)
+        self.leases = HeldLeases(shared.clock, self._lease_ms)
+        """Everything claimed and not yet released. Upkeep renews it."""
         self._next_look_s = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._is_news = True
         """Jobs may be waiting that the last look did not see."""
         self._wants_look = True
         """Something may have become runnable since the last look, if only time."""
-        self._straight: StraightWay | None = None
+        self._straight: StraightWay
+        """By `use`, before anything runs: the two are halves of one another."""
         self._woken = asyncio.Event()
+        self._slots = Slots(shared.clock, self._woken.set)
         self._is_stopping = False
         self.is_paused = False
         self.claimed = 0  # jobs, so far
@@ -103,16 +107,11 @@ class Executor:
     def changed(self, tenant: str = "") -> None:
         """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
         self._outlook.forget(tenant)
-        if self._straight is not None:
-            self._straight.forget_gates(tenant)
+        self._straight.forget_gates(tenant)
         self.wake()
 
     def use(self, straight: StraightWay) -> None:
         self._straight, self._outlook.on_fewer = straight, straight.catch_up
-
-    @property
-    def held_leases(self) -> HeldLeases:
-        return self._leases
 
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types were added to the store."""
@@ -130,41 +129,25 @@ class Executor:
 
     def offer(self, jobtype: str) -> None:
         """The number of jobs of a type that wait on the straight way has changed."""
-        if self._straight is not None:
-            count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
-            waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
-            now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
-            self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
-            if count:
-                self._start_known()
-
-    def leases(self) -> list[Lease]:
-        """Everything claimed and not yet released."""
-        return self._leases.all()
-
-    def renewed(self, began_ms: int, lost: Iterable[Lease]) -> None:
-        """All leases were renewed but those that are lost, by a renewal that began then."""
-        self._leases.renewed(began_ms, lost)
-
-    @property
-    def leases_held(self) -> int:
-        return len(self._leases)
+        count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
+        waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
+        now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
+        self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
+        if count:
+            self._start_known()
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
-        self._leases.released(jobs := [job for job, _, _ in endings])
+        self.leases.released(jobs := [job for job, _, _ in endings])
         self._outlook.freed(jobs)
-        if self._straight is None or not self._straight.leaves_nothing_to_do(endings):
+        if not self._straight.leaves_nothing_to_do(endings):
             self._wants_look = True
             self._woken.set()
 
     def note_long_batches(self) -> None:
         """Tell the scheduler how long each batch has been running."""
-        now_s = self._clock.monotonic_s()
-        older: Counter[str] = Counter()
-        for jobtype, began_s in self._slots.values():  # in the order of their start
-            self._policy.jobs_running(jobtype, now_s - began_s, older[jobtype])
-            older[jobtype] += 1
+        for batch in self._slots.running():
+            self._policy.jobs_running(*batch)
         self._woken.set()
 
     def untried(self, for_s: float) -> list[str]:
@@ -205,10 +188,7 @@ class Executor:
         """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
         self.handlers.forget(tenant)
-        tasks = [task for task, (jobtype, _) in self._slots.items() if tenant_of(jobtype) == tenant]
-        await asyncio.sleep(0)  # one that is cancelled before its first step would not come to its end either
-        for task in tasks:
-            task.cancel()
+        await self._slots.end_tenant(tenant)
         await self._runner.end_tenant(tenant)
 
     # The loop
@@ -230,12 +210,7 @@ class Executor:
     async def stop(self, grace_s: float) -> None:
         """Claim no more jobs. Let running batches finish for a while, then give back what is left."""
         self._is_stopping = True
-        if self._slots:
-            await asyncio.wait(list(self._slots), timeout=grace_s)
-        for task in list(self._slots):
-            task.cancel()
-        if self._slots:
-            await asyncio.wait(list(self._slots))
+        await self._slots.stop(grace_s)
 
     async def _fill_slots(self) -> None:
         """Start batches for the free slots. The store is not looked at every time: not while there is known work (with
@@ -268,13 +243,11 @@ class Executor:
         before = len(self._slots)
         while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
-            jobs, version = self._straight.start(*pick) if self._straight is not None else ([], 0)
+            jobs, version = self._straight.start(*pick)
             batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
             self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
             self._outlook.untried.pop(pick.jobtype, None)
-            task = asyncio.create_task(batch, name=f"batch {pick.jobtype}")
-            self._slots[task] = (pick.jobtype, self._clock.monotonic_s())
-            task.add_done_callback(self._slot_done)
+            self._slots.start(pick.jobtype, batch)
         return len(self._slots) > before
 
     def may_start(self) -> bool:
@@ -284,7 +257,7 @@ class Executor:
         """Ask the store which types have jobs that could run here, and tell the scheduler."""
         self._is_news = self._wants_look = False
         oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claims.jobs)}
-        straight = dict(self._straight.waiting()) if self._straight is not None else {}
+        straight = dict(self._straight.waiting())
         self._policy.set_waiting(
             [
                 Candidate(
@@ -297,8 +270,7 @@ class Executor:
                 for jobtype in {**oldest_ms, **straight}
             ]
         )
-        if self._straight is not None:
-            self._straight.catch_up()
+        self._straight.catch_up()
 
     # One slot
 
@@ -310,24 +282,16 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
-                self._outlook.unable[jobtype] = version
-            elif handler is not None:
-                retry = retry_policy(handler, self._retry)
-                held = sum(name == jobtype for name, _ in self._slots.values())
-                pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
-                now_ms = self._clock.now_ms()
-                jobs = await self._claim(pick, handler.max_per_key, now_ms)
-                may_start = self._claimed(jobtype, jobs, now_ms)
-                began_s = self._clock.monotonic_s()
-                handler = permitted(handler, self._tenants.of(jobtype))
-                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
-        except StoreUnavailable as error:
-            log.warning("execute.store_unavailable", extra={"reason": str(error)})
-        except (HandlerError, SchedulerError) as error:
-            # Stored by a newer version of this program: the jobs wait for a daemon that can read it.
-            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+            with _explained(jobtype):
+                if (found := await self._find_handler(jobtype, version)) is not None:
+                    handler, retry = found
+                    held = self._slots.count(jobtype)
+                    pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
+                    now_ms = self._clock.now_ms()
+                    jobs = await self._claim(pick, handler.max_per_key, now_ms)
+                    may_start = self._claimed(jobtype, jobs, now_ms)
+                    began_s = self._clock.monotonic_s()
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
@@ -339,25 +303,20 @@ class Executor:
 
     async def _run_straight(self, jobtype: str, jobs: list[Job], version: int) -> None:
         """Run jobs that the store does not have."""
-        assert self._straight is not None
         left: Sequence[Job] = jobs
         watch: asyncio.TimerHandle | None = None
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            handler = await self.handlers.get(jobtype, version)
-            if handler is not None and not self._runner.can_run(jobtype, handler, self._languages):
-                self._outlook.unable[jobtype] = version
-            elif handler is not None:
-                self.claimed += len(jobs)
-                self._log_started(jobs, self._clock.now_ms())
-                watch = self._straight.watch(jobs)
-                left = ()  # what is not run comes back by itself
-                handler = permitted(handler, self._tenants.of(jobtype))
-                retry = retry_policy(handler, self._retry)
-                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, self._straight.may_start)
-        except (StoreUnavailable, HandlerError, SchedulerError) as error:
-            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+            with _explained(jobtype):
+                if (found := await self._find_handler(jobtype, version)) is not None:
+                    handler, retry = found
+                    self.claimed += len(jobs)
+                    self._log_started(jobs, self._clock.now_ms())
+                    watch = self._straight.showing.watch(jobs)
+                    left = ()  # what is not run comes back by itself
+                    may_start = self._straight.showing.may_start
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
@@ -367,6 +326,16 @@ class Executor:
                 if watch is not None:
                     watch.cancel()
                 self._policy.jobs_stopped(jobtype, len(jobs) - len(left), took_s, worked_s)
+
+    async def _find_handler(self, jobtype: str, version: int) -> tuple[Handler, RetryPolicy] | None:
+        """The handler of that version, with its retry rules. None if it was deleted or does not run here."""
+        handler = await self.handlers.get(jobtype, version)
+        if handler is None:
+            return None
+        if not self._runner.can_run(jobtype, handler, self._languages):
+            self._outlook.unable[jobtype] = version
+            return None
+        return handler, retry_policy(handler, self._retry)
 
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked
@@ -383,7 +352,7 @@ class Executor:
         self.claimed += len(jobs)
         self._outlook.taken(jobtype, len(jobs))
         self._log_started(jobs, now_ms)
-        return self._leases.claimed(jobs, now_ms)
+        return self.leases.claimed(jobs, now_ms)
 
     def _log_started(self, jobs: Sequence[Job], now_ms: int) -> None:
         if self._job_log is not None:
@@ -393,8 +362,14 @@ class Executor:
         self._policy.update_waiting(Candidate(jobtype, 0))
         asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
 
-    def _slot_done(self, task: asyncio.Task[None]) -> None:
-        del self._slots[task]
-        self._woken.set()
-        if not task.cancelled() and task.exception() is not None:
-            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
+
+@contextmanager
+def _explained(jobtype: str) -> Iterator[None]:
+    """Says why a batch does not run. Its jobs wait: for the store, or, if a newer version of this program has stored
+    their handler, for a daemon that can read it."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        log.warning("execute.store_unavailable", extra={"reason": str(error)})
+    except (HandlerError, SchedulerError) as error:
+        log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})

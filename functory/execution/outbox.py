@@ -16,29 +16,28 @@ quota refuse become the outcome of that job, failed with a 4xx and the reason.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
-from functory.errors import InvalidInput, QuotaExceeded
-from functory.execution.outcomes import refusal, shortened, without_log
+from functory.execution.ending_admission import EndingAdmission
+from functory.execution.endings import REFUSED, Admitted, Ending, Recorded
+from functory.execution.outcomes import refusal
 from functory.execution.straight import StraightWay
 from functory.execution.straight_arrivals import add_ended
-from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
-from functory.intake.admission import FREE_RESULT_BYTES, Admission
+from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces
+from functory.intake.admission import Admission
 from functory.intake.former_tenants import deliveries_of_former_tenants
 from functory.intake.intake import Intake
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from functory.wire.admin import TenantLimits
-from journal import InvalidWrite, JournalUnavailable
+from journal import JournalUnavailable
 from runner.flow import Flow
-from runner.protocol import NewJob as WantedJob
-from store.base import Archive, Discard, EndOfRun, Finish, Job, Rearm, Release, ReleaseReport, Retry, Unclaim
-from store.errors import Conflict, NotFound, StoreUnavailable
+from store.base import Archive, Discard, EndOfRun, Job, Release, ReleaseReport, Unclaim
+from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
@@ -51,26 +50,7 @@ _MAKERS_AT_ONCE: Final = 100
 _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _T = TypeVar("_T")
-
-
-Ending = tuple[Job, Release, tuple[WantedJob, ...]]
-"""One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""
-Admitted = tuple[Job, Release, Sequence[Wish]]
-"""The same, and its new jobs may be made."""
-Recorded = tuple[Job, Release, Any]
-"""One that the store has. What it asked for does not matter any more."""
 _JOB, _RELEASE, _WANTED = itemgetter(0), itemgetter(1), itemgetter(2)
-
-
-_REFUSED: Final = (InvalidInput, InvalidWrite, QuotaExceeded, Conflict, NotFound, ValueError, TypeError, OverflowError)
-"""What is said of a value, and would be said of it again. InvalidValue of the store is a ValueError. Conflict and
-NotFound are about the parent or the name of a new job."""
-
-
-def is_plain_end(ending: Ending) -> bool:
-    """Whether it is over with that, and no other job waited for it. Of what it asked for others tell."""
-    job, release, _ = ending
-    return isinstance(release, Archive | Discard | Finish) and not job.parent and job.seq is None
 
 
 class Outbox:
@@ -93,8 +73,7 @@ class Outbox:
         self._flow = flow or Flow()
         self._sizes: dict[tuple[str, int], int] = {}
         """Bytes of what waits, by id and token; only of jobs that left something."""
-        self._admission = admission
-        self._limits_of = limits_of
+        self._admission = EndingAdmission(admission, limits_of, shared.clock)
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
         self._witnesses: list[Callable[[Sequence[Recorded], ReleaseReport], None]] = []
@@ -166,7 +145,7 @@ class Outbox:
         lane = self._lanes[tenant]
         while lane:
             batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, LONG_STEP)))
-            await self._deliver(await self._admitted(tenant, batch))
+            await self._deliver(await self._admission.admitted(tenant, batch))
             del lane[: len(batch)]
             self._let_go(tenant, batch)
             for listener in self._listeners:
@@ -190,52 +169,6 @@ class Outbox:
     def _let_go(self, tenant: str, batch: Sequence[Ending]) -> None:
         if self._sizes:
             self._flow.release(tenant, sum(self._sizes.pop((job.id, job.token), 0) for job, _, _ in batch))
-
-    async def _admitted(self, tenant: str, batch: Sequence[Ending]) -> Sequence[Admitted]:
-        """The endings, with a refusal for each that its tenant may not have. Most leave nothing to look at."""
-        limits = self._limits_of(tenant)
-        if limits.max_bytes is None and not any(map(_WANTED, batch)):
-            return cast("Sequence[Admitted]", batch)  # nothing wanted, no wishes
-        admitted: list[Admitted] = []
-        for job, release, wanted in batch:
-            try:
-                wishes = wishes_of(job, asked_for(job, release, wanted), self._now())
-                admitted.append((job, await self._admit(job, limits, release, wishes), wishes))
-            except _REFUSED as error:
-                admitted.append((job, refusal(job, release, error, self._now()), ()))
-        return admitted
-
-    async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> Release:
-        """All new jobs of a job, or none; what it carries on counts by how much it grew. Returns the release: without a
-        log that does not fit, and of a run that is tried again with no more of its result than fits. Raises
-        InvalidWrite, QuotaExceeded."""
-        tenant = tenant_of(job.jobtype)
-        by_type: defaultdict[str, list[bytes]] = defaultdict(list)
-        for wish in wishes:
-            by_type[wish.jobtype].append(wish.payload)
-        for jobtype, payloads in by_type.items():
-            self._admission.check(jobtype, payloads)
-            await self._admission.take_type(tenant, limits, jobtype)
-        result = None if isinstance(release, Unclaim | Discard) else release.outcome.result
-        carried = release.data if isinstance(release, Finish | Retry | Rearm) else None
-        grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)
-        try:
-            await self._admission.take_result(tenant, limits, len(result or b"") + grown_bytes)
-        except QuotaExceeded:
-            if not isinstance(release, Retry):
-                raise
-            release = shortened(release, FREE_RESULT_BYTES)  # a long trace is no reason to give the job up
-            await self._admission.take_result(tenant, limits, grown_bytes)
-        if wishes:
-            size_bytes = sum(len(wish.payload) for wish in wishes)
-            await self._admission.take(tenant, limits, jobs=len(wishes), size_bytes=size_bytes)
-        if isinstance(release, Unclaim | Discard) or not release.outcome.log:
-            return release
-        try:
-            await self._admission.take_result(tenant, limits, len(release.outcome.log))
-        except QuotaExceeded:
-            return without_log(release)
-        return release
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
         makers: list[Admitted] = []
@@ -263,7 +196,7 @@ class Outbox:
     async def _end_maker(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         try:
             await self._record_with_jobs(job, release, wishes)
-        except _REFUSED as error:
+        except REFUSED as error:
             await self._release_refused(job, release, error)
 
     async def _write_wanted(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
@@ -271,7 +204,7 @@ class Outbox:
         try:
             for jobtype, options, lines in journal_pieces([wish for _, _, wishes in batch for wish in wishes]):
                 await self._until_it_works(partial(self._intake.write, jobtype, lines, options))
-        except _REFUSED as error:
+        except REFUSED as error:
             if len(batch) > 1:
                 return [written for ending in batch for written in await self._write_wanted([ending])]
             job, release, _ = batch[0]
@@ -284,7 +217,7 @@ class Outbox:
         if isinstance(release, Discard):  # what it made may name it
             release = Archive(*release)
         if self._straight is not None:
-            await self._straight.show(job.id)
+            await self._straight.showing.show_all([job.id])  # this kind of end needs it there
         now_ms = self._now()
         creations = creations_of(wishes, self._journal.take_ids(len(wishes)), now_ms)
         report = await self._until_it_works(
@@ -298,7 +231,7 @@ class Outbox:
         """All at once; if that is refused, one by one, so that it costs only the job whose value it is."""
         try:
             await self._record(batch)
-        except _REFUSED as error:
+        except REFUSED as error:
             if len(batch) > 1:
                 for ending in batch:
                     await self._release([ending])
@@ -308,7 +241,7 @@ class Outbox:
     async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
         try:
             await self._record([(job, refusal(job, release, error, self._now()), ())])
-        except _REFUSED:
+        except REFUSED:
             self.refused += 1
             if self._straight is not None:
                 self._straight.refused(job)
@@ -319,7 +252,7 @@ class Outbox:
         new: Sequence[Admitted] = ()
         known = batch
         if straight is not None:
-            await straight.be_shown([job.id for job, _, _ in batch])
+            await straight.showing.settled([job.id for job, _, _ in batch])
         if straight is not None and (ids := straight.among([job.id for job, _, _ in batch])):
             new = [ending for ending in batch if ending[0].id in ids]
             known = [ending for ending in batch if ending[0].id not in ids]

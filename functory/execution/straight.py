@@ -10,7 +10,6 @@ crash the line is read again and takes the long way, which counts its attempts: 
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -20,10 +19,10 @@ from typing import Any, Final
 from functory.config import StraightMode
 from functory.execution.followers import Followers
 from functory.execution.gathering import Gathering
-from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.leases import HeldLeases
 from functory.execution.recent_ends import RecentEnds
-from functory.execution.straight_arrivals import add_running
-from functory.execution.straight_jobs import delivered, ended, never, running
+from functory.execution.straight_jobs import delivered, ended, running
+from functory.execution.straight_showing import LOOK_AGAIN_S, StraightShowing
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
@@ -31,10 +30,6 @@ from store.base import Archive, Discard, Finish, Job, JobRecord, NewJob, Release
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
-log = logging.getLogger("functory.straight")
-
-_SHOW_AFTER_S: Final = 0.05
-"""A job that runs for longer is shown as running."""
 _RETURN_AFTER_S: Final = 0.03
 """A job that was not started within this time takes the long way."""
 _LOOKS: Final = 6
@@ -43,7 +38,6 @@ _MOST_WAITING: Final = 4000
 _MOST_OF_ONE: Final = 1000
 _MOST_BYTES: Final = 16 << 20
 _LARGEST_BYTES: Final = 64 << 10
-_LOOK_AGAIN_S: Final = 0.2
 _RELEASE: Final = itemgetter(1)
 
 
@@ -64,14 +58,12 @@ class StraightWay:
         mode: StraightMode,
     ) -> None:
         """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start."""
-        self._store = shared.store
         self._clock = shared.clock
         self._owner = shared.owner
         self._job_log = shared.job_log
         self._courtesy = shared.courtesy
         self._intake = intake
         self._gates = gates
-        self._leases = leases
         self._lease_ms = lease_ms
         self._offer = offer
         self._mode = mode
@@ -85,13 +77,9 @@ class StraightWay:
         """Since when the first of a type waits."""
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
-        self._showing: dict[str, asyncio.Task[str]] = {}
-        """Those that are on their way into the store as running."""
-        self._shown: dict[str, MayStart] = {}
-        """Those that the store has as running, with the question whether their lease still holds."""
+        self.showing = StraightShowing(shared, intake, leases, self._running, lease_ms=lease_ms, on_shown=self._leave)
         self._returning: asyncio.TimerHandle | None = None
         self._gathering = Gathering(shared.clock, self._start_gathered)
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._left = asyncio.Event()
         self._ended_now: set[str] = set()
         self.recent = RecentEnds(shared.clock)
@@ -158,14 +146,14 @@ class StraightWay:
         for jobtype in [jobtype for jobtype in here if not tenant or tenant_of(jobtype) == tenant]:
             self._return(jobtype)
         ids = {job.id for job in self._running.values() if not tenant or tenant_of(job.jobtype) == tenant}
-        trouble = await self._show([job_id for job_id in ids if job_id in self._running])
+        trouble = await self.showing.show([job_id for job_id in ids if job_id in self._running])
         while any(map(self._intake.is_held, ids)):
             if trouble:
                 raise StoreUnavailable(trouble)
             left = self._left
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, left.set)
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, left.set)
             await left.wait()
-            trouble = await self._show([job_id for job_id in ids if self._intake.is_held(job_id)])
+            trouble = await self.showing.show([job_id for job_id in ids if self._intake.is_held(job_id)])
 
     # The executor's half
 
@@ -199,30 +187,12 @@ class StraightWay:
         until_ms = now_ms + self._lease_ms
         return [delivered(job, self._owner, until_ms) for job in new], gate.handler_version
 
-    def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
-        """Show them as running if they are not over in a while. To be cancelled when they are."""
-        return asyncio.get_running_loop().call_later(_SHOW_AFTER_S, self._show_later, [job.id for job in jobs])
-
-    def may_start(self, jobs: Iterable[Job]) -> bool:
-        """Nobody else can have a job that the store does not have; the others must still hold their lease."""
-        return all(self._shown[job.id]([job]) for job in jobs if job.id in self._shown) if self._shown else True
-
     # The outbox's half
 
     def among(self, ids: Iterable[str]) -> set[str]:
         """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
         other: if it is not there any more, its tenant was deleted."""
-        return {job_id for job_id in ids if job_id in self._running and job_id not in self._shown}
-
-    async def show(self, job_id: str) -> None:
-        """Have the store show a job as running that is about to end, if it does not have it: its end needs that."""
-        await self._show_all([job_id])
-
-    async def be_shown(self, ids: Sequence[str]) -> None:
-        """Wait while some of these are on their way into the store as running. An end of which nothing is kept could
-        overtake them there, and they would come back."""
-        while self._showing and (tasks := {self._showing[job_id] for job_id in ids if job_id in self._showing}):
-            await asyncio.wait(tasks)
+        return {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
 
     def new_job(self, job_id: str) -> NewJob:
         return self._running[job_id]
@@ -231,7 +201,7 @@ class StraightWay:
         """The store has them with their end. Who waits for one of them may have it from here."""
         for job, release in endings:
             self._running.pop(job.id, None)
-            self._shown.pop(job.id, None)
+            self.showing.forget(job.id)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
                 self._ended_now.add(job.id)
                 self.recent.add(ended(job, release, now_ms), is_kept=not isinstance(release, Discard))
@@ -244,14 +214,14 @@ class StraightWay:
         for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
                 self.recent.add(ended(job, release, self._clock.now_ms()), is_kept=False)
-        for job, _, _ in endings if self._shown else ():
-            if self._shown.pop(job.id, None) is not None:
+        for job, _, _ in endings if self.showing else ():
+            if self.showing.forget(job.id):
                 self._running.pop(job.id, None)
 
     def refused(self, job: Job) -> None:
         """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
         new = self._running.pop(job.id, None)
-        if self._shown.pop(job.id, None) is None and new is not None:
+        if not self.showing.forget(job.id) and new is not None:
             self._intake.return_to_line([new])
         self._leave()
 
@@ -345,47 +315,6 @@ class StraightWay:
         self._offer(jobtype)
         self._leave()
 
-    def _show_later(self, ids: Sequence[str]) -> None:
-        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))
-
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _show_all(self, ids: Sequence[str]) -> None:
-        while await self._show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
-            await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _show(self, ids: Iterable[str]) -> str:
-        """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
-        left = [job_id for job_id in ids if job_id in self._running and job_id not in self._shown]
-        if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
-            task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
-            task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
-            self._keep(task)
-            self._showing.update(dict.fromkeys([job.id for job in jobs], task))
-        under_way = {self._showing[job_id] for job_id in left}
-        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "")
-
-    def _over(self, ids: Sequence[str]) -> None:
-        for job_id in ids:
-            del self._showing[job_id]
-
-    async def _add_running(self, jobs: Sequence[NewJob]) -> str:
-        now_ms = self._clock.now_ms()
-        try:
-            gone = await add_running(self._store, self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
-        except StoreUnavailable as error:
-            log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
-            return str(error)
-        shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
-        as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown if job.id not in gone]
-        may_start = self._leases.claimed(as_sent, now_ms)
-        self._shown.update((job.id, never if job.id in gone else may_start) for job in shown)
-        await self._intake.arrived([job.id for job in jobs])
-        self._leave()
-        return ""
-
     def _leave(self) -> None:
         left, self._left = self._left, asyncio.Event()
         left.set()
@@ -394,7 +323,5 @@ class StraightWay:
         if self._returning is not None:
             self._returning.cancel()
         self._gathering.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.showing.close()
         await self._gates.close()

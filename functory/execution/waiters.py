@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from functory.execution.outbox import Ending
+from functory.execution.endings import Ending
 from functory.loops.job_mark import mark_of
 from store.base import Archive, Discard, Finish
 

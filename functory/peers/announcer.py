@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from functory.execution.outbox import Ending
+from functory.execution.endings import Ending
 from functory.peers.news import Look, News
 from functory.peers.peers import Peers
 from store.base import Archive, Discard, Finish, Unclaim

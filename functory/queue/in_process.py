@@ -14,12 +14,12 @@ from urllib.parse import unquote, urlsplit
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
 from functory.operations.handlers import serve_by_workers
 from functory.operations.principal import Principal
-from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.queue.link import AddOptions, Batch, Given, Wish
@@ -27,7 +27,6 @@ from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from journal.errors import JournalLocked
-from runner.targets import Targets
 from store.errors import Conflict
 from store.url import open_store
 from vocabulary.names import type_of
@@ -40,22 +39,7 @@ class InProcessLink:
         self._daemon = daemon
         self._who = Principal("in process", tenant, frozenset(TENANT_SCOPES), TenantLimits())
         self._running = asyncio.create_task(daemon.run(), name="queue")
-        self._service = Service(
-            store=daemon.store,
-            journal=daemon.journal,
-            intake=daemon.intake,
-            admission=daemon.admission,
-            waiters=daemon.waiters,
-            handlers=daemon.handlers,
-            trial_runs=daemon.trial_runs,
-            control=daemon,
-            now_ms=daemon.clock.now_ms,
-            straight=daemon.straight,
-            workers=daemon.workers,
-            vault=daemon.vault,
-            packages=daemon.packages,
-            settings=OperationSettings(targets=Targets(daemon.settings.hosts_allowed, daemon.settings.http_allowed)),
-        )
+        self._service = service_of(daemon)
 
     @classmethod
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":

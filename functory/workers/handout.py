@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from functory.execution.outbox import Ending
+from functory.execution.endings import Ending
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
 from functory.workers.external_types import ExternalTypes

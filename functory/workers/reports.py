@@ -16,7 +16,8 @@ from weakref import WeakValueDictionary
 
 from functory.errors import NotReadyYet
 from functory.execution.afterwards import NOTHING_MORE, kept, passed_on
-from functory.execution.outbox import Ending, Outbox, Recorded
+from functory.execution.endings import Ending, Recorded
+from functory.execution.outbox import Outbox
 from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims

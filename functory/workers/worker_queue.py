@@ -13,7 +13,8 @@ from contextlib import suppress
 
 import msgspec
 
-from functory.execution.outbox import Ending, Outbox
+from functory.execution.endings import Ending
+from functory.execution.outbox import Outbox
 from functory.loops.job_mark import mark_of
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims

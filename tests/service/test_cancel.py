@@ -8,10 +8,11 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.hearing import Hearing
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job
 from store.base import Code
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 WAITS = """
 import json, time, pathlib
@@ -45,7 +46,7 @@ async def begun(sign: Path) -> None:
 
 
 async def is_idle(daemon: Daemon) -> bool:
-    return not daemon._parts.runner.gauges()["running_jobs"] and not daemon.executor.leases_held
+    return not daemon._parts.runner.gauges()["running_jobs"] and not daemon.executor.leases
 
 
 async def test_a_running_job_is_stopped_and_keeps_its_log(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations import consumers
 from functory.operations.consumers import Standing, WindowPart, window_of
@@ -22,7 +23,7 @@ from functory.wire.admin import TenantLimits
 from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
 from tests.support.polling import until
-from tests.support.service import register, running_daemon, service_of
+from tests.support.service import register, running_daemon
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
 OK = "return payload"

@@ -8,6 +8,7 @@ import pytest
 from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations import consumers
 from functory.operations.principal import Principal
@@ -29,7 +30,7 @@ from store.base import (
     WindowReport,
 )
 from tests.support.polling import until
-from tests.support.service import register, running_daemon, service_of
+from tests.support.service import register, running_daemon
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
 PARENT = "if not ctx.children:\n    ctx.enqueue('piece', payload, child=True)\nreturn payload"

@@ -13,12 +13,12 @@ from typing import Any
 import apsw
 import pytest
 
-import functory.execution.straight
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.operations import workers as operations
 from functory.workers.values import Order, Report, Worker
 from tests.support.service import register, running_daemon
+from tests.support.straight_times import set_straight_times
 from tests.support.workers import ACME, held, open_shop
 
 JOBS = 50
@@ -50,8 +50,7 @@ async def counts(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counter[str]]
         counted["turns"] += 1
         run_once()
 
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
     monkeypatch.setattr(functory.intake.journal_reader, "_KEEP_AFTER_S", 3600.0)
     monkeypatch.setattr(os, "fdatasync", count_sync)
     monkeypatch.setattr(loop, "_run_once", count_turn, raising=False)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from functory.daemon.service import service_of
 from functory.operations.scoreboard import failures
-from tests.support.service import ended, register, running_daemon, service_of
+from tests.support.service import ended, register, running_daemon
 
 
 @pytest.mark.parametrize("given", ["payload", "{'error': payload}", "{'message': payload, 'at': 7}"])

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.intake.job_options import PLAIN
 from functory.operations.job_changes import retry_job
 from functory.operations.jobs import get_job
 from store.base import Code, JobRecord, JobState, NewJob, Tenant
 from store.errors import Conflict, StoreUnavailable
-from tests.support.service import ended, register, running_daemon, service_of
+from tests.support.service import ended, register, running_daemon
 from tests.support.workers import ACME, Shop
 
 ALBUM = """

@@ -3,13 +3,14 @@
 import asyncio
 from pathlib import Path
 
+from functory.daemon.service import service_of
 from functory.operations.folders import Archive, take_archive
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
 from functory.wire.admin import TenantLimits
 from runner.sandbox.handover import remove
 from tests.support.archives import tar_of
-from tests.support.service import ended, running_daemon, service_of
+from tests.support.service import ended, running_daemon
 
 FILES = {"main.py": b"import helper\nreturn helper.word()", "helper.py": b"def word():\n    return open('w').read()"}
 

@@ -15,6 +15,7 @@ from store.base import Job, JobState, NewJob
 from tests.service.test_straight import Calls, added, has_left, ready
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, running_daemon, until
+from tests.support.straight_times import set_straight_times
 
 UNUSUAL = JobOptions(priority=1000)
 """Takes the long way."""
@@ -38,8 +39,7 @@ class Barrier:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
 
 
 @pytest.mark.parametrize("verb", ["add_jobs", "claim_jobs"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functory.daemon.service import service_of
 from functory.errors import Forbidden, Missing
 from functory.operations import handlers as operations
 from functory.operations.jobs import wait_for_job
@@ -18,7 +19,7 @@ from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from store.base import JobRecord
 from tests.support.clocks import FakeClock
-from tests.support.service import running_daemon, service_of
+from tests.support.service import running_daemon
 
 ACME = Principal("key", "acme", frozenset(TENANT_SCOPES), TenantLimits())
 

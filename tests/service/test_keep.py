@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.jobs import get_job, wait_for_job
 from functory.workers.values import Answer
 from store.base import JobRecord, TypeCounters
-from tests.support.service import register, running_daemon, service_of, until
+from tests.support.service import register, running_daemon, until
 from tests.support.workers import Shop
 
 

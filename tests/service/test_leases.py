@@ -33,7 +33,7 @@ async def test_a_lost_lease_is_counted_once_and_not_at_the_first_doubt(tmp_path:
 
         async def is_running() -> bool:
             record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
-            is_held = bool(daemon.executor.leases())  # the store knows of it a moment earlier
+            is_held = bool(daemon.executor.leases.all())  # the store knows of it a moment earlier
             return is_held and record is not None and record.state == JobState.RUNNING
 
         await until(is_running)
@@ -82,7 +82,7 @@ async def test_what_lapsed_while_the_daemon_stood_still_is_not_started(
         (id_,) = await daemon.journal.write("acme-x", [str(ran)])
         await ended(daemon, id_)
         await daemon.outbox.empty()
-        assert daemon.executor.leases() == []
+        assert daemon.executor.leases.all() == []
     assert not await asyncio.to_thread(ran.exists)
 
 
@@ -98,7 +98,7 @@ async def test_what_is_still_to_start_under_a_lapsed_lease_is_given_back(tmp_pat
         daemon.executor._policy.jobs_stopped("acme-x", 100, 0.001)  # so short that they are claimed together
         daemon.resume()
         await until(lambda: asyncio.to_thread(Path(f"{gate}-0").exists))
-        is_batch = daemon.executor.leases_held > 1
+        is_batch = len(daemon.executor.leases) > 1
         clock.ahead_ms = LEASE_MS + 1
         await asyncio.to_thread(gate.touch)
         records = [await ended(daemon, each) for each in ids]

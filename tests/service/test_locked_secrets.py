@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations.why import why
 from functory.vault.key_file import new_key_line
 from functory.vault.place import key_place
 from functory.vault.vault import KeyPlace, Vault
 from runner.errors import SecretsLockedError
 from store.base import Code, JobState, Secret
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 
 async def key_file(path: Path, *lines: str) -> KeyPlace:
@@ -23,7 +24,7 @@ async def key_file(path: Path, *lines: str) -> KeyPlace:
 
 async def has_left_it(daemon: Daemon) -> bool:
     executor = daemon.executor
-    return "acme-x" in executor._outlook.unable and not executor._slots and not executor.leases_held
+    return "acme-x" in executor._outlook.unable and not executor._slots and not executor.leases
 
 
 @pytest.mark.parametrize("straight", ["on", "off"])

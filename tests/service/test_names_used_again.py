@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-import functory.execution.straight
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from store.base import Tenant
 from store.errors import Conflict, StoreUnavailable
 from tests.support.clocks import LeapingClock
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.straight_times import LONG_S, set_straight_times
 
 
 @pytest.fixture(params=back_end_params())
@@ -105,8 +106,7 @@ async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
 async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, straight: str
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
-    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+    set_straight_times(monkeypatch)
     clock = LeapingClock()
     async with running_daemon(tmp_path, clock, store=url, straight=straight) as daemon:
 
@@ -145,8 +145,7 @@ async def test_jobs_that_a_job_asked_for_meanwhile_are_not_the_new_ones(
 async def test_a_job_that_ran_while_the_store_was_away_is_not_the_new_ones(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
-    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0 if way == "with its end" else 0.0)
+    set_straight_times(monkeypatch, show_after_s=LONG_S if way == "with its end" else 0.0)
     clock = LeapingClock()
     async with running_daemon(tmp_path, clock, store=url) as daemon:
 

@@ -4,12 +4,13 @@ from collections import Counter
 from pathlib import Path
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobFilter, JobState
 from tests.service.test_consumers import add, put, standing_at
 from tests.support.polling import until
-from tests.support.service import register, running_daemon, service_of
+from tests.support.service import register, running_daemon
 
 EMIT = "ctx.enqueue('second', payload)\nreturn payload"
 EMIT_AND_FAIL_FIRST = """

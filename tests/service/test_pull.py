@@ -9,12 +9,13 @@ import pytest
 from functory.consumers.led_consumer import LedConsumer
 from functory.consumers.pull import PullSource
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobState
 from tests.service.test_consumers import put, standing_at
 from tests.support.polling import until
-from tests.support.service import register, running_daemon, service_of
+from tests.support.service import register, running_daemon
 
 SOURCE = """
 import json, os

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations.create import create_jobs
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_once
 from functory.wire.admin import TenantLimits
 from store.errors import StoreUnavailable
-from tests.support.service import register, running_daemon, service_of, until
+from tests.support.service import register, running_daemon, until
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
 JOB = Submission(b"5 EUR")

@@ -10,6 +10,7 @@ from functory.daemon.daemon import Daemon
 from functory.intake import journal_reader
 from store.base import Code
 from store.errors import InvalidValue, StoreUnavailable
+from tests.service.test_straight import ready
 from tests.support.service import ended, register, running_daemon, until
 
 
@@ -71,6 +72,26 @@ async def test_a_store_that_is_back_is_noticed_within_a_second(tmp_path: Path, m
         await ended(daemon, id_)
     assert pauses[0] < pauses[1], "a short absence is over sooner"
     assert max(pauses) <= 1
+
+
+async def test_a_store_that_is_away_is_not_told_as_a_bad_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither for a job that the store does not have, nor for one that it has."""
+    back = asyncio.Event()
+    async with running_daemon(tmp_path, poll="10 s") as daemon:
+        await ready(daemon)
+        (first,) = await daemon.intake.write("acme-x", [b"1"])
+        await ended(daemon, first)
+        failures = fail_until(daemon, monkeypatch, "get_handler", back)
+        daemon.executor.handlers.forget("acme")  # as if there were too many to keep
+        (id_,) = await daemon.intake.write("acme-x", [b"2"])
+        assert daemon.straight.is_here(id_)
+        await until(lambda: _count(failures[1:]))  # it came back, and was tried again
+        back.set()
+        assert (await ended(daemon, id_)).job.attempts == 1
+    assert "execute.store_unavailable" in caplog.messages
+    assert "execute.handler_unreadable" not in caplog.messages
 
 
 async def test_outcomes_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,16 @@ import pytest
 
 import functory.execution.gathering
 import functory.execution.straight
+import functory.execution.straight_showing
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job, get_job, wait_for_job
 from store.base import Code, JobRecord, JobState
 from store.errors import StoreUnavailable
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
+from tests.support.straight_times import set_straight_times
 
 SLOW = "import time; time.sleep(0.5); return payload"
 
@@ -55,8 +58,7 @@ async def is_full(daemon: Daemon) -> bool:
 
 
 async def test_a_job_that_can_start_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
     monkeypatch.setattr(functory.intake.journal_reader, "_KEEP_AFTER_S", 3600.0)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon)
@@ -118,17 +120,16 @@ async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None
         async def is_shown() -> bool:
             record = await daemon.store.get_job("acme", id_, now_ms=daemon.clock.now_ms())
             is_running = record is not None and record.state is JobState.RUNNING
-            return is_running and [lease.id for lease in daemon.executor.leases()] == [id_]
+            return is_running and [lease.id for lease in daemon.executor.leases.all()] == [id_]
 
         await until(is_shown)
         record = await ended(daemon, id_)
         assert (record.outcome and record.outcome.code, record.job.token) == (Code.OK, 1)
-        assert daemon.executor.leases() == []
+        assert daemon.executor.leases.all() == []
 
 
 async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon, SLOW)
         service = service_of(daemon)
@@ -145,8 +146,7 @@ async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkey
 
 
 async def test_the_journal_keeps_lines_that_still_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path / "d", poll="10 s") as daemon:
         await ready(daemon, f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)")
@@ -260,7 +260,7 @@ async def has_stopped(daemon: Daemon) -> bool:
 
 async def test_an_end_does_not_overtake_the_showing_of_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a job of which nothing is kept would come back, and run again."""
-    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 0.0)
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-x", "return payload", keep="none")
         await until(lambda: looked(daemon))
@@ -307,8 +307,7 @@ async def test_an_end_does_not_overtake_the_showing_of_its_job(tmp_path: Path, m
 async def test_who_stops_waiting_for_a_flush_does_not_stop_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    set_straight_times(monkeypatch)
     async with running_daemon(tmp_path) as daemon:
         ids = []
         for jobtype in ("acme-x", "acme-y"):  # each in a reservation of its own
@@ -346,12 +345,8 @@ async def is_read(daemon: Daemon, job_id: str) -> bool:
 async def test_jobs_that_come_faster_than_they_end_start_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in (
-        (functory.execution.straight, "_SHOW_AFTER_S"),
-        (functory.execution.straight, "_RETURN_AFTER_S"),
-        (functory.execution.gathering, "MOMENT_S"),
-    ):
-        monkeypatch.setattr(module, name, 3600.0)
+    set_straight_times(monkeypatch)
+    monkeypatch.setattr(functory.execution.gathering, "MOMENT_S", 3600.0)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon)
         may_record, batches = asyncio.Event(), list[int]()

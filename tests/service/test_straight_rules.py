@@ -11,7 +11,9 @@ import pytest
 import functory.execution.batches
 import functory.execution.outcomes
 import functory.execution.straight
+import functory.execution.straight_showing
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
@@ -23,7 +25,7 @@ from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
 from tests.service.test_straight import SLOW, ready
 from tests.support.served_daemon import served_daemon
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"
@@ -33,7 +35,7 @@ PID = "import os\nreturn os.getpid()"
 def _not_shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, jobs are in the store only with their end."""
     if "deleted" not in request.node.name:
-        monkeypatch.setattr(functory.execution.straight, "_SHOW_AFTER_S", 3600.0)
+        monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 3600.0)
 
 
 async def stored(daemon: Daemon, job_id: str) -> JobRecord | None:
@@ -228,7 +230,7 @@ async def test_a_deleted_tenants_job_leaves_nothing_behind_and_the_next_of_the_n
         await ready(daemon, PID)
         first = await end_of(daemon, await post(daemon))
         job_id = await post(daemon, jobtype="acme-long")
-        await until(is_true(daemon.executor.leases))
+        await until(is_true(daemon.executor.leases.all))
         await delete_tenant(service, "test", "acme")
         await daemon.outbox.empty()
         assert (await stored(daemon, job_id), (await daemon.store.get_usage("acme")).jobs) == (None, 0)

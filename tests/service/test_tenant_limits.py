@@ -10,6 +10,7 @@ import pytest
 
 import functory.intake.admission
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
 from functory.intake.admission import FREE_RESULT_BYTES
 from functory.intake.job_options import JobOptions
@@ -20,7 +21,7 @@ from functory.operations.tenants import create_tenant, update_tenant
 from functory.wire.admin import TenantLimits
 from journal import DiskFull
 from store.base import Code, JobRecord, JobState
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 
 
 @asynccontextmanager

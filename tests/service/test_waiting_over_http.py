@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from functory.execution import recent_ends, straight
+from functory.execution import recent_ends
 from functory.intake import journal_reader
 from tests.support.command_line import functory
 from tests.support.served_daemon import Served, served_daemon
 from tests.support.service import until
+from tests.support.straight_times import set_straight_times
 
 LARGE = "return 'x' * 1_500_000"
 WHEN_TOLD = """
@@ -27,8 +28,7 @@ return payload
 async def served(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Served]:
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):  # however slow the machine is at the moment
-        monkeypatch.setattr(straight, name, 3600.0)
+    set_straight_times(monkeypatch)
     monkeypatch.setattr(journal_reader, "_KEEP_AFTER_S", 3600.0)
     async with served_daemon(tmp_path, straight=request.param) as served:
         yield served

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.errors import Missing
 from functory.loops.job_mark import mark_of
 from functory.operations.daemons import info_of, pause_daemon, shown_info_of
@@ -25,7 +26,7 @@ from functory.setting_values import Address
 from functory.workers.values import Answer, Worker
 from store.base import Code, JobRecord, JobState
 from tests.support.clocks import LeapingClock
-from tests.support.service import ended, register, running_daemon, service_of, until
+from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, payloads
 

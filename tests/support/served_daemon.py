@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations.keys import create_key
 from functory.operations.service import Service
 from functory.operations.tenants import create_tenant
@@ -82,22 +83,7 @@ class Served(NamedTuple):
 async def served_daemon(tmp_path: Path, web: WebSettings | None = None, **settings: str) -> AsyncIterator[Served]:
     """With one tenant, acme, and a key of its own."""
     async with running_daemon(tmp_path, None, **settings) as daemon:
-        service = Service(
-            store=daemon.store,
-            journal=daemon.journal,
-            intake=daemon.intake,
-            admission=daemon.admission,
-            waiters=daemon.waiters,
-            handlers=daemon.handlers,
-            trial_runs=daemon.trial_runs,
-            control=daemon,
-            straight=daemon.straight,
-            workers=daemon.workers,
-            consumers=daemon.consumers,
-            vault=daemon.vault,
-            packages=daemon.packages,
-            now_ms=daemon.clock.now_ms,
-        )
+        service = service_of(daemon)
         with suppress(Conflict):  # it was there before
             await create_tenant(service, "test", "acme", 1, TenantLimits())
         _, key = await create_key(service, "test", "acme")

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
-from functory.operations.service import Service
 from store.base import JobRecord, JobState
 from store.errors import StoreUnavailable
 from vocabulary.clock import Clock
@@ -32,24 +31,6 @@ async def running_daemon(data_dir: Path, clock: Clock | None = None, **settings:
     finally:
         daemon.quit()
         await task
-
-
-def service_of(daemon: Daemon) -> Service:
-    """What can be asked of it, as those who come over HTTP ask."""
-    return Service(
-        store=daemon.store,
-        journal=daemon.journal,
-        intake=daemon.intake,
-        admission=daemon.admission,
-        waiters=daemon.waiters,
-        handlers=daemon.handlers,
-        trial_runs=daemon.trial_runs,
-        control=daemon,
-        now_ms=daemon.clock.now_ms,
-        straight=daemon.straight,
-        workers=daemon.workers,
-        consumers=daemon.consumers,
-    )
 
 
 async def register(daemon: Daemon, jobtype: str, body: str, lang: str = "python", **fields: object) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from functory.execution.batches import Batches
-from functory.execution.outbox import Ending
+from functory.execution.endings import Ending
 from functory.execution.straight import StraightWay
 from functory.intake.backlog import Backlog
 from functory.intake.intake import Intake

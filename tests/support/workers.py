@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations import workers as operations
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
@@ -16,7 +17,7 @@ from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Answer, Delivery, Order, Report, Taken
 from store.base import JobRecord, Outcome
-from tests.support.service import ended, running_daemon, service_of
+from tests.support.service import ended, running_daemon
 from vocabulary.clock import Clock
 
 ACME: Final = Principal("key", "acme", frozenset(TENANT_SCOPES), TenantLimits())

@@ -16,9 +16,9 @@
     recent.py           what the pages of a tenant share: counters and the last hour, read at most once a second
     spans.py            the last minutes in the fewest buckets
 
-The pages are board.py, jobtype.py, job.py, job_list.py, failures.py, consumers.py, editor.py, post_job.py, replay.py,
-workers.py, secrets.py, operator.py and tenants.py. The editor component that a browser loads is built from codemirror/
-(`make editor`).
+The pages are board.py, jobtype.py, job.py, job_list.py, failures.py, consumers.py, editor.py, version.py, post_job.py,
+replay.py, workers.py, secrets.py, operator.py and tenants.py. The editor component that a browser loads is built from
+codemirror/ (`make editor`).
 
 The templates escape everything that a page shows of a tenant. Only `charts.py` builds HTML by hand, from numbers.
 """

@@ -1,5 +1,4 @@
-"""The editor of a handler: change the body, try it on a payload without storing it, save it; and
-what a version changed.
+"""The editor of a handler: change the body, try it on a payload without storing it, save it.
 
 A trial runs in the sandbox exactly as a job would, and leaves nothing behind. The form comes back with the answer, so
 nothing that was typed is lost.
@@ -19,8 +18,7 @@ from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.error_line import error_line
-from functory.web.pages.folder_files import changed_texts, file_rows
-from functory.web.pages.line_diff import unified
+from functory.web.pages.folder_files import file_rows
 from functory.web.pages.typed_text import as_stored, is_typable
 from handlers.errors import HandlerError, HandlerSyntaxError
 from handlers.folders.project import PROJECT_FILE
@@ -38,10 +36,6 @@ _DEFAULTS: Final = (("returns", VALUE), ("keep", KEEP_ALL))
 _OWN_FIELDS: Final = ("lang", "body", "timeout_s", "memory_mb", "network", "secrets", "entry", "tree")
 """Fields with their own input. The others are edited together, as JSON."""
 _FIRST_BODY: Final = 'return {"hello": payload}\n'
-_MAX_DIFF_LINES: Final = 2000
-_MAX_TEXT_LINES: Final = 5000
-"""Of each version that are compared line by line; the rest counts as one line."""
-_KINDS: Final = {"+": "added", "-": "removed", "@": "place", " ": "same"}
 _MAX_PAYLOAD: Final = 64 * 1024
 
 
@@ -51,12 +45,12 @@ class Draft(NamedTuple):
     type: str
     lang: str
     body: str
-    timeout_s: str
-    memory_mb: str
-    network: bool
-    more: str
     payload: str
-    payload_of: str
+    timeout_s: str = ""
+    memory_mb: str = ""
+    network: bool = False
+    more: str = "{}"
+    payload_of: str = ""
     """The job whose payload is used because it is not text; otherwise empty."""
     secrets: str = ""
     entry: str = ""
@@ -67,14 +61,9 @@ class Draft(NamedTuple):
     """Whether a form can hold what is stored."""
 
 
-class DiffLine(NamedTuple):
-    kind: str
-    text: str
-
-
 @pages.get("/ui/t/{tenant}/new", scope="handlers")
 async def new_handler(call: PageCall) -> Page:
-    return await _page(call, Draft("", "python", _FIRST_BODY, "", "", False, "{}", "Ada", ""), None)
+    return await _page(call, Draft(type="", lang="python", body=_FIRST_BODY, payload="Ada"), None)
 
 
 @pages.post("/ui/t/{tenant}/new", scope="handlers", progress=True)
@@ -87,7 +76,7 @@ async def edit_handler(call: PageCall) -> Page:
     stored = await handlers.find_handler(call.service, call.tenant, call.type_name)
     payload, payload_of = await _payload(call)
     if stored is None:
-        draft = Draft(call.type_name, "python", _FIRST_BODY, "", "", False, "{}", payload, payload_of)
+        draft = Draft(type=call.type_name, lang="python", body=_FIRST_BODY, payload=payload, payload_of=payload_of)
     else:
         draft = _draft(call.type_name, decode_handler(stored.data), payload, payload_of)
         if draft.tree and call.query("file") not in ("", draft.entry):
@@ -112,50 +101,23 @@ async def save_or_try(call: PageCall) -> Page | Go:
     return await _take(call, call.type_name)
 
 
-@pages.get("/ui/t/{tenant}/type/{type}/version/{version}", scope="read")
-async def show_version(call: PageCall) -> Page:
-    """A version, and its changes against the one before it or any other."""
-    number = _version(call.params["version"])
-    stored = await handlers.get_handler(call.service, call.tenant, call.type_name, number)
-    versions = await handlers.list_versions(call.service, call.tenant, call.type_name)
-    older = [it.version for it in versions if it.version < number]
-    against = _version(call.query("against")) if call.query("against") else (older[0] if older else 0)
-    before = await handlers.find_handler(call.service, call.tenant, call.type_name, against) if against else None
-    entry = decode_handler(stored.data).entry
-    old, new = await changed_texts(call.service, before, stored, entry)
-    lines, is_cut = diff(_text(before) + old, _text(stored) + new)
-    values = {
-        "type": call.type_name,
-        "version": stored,
-        "is_current": any(it.version == number and it.current for it in versions),
-        "versions": [it.version for it in versions if it.version != number],
-        "against": before.version if before else 0,
-        "lines": lines,
-        "is_cut": is_cut,
-        "body": inert_text.show(decode_handler(stored.data).body.encode()),
-        "has_turning": inert_text.has_turning(_text(stored) + new),
-        "files": await file_rows(call.service, stored, entry),
-    }
-    return Page("version.html", values)
-
-
 async def _take(call: PageCall, type_name: str) -> Page | Go:
     """Try or save the content of the form. Errors are shown above the form."""
     form = call.form
     draft = Draft(
-        type_name[:200],
-        form.get("lang", ""),
-        form.get("body", ""),
-        form.get("timeout_s", ""),
-        form.get("memory_mb", ""),
-        form.get("network") == "yes",
-        form.get("more", "{}"),
-        form.get("payload", ""),
-        form.get("payload_of", ""),
-        form.get("secrets", ""),
-        form.get("entry", ""),
-        form.get("tree", ""),
-        form.get("file", ""),
+        type=type_name[:200],
+        lang=form.get("lang", ""),
+        body=form.get("body", ""),
+        timeout_s=form.get("timeout_s", ""),
+        memory_mb=form.get("memory_mb", ""),
+        network=form.get("network") == "yes",
+        more=form.get("more", "{}"),
+        payload=form.get("payload", ""),
+        payload_of=form.get("payload_of", ""),
+        secrets=form.get("secrets", ""),
+        entry=form.get("entry", ""),
+        tree=form.get("tree", ""),
+        file=form.get("file", ""),
     )
     stored = await _stored(call, type_name)
     tried: Stopped | None = None
@@ -258,23 +220,23 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
     more = {
         name: value
         for name, value in fields.items()
-        if name not in (*_OWN_FIELDS, "lock")
+        if name not in (*_OWN_FIELDS, "lock")  # the same text keeps its lock
         and value
-        and (name, value) not in _DEFAULTS  # the same text keeps its lock
+        and (name, value) not in _DEFAULTS
     }
     return Draft(
-        type_name,
-        handler.lang,
-        handler.body,
-        repr(handler.timeout_s).removesuffix(".0"),
-        str(handler.memory_mb),
-        handler.network,
-        json.dumps(more, indent=2, ensure_ascii=False),
-        payload,
-        payload_of,
-        " ".join(handler.secrets),
-        handler.entry,
-        handler.tree,
+        type=type_name,
+        lang=handler.lang,
+        body=handler.body,
+        timeout_s=repr(handler.timeout_s).removesuffix(".0"),
+        memory_mb=str(handler.memory_mb),
+        network=handler.network,
+        more=json.dumps(more, indent=2, ensure_ascii=False),
+        payload=payload,
+        payload_of=payload_of,
+        secrets=" ".join(handler.secrets),
+        entry=handler.entry,
+        tree=handler.tree,
     )
 
 
@@ -353,34 +315,3 @@ async def _payload_bytes(call: PageCall, draft: Draft) -> bytes:
     if isinstance(found, Queued):
         raise Missing("that job's payload is not in the store yet")
     return await jobs.get_payload(call.service, call.tenant, found)
-
-
-def _version(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise Missing("there is no such version")
-    return int(text)
-
-
-def _text(stored: StoredHandler | None) -> str:
-    """A version as text for comparison: the short fields first, then each text under its name."""
-    if stored is None:
-        return ""
-    handler = decode_handler(stored.data)
-    fields = handler.to_json()
-    if handler.lock is not None:
-        fields["lock"] = [f"{package.name} {package.version}" for package in handler.lock.packages]
-    texts = ("body", "before", "beforeEach", "afterEach")
-    head = [f"{name}: {json.dumps(fields[name], ensure_ascii=False)}" for name in fields if name not in texts]
-    parts = [f"\n{name}:\n{fields[name]}" for name in texts if fields[name]]
-    return "\n".join([*head, *parts])
-
-
-def diff(before: str, after: str) -> tuple[list[DiffLine], bool]:
-    """Lines of a unified diff as inert text; bounded in work and in length."""
-    old, new = before.split("\n", _MAX_TEXT_LINES), after.split("\n", _MAX_TEXT_LINES)
-    lines: list[DiffLine] = []
-    for line in unified(old, new):
-        if len(lines) >= _MAX_DIFF_LINES:
-            return lines, True
-        lines.append(DiffLine(_KINDS[line[0]], inert_text.line_kept(line)))
-    return lines, False

@@ -22,6 +22,7 @@ from functory.web.pages import (
     secrets,
     signin,
     tenants,
+    version,
     workers,
 )
 from functory.web.pages.allowed_origins import AllowedOrigins
@@ -46,6 +47,7 @@ PAGES: Final = [
         post_job,
         job,
         editor,
+        version,
         replay,
         workers,
         secrets,

@@ -14,6 +14,7 @@ executor = in_file("functory/execution/executor.py", PROMISES)
 keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
 batches = in_file("functory/execution/batches.py", PROMISES)
 straight = in_file("functory/execution/straight.py", "tests/service/test_straight.py")
+showing = in_file("functory/execution/straight_showing.py", "tests/service/test_straight.py")
 leases = in_file("functory/execution/leases.py", LEASES)
 outbox = in_file("functory/execution/outbox.py", f"{PROMISES} {OUTBOX}")
 outcomes = in_file(
@@ -55,7 +56,7 @@ MUTANTS: list[Mutant] = [
     late_writes("a log that is closed ends the thread", "except OSError:", "except BlockingIOError:"),
     late_writes("lines that are refused are not counted", "return sum(each.count", "return 0 * sum(each.count"),
     late_writes("lines of others come in between", "if self._is_file else", "if True else"),
-    straight(
+    showing(
         "an end overtakes the showing of its job", "        while self._showing and (", "        while False and ("
     ),
     claims_under_way("a claim that nobody waits for is lost", "self._give_back(await claiming)", "await claiming"),
@@ -346,9 +347,9 @@ MUTANTS: list[Mutant] = [
         "in jobs:\n                if self._ahead.pop(job.id, None) is not None:\n                    self._wait_in_line",
         "in jobs:\n                if self._ahead.get(job.id) is not None:\n                    self._ahead[job.id] = True\n                    self._wait_in_line",
     ),
-    straight(
+    showing(
         "a long job is never shown",
-        '        self._keep(asyncio.create_task(self._show_all(ids), name="show running jobs"))\n',
+        '        self._keep(asyncio.create_task(self.show_all(ids), name="show running jobs"))\n',
         "        return\n",
     ),
     straight(

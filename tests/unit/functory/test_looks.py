@@ -41,7 +41,9 @@ async def idle(clock: FakeClock) -> AsyncIterator[tuple[Executor, asyncio.Queue[
     unused: Any = None
     shared = make_shared(store, unused, clock, "a1")
     settings = ExecutorSettings(lease_s=60, poll_s=POLL_S, retry=RetryPolicy(), languages=frozenset({"python"}))
+    straight: Any = SimpleNamespace(catch_up=lambda *_: None, waiting=list, leaves_nothing_to_do=lambda _: False)
     execute = Executor(shared, runner, policy, unused, unused, settings)
+    execute.use(straight)
     task = asyncio.create_task(execute.run())
     async with asyncio.timeout(10):
         await store.looks.get()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from functory.execution.outbox import Ending, Outbox
+from functory.execution.endings import Ending
+from functory.execution.outbox import Outbox
 from functory.loops.courtesy import LONG_STEP
 from store.base import Archive, Code, Job, Outcome, ReleaseReport
 from tests.support.service import running_daemon

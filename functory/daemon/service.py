@@ -1,0 +1,38 @@
+"""What can be asked of a daemon that is open: the service that the web, a queue in this process and others call."""
+
+from functory.config import Settings
+from functory.daemon.daemon import Daemon
+from functory.operations.service import OperationSettings, Service
+from handlers.folders.limits import FolderLimits
+from runner.targets import Targets
+
+
+def service_of(daemon: Daemon) -> Service:
+    return Service(
+        store=daemon.store,
+        journal=daemon.journal,
+        intake=daemon.intake,
+        admission=daemon.admission,
+        waiters=daemon.waiters,
+        handlers=daemon.handlers,
+        trial_runs=daemon.trial_runs,
+        control=daemon,
+        now_ms=daemon.clock.now_ms,
+        straight=daemon.straight,
+        workers=daemon.workers,
+        consumers=daemon.consumers,
+        vault=daemon.vault,
+        packages=daemon.packages,
+        settings=_operation_settings(daemon.settings),
+    )
+
+
+def _operation_settings(settings: Settings) -> OperationSettings:
+    return OperationSettings(
+        targets=Targets(settings.hosts_allowed, settings.http_allowed),
+        folders=FolderLimits(
+            packed_bytes=settings.folder_packed_bytes,
+            unpacked_bytes=settings.folder_unpacked_bytes,
+            files=settings.folder_files,
+        ),
+    )

@@ -1,0 +1,125 @@
+"""Jobs of the straight way that the store shows as running before they are over, because they take long or somebody
+looks for them.
+
+Ensures: an end never overtakes the showing of its job (`settled`), and a job that the store shows is started only while
+its lease holds.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.straight_arrivals import add_running
+from functory.execution.straight_jobs import delivered, never
+from functory.intake.intake import Intake
+from functory.loops.shared import Shared
+from store.base import Job, NewJob
+from store.errors import StoreUnavailable
+
+log = logging.getLogger("functory.straight")
+
+_SHOW_AFTER_S: Final = 0.05
+"""A job that runs for longer is shown as running."""
+LOOK_AGAIN_S: Final = 0.2
+
+
+class StraightShowing:
+    def __init__(
+        self,
+        shared: Shared,
+        intake: Intake,
+        leases: HeldLeases,
+        running: Mapping[str, NewJob],
+        *,
+        lease_ms: int,
+        on_shown: Callable[[], None],
+    ) -> None:
+        """running: the jobs that are not in the store with their end, by id, as they are at each moment. on_shown: some
+        jobs are in the store now."""
+        self._store = shared.store
+        self._clock = shared.clock
+        self._owner = shared.owner
+        self._intake = intake
+        self._leases = leases
+        self._running = running
+        self._lease_ms = lease_ms
+        self._on_shown = on_shown
+        self._showing: dict[str, asyncio.Task[str]] = {}
+        """Those that are on their way into the store as running."""
+        self._shown: dict[str, MayStart] = {}
+        """Those that the store has as running, with the question whether their lease still holds."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __contains__(self, job_id: str) -> bool:
+        """Whether the store has it as running."""
+        return job_id in self._shown
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    def forget(self, job_id: str) -> bool:
+        """It is over. Returns whether the store had it as running."""
+        return self._shown.pop(job_id, None) is not None
+
+    def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
+        """Show them as running if they are not over in a while. To be cancelled when they are."""
+        return asyncio.get_running_loop().call_later(_SHOW_AFTER_S, self._show_later, [job.id for job in jobs])
+
+    def may_start(self, jobs: Iterable[Job]) -> bool:
+        """Nobody else can have a job that the store does not have; the others must still hold their lease."""
+        return all(self._shown[job.id]([job]) for job in jobs if job.id in self._shown) if self._shown else True
+
+    async def show_all(self, ids: Sequence[str]) -> None:
+        """Have the store show these as running, those of them that it does not have. Tried until it works."""
+        while await self.show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def show(self, ids: Iterable[str]) -> str:
+        """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
+        left = [job_id for job_id in ids if job_id in self._running and job_id not in self._shown]
+        if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
+            task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
+            task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
+            self._keep(task)
+            self._showing.update(dict.fromkeys([job.id for job in jobs], task))
+        under_way = {self._showing[job_id] for job_id in left}
+        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "")
+
+    async def settled(self, ids: Sequence[str]) -> None:
+        """Wait while some of these are on their way into the store as running. An end of which nothing is kept could
+        overtake them there, and they would come back."""
+        while self._showing and (tasks := {self._showing[job_id] for job_id in ids if job_id in self._showing}):
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _show_later(self, ids: Sequence[str]) -> None:
+        self._keep(asyncio.create_task(self.show_all(ids), name="show running jobs"))
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _over(self, ids: Sequence[str]) -> None:
+        for job_id in ids:
+            del self._showing[job_id]
+
+    async def _add_running(self, jobs: Sequence[NewJob]) -> str:
+        now_ms = self._clock.now_ms()
+        try:
+            gone = await add_running(self._store, self._owner, jobs, lease_ms=self._lease_ms, now_ms=now_ms)
+        except StoreUnavailable as error:
+            log.warning("straight.not_shown", extra={"jobs": len(jobs), "reason": str(error)})
+            return str(error)
+        shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
+        as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown if job.id not in gone]
+        may_start = self._leases.claimed(as_sent, now_ms)
+        self._shown.update((job.id, never if job.id in gone else may_start) for job in shown)
+        await self._intake.arrived([job.id for job in jobs])
+        self._on_shown()
+        return ""
