@@ -3,12 +3,12 @@
 In the order in which a batch of jobs meets them:
 
 runner.py         what the rest of Functory sees: jobs go in, how each stopped comes out; run.py one such call
-pool.py           the contexts that are alive; memory_shares.py who may use how much memory; warm_types.py what they are
-                  ready for
+pool.py           the contexts that are alive; memory_shares.py who may use how much memory; idle_meter.py what idle ones
+                  use; warm_types.py what they are ready for
 programs.py       what a context is started with; modules.py the machine code of wasm modules
 launch.py         the seam between engines and isolation: what to start; limits.py the bounds of a context and of a job
 sandbox/          contexts in isolation; plain.py without it; pipes.py what both have on the daemon's side
-context.py        one context, the handlers loaded into it, and the batch that it runs
+context.py        one context, the handlers loaded into it, and the batch that it runs; due_replies.py what it owes
 handler_spec.py   a handler as a context is told of it; protocol.py messages as bytes; messages.py how many jobs in one
 wire.py           the pipes of a context on the event loop; flow.py how much of tenants' output is held
 batch.py          what the replies mean for the jobs; new_jobs.py the jobs that they make; outcome.py how each stopped

@@ -41,6 +41,7 @@ Contexts and handlers
 Time
   clocks.py             clocks that move when they are told to
   virtual_time.py       a loop whose time is a number; inline.py an executor without threads
+  straight_times.py     when a job leaves the straight way
   loop_steps.py         how long the event loop was in one step
 
 Deployment
