@@ -23,6 +23,7 @@ from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.recent_ends import RecentEnds
 from functory.execution.straight_arrivals import add_running
+from functory.execution.straight_ends import EndsUnderWay
 from functory.execution.straight_jobs import delivered, ended, never, running
 from functory.execution.type_gates import TypeGates
 from functory.intake.intake import Intake
@@ -89,6 +90,7 @@ class StraightWay:
         """Those that are on their way into the store as running."""
         self._shown: dict[str, MayStart] = {}
         """Those that the store has as running, with the question whether their lease still holds."""
+        self.ending = EndsUnderWay()
         self._returning: asyncio.TimerHandle | None = None
         self._gathering = Gathering(shared.clock, self._start_gathered)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -113,11 +115,8 @@ class StraightWay:
         self._turn += 1
         if self._mode == "mixed" and self._turn % 2:
             return False
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)  # the answer is here by the time the line is on disk
-            return True
-        return gate.is_open and gate.handler_version > 0
+        gate = self._gates.ask(jobtype)  # the answer is here by the time the line is on disk
+        return gate is None or (gate.is_open and gate.handler_version > 0)
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
@@ -148,9 +147,7 @@ class StraightWay:
         self._waiting[jobtype].extend(jobs)
 
     def may_run(self, jobtype: str) -> bool:
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)
+        gate = self._gates.ask(jobtype)
         return gate is None or gate.handler_version > 0
 
     async def flush(self, tenant: str) -> None:
@@ -211,8 +208,10 @@ class StraightWay:
 
     def among(self, ids: Iterable[str]) -> set[str]:
         """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
-        other: if it is not there any more, its tenant was deleted."""
-        return {job_id for job_id in ids if job_id in self._running and job_id not in self._shown}
+        other: if it is not there any more, its tenant was deleted. From now on they are not shown as running."""
+        new = {job_id for job_id in ids if job_id in self._running and job_id not in self._shown}
+        self.ending.begin(new)
+        return new
 
     async def show(self, job_id: str) -> None:
         """Have the store show a job as running that is about to end, if it does not have it: its end needs that."""
@@ -230,6 +229,7 @@ class StraightWay:
     def recorded(self, endings: Sequence[tuple[Job, Release]], stale: Container[str], now_ms: int) -> None:
         """The store has them with their end. Who waits for one of them may have it from here."""
         for job, release in endings:
+            self.ending.over(job.id)
             self._running.pop(job.id, None)
             self._shown.pop(job.id, None)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
@@ -250,6 +250,7 @@ class StraightWay:
 
     def refused(self, job: Job) -> None:
         """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
+        self.ending.over(job.id)
         new = self._running.pop(job.id, None)
         if self._shown.pop(job.id, None) is None and new is not None:
             self._intake.return_to_line([new])
@@ -293,8 +294,7 @@ class StraightWay:
         """Something of a tenant, or of any, was changed here: nothing starts by what was known before."""
         self._gates.forget(tenant)
         for jobtype in list(self._waiting):
-            if self._gates.get(jobtype) is None:
-                self._gates.want(jobtype)
+            if self._gates.ask(jobtype) is None:
                 self._offer(jobtype)
 
     def _start_gathered(self, jobtype: str) -> None:
@@ -356,16 +356,16 @@ class StraightWay:
         while await self._show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _show(self, ids: Iterable[str]) -> str:
+    async def _show(self, ids: Sequence[str]) -> str:
         """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
-        left = [job_id for job_id in ids if job_id in self._running and job_id not in self._shown]
+        left = [id_ for id_ in self.ending.leave_out(ids) if id_ in self._running and id_ not in self._shown]
         if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
             task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
             task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
             self._keep(task)
             self._showing.update(dict.fromkeys([job.id for job in jobs], task))
         under_way = {self._showing[job_id] for job_id in left}
-        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "")
+        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "") or self.ending.trouble(ids)
 
     def _over(self, ids: Sequence[str]) -> None:
         for job_id in ids:
