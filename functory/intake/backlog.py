@@ -262,16 +262,22 @@ class Backlog:
 
     # For the reader
 
-    def held(self, records: Sequence[Record]) -> set[str]:
-        """The ids of those that are on the straight way."""
-        return self._held.keys() & [record.id for record in records] if self._held else set()
+    def held(self, records: Sequence[Record]) -> dict[str, tuple[str, int]]:
+        """The ids of those that are on the straight way, with tenant and bytes."""
+        ids = self._held.keys() & [record.id for record in records] if self._held else ()
+        return {job_id: self._held[job_id] for job_id in ids}
 
-    def unread(self, weights: Mapping[str, Weight]) -> None:
-        """So many lines, by tenant, come back to be read again."""
-        for tenant, (count, size_bytes) in weights.items():
-            self._total += count
-            self._add_bytes(tenant, size_bytes)
-            self._wait_in_line(tenant, count)
+    def unread(self, done: Sequence[str], missing: Mapping[str, tuple[str, int]]) -> None:
+        """Lines come back to be read again. Those that are done with are left out then: the job of one may have run and
+        be gone. The others, with tenant and bytes, are still on the straight way, or wait in line from now on."""
+        self._total += len(done) + len(missing)
+        self._ahead.update(dict.fromkeys(done, True))
+        for job_id, (tenant, size_bytes) in missing.items():
+            if job_id in self._held:
+                self._ahead[job_id] = False
+            else:
+                self._add_bytes(tenant, size_bytes)
+                self._wait_in_line(tenant, 1)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records of a batch that the store does not have yet, and that are not on the straight way."""

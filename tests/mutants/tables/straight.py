@@ -11,6 +11,7 @@ followers = in_file("functory/execution/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
 ENDS = "tests/service/test_straight_ends.py"
+added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
 ends = in_file("functory/execution/straight_ends.py", ENDS)
 
 MUTANTS: list[Mutant] = [
@@ -69,6 +70,16 @@ MUTANTS: list[Mutant] = [
         "a flush waits for ends that cannot be recorded",
         "            self._troubles.update(dict.fromkeys(ids, str(error)))\n",
         "",
+    ),
+    added_once(
+        "what ran meanwhile is added when a line beside it is read again",
+        "        self._ahead.update(dict.fromkeys(done, True))\n",
+        "",
+    ),
+    added_once(
+        "what runs is added when a line beside it is read again",
+        "                self._ahead[job_id] = False\n",
+        "                pass\n",
     ),
     outlook("nobody hears that jobs were taken", "        self.on_fewer((jobtype,))\n", ""),
     outlook(
