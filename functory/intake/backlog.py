@@ -2,9 +2,10 @@
 
 A journal is read in the order in which it was written, so everybody would wait behind a tenant that posts a million
 lines. Therefore, while there is a backlog, the lines of a tenant that has nothing in it go to the store at once. They
-are in the journal too, and stay there until the reader reaches them; the reader leaves out what the store has. If this
-daemon dies in between, the reader adds them again, which changes nothing (`add_jobs` is idempotent by id). The lines of
-one tenant never overtake each other.
+are in the journal too, and stay there until the reader reaches them. The reader leaves out what the store has, and
+waits for what is on its way there. If this daemon dies in between, the reader adds them again. That changes nothing,
+because `add_jobs` is idempotent by id, unless the job has run and is not kept. The lines of one tenant never overtake
+each other.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ _MANY: Final = 500
 _LARGE_BYTES: Final = 16 << 10
 """Of one request: such lines do not wait for others, because together they would only take more memory."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
-_JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "jobtype"), fields(Record, "payload")
+_ID_READ, _JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
 
 class StraightWay(Protocol):
@@ -84,6 +85,8 @@ class Backlog:
         self._boarding_of: Counter[str] = Counter()
         self._ahead: dict[str, bool] = {}
         """Ids that went past and that the reader has not reached, and whether the store has them."""
+        self._reached = ""
+        """The last id that the reader has had in hand. It may be faster than the acknowledgement."""
         self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightWay | None = None
         self._held: dict[str, tuple[str, int]] = {}
@@ -168,7 +171,7 @@ class Backlog:
         if self._straight is not None:
             self._straight.give_way(jobtype)
         self._total += count
-        if self._may_pass(tenant, count, options):
+        if ids[0] > self._reached and self._may_pass(tenant, count, options):
             self._board(tenant, self._jobs(ids, jobtype, lines, options))
         else:
             is_large = sum(map(len, lines)) > _LARGE_BYTES
@@ -261,6 +264,17 @@ class Backlog:
             await self._straight.flush(tenant)
 
     # For the reader
+
+    async def reach(self, records: Sequence[Record]) -> None:
+        """Wait while some of these are on their way past, and let none of the others go there. Only one of the two may
+        add a line: the second could come after its job has run and is gone. This takes a few writes at most, which the
+        reader is spared; those that did not land are its own."""
+        while self._boarding and any(map(self._is_boarding, map(_ID_READ, records))):
+            await self._landed.wait()
+        self._reached = max(self._reached, records[-1].id)
+
+    def _is_boarding(self, job_id: str) -> bool:
+        return self._ahead.get(job_id) is False and job_id not in self._held
 
     def held(self, records: Sequence[Record]) -> dict[str, tuple[str, int]]:
         """The ids of those that are on the straight way, with tenant and bytes."""

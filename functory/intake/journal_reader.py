@@ -233,6 +233,7 @@ class JournalReader:
 
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
+        await self._backlog.reach(records)
         open_ = _Open(reservation, list(map(_ID, records)), self._backlog.held(records))
         self._open_of.update(dict.fromkeys(open_.missing, open_))
         self._oldest_ms = parse_id(records[0].id).time_ms

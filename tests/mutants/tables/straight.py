@@ -81,6 +81,10 @@ MUTANTS: list[Mutant] = [
         "                self._ahead[job_id] = False\n",
         "                pass\n",
     ),
+    added_once(
+        "the reader adds what is on its way past", "        while self._boarding and ", "        while False and "
+    ),
+    added_once("what the reader has in hand goes past it", "ids[0] > self._reached and ", ""),
     outlook("nobody hears that jobs were taken", "        self.on_fewer((jobtype,))\n", ""),
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
