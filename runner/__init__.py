@@ -3,8 +3,8 @@
 In the order in which a batch of jobs meets them:
 
 runner.py         what the rest of Functory sees: jobs go in, how each stopped comes out; run.py one such call
-pool.py           the contexts that are alive; memory_shares.py who may use how much memory; idle_meter.py what idle ones
-                  use; warm_types.py what they are ready for
+pool.py           the contexts that are alive; memory_shares.py who may use how much memory; idle_meter.py what those
+                  use that are idle; warm_types.py what they are ready for
 programs.py       what a context is started with; modules.py the machine code of wasm modules
 launch.py         the seam between engines and isolation: what to start; limits.py the bounds of a context and of a job
 sandbox/          contexts in isolation; plain.py without it; pipes.py what both have on the daemon's side

@@ -5,6 +5,7 @@ slots.py             the batches that run
 straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
 followers.py         jobs that wait to start so until others are taken up; straight_jobs.py how they are shown
 straight_showing.py  those of them that take long; straight_arrivals.py how they enter the store, and which do not
+straight_ends.py     those whose end is on its way there
 gathering.py         jobs that come quickly, one by one, start together
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
 recent_ends.py       jobs that ended a moment ago

@@ -273,9 +273,10 @@ class Outbox:
         releases = [release for _, release, _ in batch]
         position, ended_ms = self._intake.position(), self._now()
         add = partial(add_ended, self._store, self._owner, jobs, releases, ended_ms=ended_ms, position=position)
-        report = await self._until_it_works(lambda: add(now_ms=self._now()))
+        ids = [job.id for job in jobs]
+        report = await self._until_it_works(lambda: straight.ending.told(ids, add(now_ms=self._now())))
         straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), ended_ms)
-        await self._intake.arrived([job.id for job in jobs], position)
+        await self._intake.arrived(ids, position)
         self._note(batch, report)
 
     def _note(self, batch: Sequence[Admitted], report: ReleaseReport) -> None:

@@ -21,6 +21,7 @@ from functory.execution.followers import Followers
 from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases
 from functory.execution.recent_ends import RecentEnds
+from functory.execution.straight_ends import EndsUnderWay
 from functory.execution.straight_jobs import delivered, ended, running
 from functory.execution.straight_showing import LOOK_AGAIN_S, StraightShowing
 from functory.execution.type_gates import TypeGates
@@ -77,7 +78,10 @@ class StraightWay:
         """Since when the first of a type waits."""
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
-        self.showing = StraightShowing(shared, intake, leases, self._running, lease_ms=lease_ms, on_shown=self._leave)
+        self.ending = EndsUnderWay()
+        self.showing = StraightShowing(
+            shared, intake, leases, self._running, self.ending, lease_ms=lease_ms, on_shown=self._leave
+        )
         self._returning: asyncio.TimerHandle | None = None
         self._gathering = Gathering(shared.clock, self._start_gathered)
         self._left = asyncio.Event()
@@ -101,11 +105,8 @@ class StraightWay:
         self._turn += 1
         if self._mode == "mixed" and self._turn % 2:
             return False
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)  # the answer is here by the time the line is on disk
-            return True
-        return gate.is_open and gate.handler_version > 0
+        gate = self._gates.ask(jobtype)  # the answer is here by the time the line is on disk
+        return gate is None or (gate.is_open and gate.handler_version > 0)
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
@@ -136,9 +137,7 @@ class StraightWay:
         self._waiting[jobtype].extend(jobs)
 
     def may_run(self, jobtype: str) -> bool:
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)
+        gate = self._gates.ask(jobtype)
         return gate is None or gate.handler_version > 0
 
     async def flush(self, tenant: str) -> None:
@@ -191,8 +190,10 @@ class StraightWay:
 
     def among(self, ids: Iterable[str]) -> set[str]:
         """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
-        other: if it is not there any more, its tenant was deleted."""
-        return {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
+        other: if it is not there any more, its tenant was deleted. From now on they are not shown as running."""
+        new = {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
+        self.ending.begin(new)
+        return new
 
     def new_job(self, job_id: str) -> NewJob:
         return self._running[job_id]
@@ -200,6 +201,7 @@ class StraightWay:
     def recorded(self, endings: Sequence[tuple[Job, Release]], stale: Container[str], now_ms: int) -> None:
         """The store has them with their end. Who waits for one of them may have it from here."""
         for job, release in endings:
+            self.ending.over(job.id)
             self._running.pop(job.id, None)
             self.showing.forget(job.id)
             if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
@@ -220,6 +222,7 @@ class StraightWay:
 
     def refused(self, job: Job) -> None:
         """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
+        self.ending.over(job.id)
         new = self._running.pop(job.id, None)
         if not self.showing.forget(job.id) and new is not None:
             self._intake.return_to_line([new])
@@ -263,8 +266,7 @@ class StraightWay:
         """Something of a tenant, or of any, was changed here: nothing starts by what was known before."""
         self._gates.forget(tenant)
         for jobtype in list(self._waiting):
-            if self._gates.get(jobtype) is None:
-                self._gates.want(jobtype)
+            if self._gates.ask(jobtype) is None:
                 self._offer(jobtype)
 
     def _start_gathered(self, jobtype: str) -> None:

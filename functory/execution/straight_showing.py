@@ -1,8 +1,8 @@
 """Jobs of the straight way that the store shows as running before they are over, because they take long or somebody
 looks for them.
 
-Ensures: an end never overtakes the showing of its job (`settled`), and a job that the store shows is started only while
-its lease holds.
+Ensures: an end never overtakes the showing of its job (`settled`), nor the other way round (straight_ends.py); a job
+that the store shows is started only while its lease holds.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from functory.execution.leases import HeldLeases, MayStart
 from functory.execution.straight_arrivals import add_running
+from functory.execution.straight_ends import EndsUnderWay
 from functory.execution.straight_jobs import delivered, never
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
@@ -32,6 +33,7 @@ class StraightShowing:
         intake: Intake,
         leases: HeldLeases,
         running: Mapping[str, NewJob],
+        ending: EndsUnderWay,
         *,
         lease_ms: int,
         on_shown: Callable[[], None],
@@ -44,6 +46,7 @@ class StraightShowing:
         self._intake = intake
         self._leases = leases
         self._running = running
+        self._ending = ending
         self._lease_ms = lease_ms
         self._on_shown = on_shown
         self._showing: dict[str, asyncio.Task[str]] = {}
@@ -76,16 +79,16 @@ class StraightShowing:
         while await self.show(ids):  # noqa: ASYNC110 (that the store can write again is no event)
             await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def show(self, ids: Iterable[str]) -> str:
+    async def show(self, ids: Sequence[str]) -> str:
         """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
-        left = [job_id for job_id in ids if job_id in self._running and job_id not in self._shown]
+        left = [id_ for id_ in self._ending.leave_out(ids) if id_ in self._running and id_ not in self._shown]
         if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
             task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
             task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
             self._keep(task)
             self._showing.update(dict.fromkeys([job.id for job in jobs], task))
         under_way = {self._showing[job_id] for job_id in left}
-        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "")
+        return next(filter(None, [await asyncio.shield(task) for task in under_way]), "") or self._ending.trouble(ids)
 
     async def settled(self, ids: Sequence[str]) -> None:
         """Wait while some of these are on their way into the store as running. An end of which nothing is kept could

@@ -63,6 +63,13 @@ class TypeGates:
             self.want(jobtype)
         return known[0]
 
+    def ask(self, jobtype: str) -> TypeGate | None:
+        """The same. None: it is asked for now."""
+        gate = self.get(jobtype)
+        if gate is None:
+            self.want(jobtype)
+        return gate
+
     def want(self, jobtype: str) -> None:
         """Ask for it, together with the others that are wanted."""
         if jobtype in self._asked:

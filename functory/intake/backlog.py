@@ -2,9 +2,10 @@
 
 A journal is read in the order in which it was written, so everybody would wait behind a tenant that posts a million
 lines. Therefore, while there is a backlog, the lines of a tenant that has nothing in it go to the store at once. They
-are in the journal too, and stay there until the reader reaches them; the reader leaves out what the store has. If this
-daemon dies in between, the reader adds them again, which changes nothing (`add_jobs` is idempotent by id). The lines of
-one tenant never overtake each other.
+are in the journal too, and stay there until the reader reaches them. The reader leaves out what the store has, and
+waits for what is on its way there. If this daemon dies in between, the reader adds them again. That changes nothing,
+because `add_jobs` is idempotent by id, unless the job has run and is not kept. The lines of one tenant never overtake
+each other.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ _MANY: Final = 500
 _LARGE_BYTES: Final = 16 << 10
 """Of one request: such lines do not wait for others, because together they would only take more memory."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
-_JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "jobtype"), fields(Record, "payload")
+_ID_READ, _JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
 
 class StraightWay(Protocol):
@@ -84,6 +85,8 @@ class Backlog:
         self._boarding_of: Counter[str] = Counter()
         self._ahead: dict[str, bool] = {}
         """Ids that went past and that the reader has not reached, and whether the store has them."""
+        self._reached = ""
+        """The last id that the reader has had in hand. It may be faster than the acknowledgement."""
         self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightWay | None = None
         self._held: dict[str, tuple[str, int]] = {}
@@ -168,7 +171,7 @@ class Backlog:
         if self._straight is not None:
             self._straight.give_way(jobtype)
         self._total += count
-        if self._may_pass(tenant, count, options):
+        if ids[0] > self._reached and self._may_pass(tenant, count, options):
             self._board(tenant, self._jobs(ids, jobtype, lines, options))
         else:
             is_large = sum(map(len, lines)) > _LARGE_BYTES
@@ -262,16 +265,33 @@ class Backlog:
 
     # For the reader
 
-    def held(self, records: Sequence[Record]) -> set[str]:
-        """The ids of those that are on the straight way."""
-        return self._held.keys() & [record.id for record in records] if self._held else set()
+    async def reach(self, records: Sequence[Record]) -> None:
+        """Wait while some of these are on their way past, and let none of the others go there. Only one of the two may
+        add a line: the second could come after its job has run and is gone. This takes a few writes at most, which the
+        reader is spared; those that did not land are its own."""
+        while self._boarding and any(map(self._is_boarding, map(_ID_READ, records))):
+            await self._landed.wait()
+        self._reached = max(self._reached, records[-1].id)
 
-    def unread(self, weights: Mapping[str, Weight]) -> None:
-        """So many lines, by tenant, come back to be read again."""
-        for tenant, (count, size_bytes) in weights.items():
-            self._total += count
-            self._add_bytes(tenant, size_bytes)
-            self._wait_in_line(tenant, count)
+    def _is_boarding(self, job_id: str) -> bool:
+        return self._ahead.get(job_id) is False and job_id not in self._held
+
+    def held(self, records: Sequence[Record]) -> dict[str, tuple[str, int]]:
+        """The ids of those that are on the straight way, with tenant and bytes."""
+        ids = self._held.keys() & [record.id for record in records] if self._held else ()
+        return {job_id: self._held[job_id] for job_id in ids}
+
+    def unread(self, done: Sequence[str], missing: Mapping[str, tuple[str, int]]) -> None:
+        """Lines come back to be read again. Those that are done with are left out then: the job of one may have run and
+        be gone. The others, with tenant and bytes, are still on the straight way, or wait in line from now on."""
+        self._total += len(done) + len(missing)
+        self._ahead.update(dict.fromkeys(done, True))
+        for job_id, (tenant, size_bytes) in missing.items():
+            if job_id in self._held:
+                self._ahead[job_id] = False
+            else:
+                self._add_bytes(tenant, size_bytes)
+                self._wait_in_line(tenant, 1)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records of a batch that the store does not have yet, and that are not on the straight way."""

@@ -19,7 +19,6 @@ from typing import Final
 from functory.intake.backlog import Backlog
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.job_options import to_new_job, to_new_jobs
-from functory.intake.weights import Weight, weigh
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from journal import JournalUnavailable, Position, Record, Reservation, parse_id
@@ -53,16 +52,17 @@ that it is back."""
 class _Open:
     """A reservation that waits for lines on the straight way."""
 
-    __slots__ = ("is_added", "is_returned", "missing", "reservation", "weights")
+    __slots__ = ("ids", "is_added", "is_returned", "missing", "reservation")
 
-    def __init__(self, reservation: Reservation, missing: set[str]) -> None:
+    def __init__(self, reservation: Reservation, ids: Sequence[str], missing: dict[str, tuple[str, int]]) -> None:
         self.reservation = reservation
+        self.ids = ids
+        """Of all of its lines."""
         self.missing = missing
+        """Of those on the straight way, with tenant and bytes."""
         self.is_added = False
         """Its other lines are in the store."""
         self.is_returned = False
-        self.weights: dict[str, Weight] = {}
-        """Of all of its lines, by tenant."""
 
 
 class JournalReader:
@@ -175,7 +175,8 @@ class JournalReader:
         self._backlog.arrived(ids)
         opens = {open_: None for job_id in ids if (open_ := self._open_of.pop(job_id, None)) is not None}
         for open_ in opens:
-            open_.missing.difference_update(ids)
+            for job_id in open_.missing.keys() & ids:
+                del open_.missing[job_id]
         for open_ in opens:
             await self._finish(open_)
 
@@ -202,7 +203,7 @@ class JournalReader:
     def _give_back(self, open_: _Open) -> None:
         for job_id in open_.missing:
             self._open_of.pop(job_id, None)
-        self._backlog.unread(open_.weights)
+        self._backlog.unread([job_id for job_id in open_.ids if job_id not in open_.missing], open_.missing)
         self._journal.give_back(open_.reservation)
 
     async def _finish(self, open_: _Open) -> None:
@@ -233,7 +234,8 @@ class JournalReader:
 
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
-        open_ = _Open(reservation, self._backlog.held(records))
+        await self._backlog.reach(records)
+        open_ = _Open(reservation, list(map(_ID, records)), self._backlog.held(records))
         self._open_of.update(dict.fromkeys(open_.missing, open_))
         self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
@@ -247,7 +249,6 @@ class JournalReader:
                 self._open_of.pop(job_id, None)
             raise
         open_.is_added = True
-        open_.weights = weigh(map(_JOBTYPE, records), map(_PAYLOAD, records))
         self._backlog.read(records)
         if open_.is_returned:
             self._give_back(open_)

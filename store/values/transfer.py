@@ -90,7 +90,7 @@ class JobCopy(NamedTuple):
 
     held: paused because its parent still runs, not because it waits for children. settled: it has a parent, and that
     parent does not wait for it any more. children counts all, pending those that this job waits for. number: see
-    `number_jobs`.
+    `number_jobs`. next_ms: when the next round of a paused job is planned, which waits for children that were replayed.
     """
 
     job: Job
@@ -103,6 +103,7 @@ class JobCopy(NamedTuple):
     pending: int
     history: tuple[Attempt, ...] = ()
     number: int | None = None
+    next_ms: int | None = None
 
 
 class NumberRecord(NamedTuple):

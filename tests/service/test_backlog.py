@@ -227,16 +227,6 @@ async def test_the_next_life_adds_again_what_had_gone_past_and_nothing_changes(t
         assert [row.waiting for row in counters] == [1]
 
 
-async def test_a_line_that_has_not_landed_is_not_left_out(tmp_path: Path) -> None:
-    """The reader comes to a line that is on its way past and has not arrived; it may never arrive."""
-    async with an_intake(tmp_path) as intake:
-        await stop(intake.carrier)  # as if the way past took for ever
-        flood = await intake.backlog.write("loud-x", FLOOD)
-        (quiet,) = await intake.backlog.write("quiet-x", [b"me"])
-        await intake.read_all()
-        assert intake.added == [*flood, quiet]
-
-
 async def test_what_was_not_started_in_time_goes_past_the_backlog(tmp_path: Path) -> None:
     """All slots were busy, so it leaves the straight way; that does not put it behind the lines of others."""
     async with an_intake(tmp_path) as intake, asyncio.timeout(30):

@@ -124,6 +124,7 @@ async def _job(db: Core, document: Document) -> JobCopy:
         pending=record.pending_children,
         history=record.history,
         number=record.number,
+        next_ms=document.get("next") if document["s"] == schema.PAUSED else None,
     )
 
 

@@ -95,7 +95,7 @@ async def _document(db: Core, copy: JobCopy, now_ms: int) -> Document:
     }
     optional: Document = {"claimed": copy.claimed_ms, "done": copy.done_ms, "kids": copy.children}
     document |= {field: value for field, value in optional.items() if value}
-    moments: Document = {"begun": job.begun_ms, "planned": job.planned_ms}
+    moments: Document = {"begun": job.begun_ms, "planned": job.planned_ms, "next": copy.next_ms}
     document |= {field: value for field, value in moments.items() if value is not None}
     if state == schema.RUNNING:
         document["lock"] = job.lock

@@ -76,6 +76,18 @@ def noted(conn: apsw.Connection) -> list[str]:
     return [parent for (parent,) in fetch(conn, sql, (MAX_CHILDREN,))]
 
 
+def next_round(conn: apsw.Connection, parent: str) -> int | None:
+    """For when it is planned, if it waits for children that were replayed."""
+    sql = f"SELECT due FROM families WHERE parent = ? AND duty = {Duty.WAIT}"
+    due_ms: int | None = conn.execute(sql, (parent,)).get
+    return due_ms
+
+
+def note_next_round(tx: Tx, parent: str, due_ms: int) -> None:
+    """It waits for children that were replayed, and is paused already."""
+    tx.conn.execute(_NOTE, Family(parent, Duty.WAIT, due_ms=due_ms))
+
+
 def is_noted(tx: Tx, parent: str) -> bool:
     return tx.conn.execute("SELECT 1 FROM families WHERE parent = ?", (parent,)).get is not None
 

@@ -7,6 +7,7 @@ import apsw
 
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import State
+from store.sqlite.queue import families
 from store.sqlite.queue.rows import RECORD, record_from_row
 from store.sqlite.records.consumers import CONSUMER, CONSUMERS, consumer_from
 from store.sqlite.records.contents import CONTENT_COLUMNS
@@ -155,4 +156,5 @@ def _job(conn: apsw.Connection, row: Row) -> JobCopy:
         pending=record.pending_children,
         history=record.history,
         number=record.number,
+        next_ms=families.next_round(conn, record.job.id) if state == State.BLOCKED else None,
     )

@@ -11,6 +11,7 @@ from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.totals import COUNTS, add_totals
 from store.sqlite.file.writer import Tx
+from store.sqlite.queue import families
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
 from store.sqlite.queue.turns import enter, make_turn
@@ -81,6 +82,8 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         return  # it is there, and was counted
     if turn is not None:
         enter(tx, [turn])
+    if copy.next_ms is not None:
+        families.note_next_round(tx, job.id, copy.next_ms)
     size_bytes = len(job.data)
     if size_bytes > INLINE_BYTES:
         write_blob(tx.conn, data_key(n), job.data)

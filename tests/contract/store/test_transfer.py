@@ -11,8 +11,9 @@ from store.errors import Conflict, InvalidValue
 from store.url import open_store
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import PARTS, ImportPlace, Part
+from tests.contract.store.test_relatives import CHILD, end, found, parent_with_replayed_child
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, ids, new_job, retry
-from tests.support.store_audit import check_states, read_all
+from tests.support.store_audit import check_counters, check_states, read_all
 from tests.support.store_content import BIG, fill, read_content
 from tests.support.stores import BACK_ENDS, SLOW
 
@@ -25,8 +26,7 @@ PAIRS = [
 
 
 @pytest.fixture(params=PAIRS)
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
-    """One with content, and one that is empty."""
+async def empty_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
     first, second = request.param
     for name in ("from", "to"):
         await asyncio.to_thread((tmp_path / name).mkdir)
@@ -36,8 +36,14 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         open_store(source_url) as source,
         open_store(target_url) as target,
     ):
-        await fill(source)
         yield source, target
+
+
+@pytest.fixture
+async def stores(empty_stores: tuple[Store, Store]) -> tuple[Store, Store]:
+    """One with content, and one that is empty."""
+    await fill(empty_stores[0])
+    return empty_stores
 
 
 async def move(source: Store, target: Store, *, limit: int = 7, stop_after: int | None = None) -> bool:
@@ -70,6 +76,21 @@ async def test_everything_arrives_and_nothing_else(stores: tuple[Store, Store]) 
     for part in PARTS:
         assert arrived[part] == sent[part], part
     assert min(len(records) for records in sent.values()) > 0, "the test has something of everything"
+
+
+async def test_a_next_round_that_waits_for_a_child_comes_at_its_time(empty_stores: tuple[Store, Store]) -> None:
+    source, target = empty_stores
+    next_ms = T0 + 86_400_000
+    await parent_with_replayed_child(source, next_ms)
+    await move(source, target)
+    sent, arrived = await read_content(source), await read_content(target)
+    assert arrived[Part.JOBS] == sent[Part.JOBS]
+    for store in (source, target):
+        await store.expire_locks(now_ms=T0)
+        await end(store, CHILD)
+        parent = await found(store, 0)
+        assert (parent.state, parent.job.due_ms) == (JobState.DEFERRED, next_ms)
+        await check_counters(store, TENANT, T0)
 
 
 async def test_a_domain_under_a_pattern_gets_no_new_tokens(stores: tuple[Store, Store]) -> None:

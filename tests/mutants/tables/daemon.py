@@ -298,11 +298,6 @@ MUTANTS: list[Mutant] = [
         "_OVER.issuperset(map(_CODE, outcomes)):",
     ),
     reader(
-        "the reader skips lines that have not landed",
-        "        new = self._backlog.still_to_add(records)\n",
-        "        new = [record for record in records if record.id not in self._backlog._ahead]\n",
-    ),
-    reader(
         "a store that is away loses lines",
         "            except StoreUnavailable as error:\n                await self._journal.read_cancel(reservation)\n",
         "            except StoreUnavailable as error:\n                await self._journal.rsync(reservation)\n",

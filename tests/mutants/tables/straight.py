@@ -1,4 +1,5 @@
-"""Promises of the straight way to who comes while others are under way: they start together, or follow."""
+"""Promises of the straight way to who comes while others are under way: they start together, or follow. And of what has
+ended none comes back."""
 
 from tests.mutants.mutant import Mutant, in_file
 
@@ -9,6 +10,9 @@ followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
 followers = in_file("functory/execution/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
+ENDS = "tests/service/test_straight_ends.py"
+added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
+ends = in_file("functory/execution/straight_ends.py", ENDS)
 
 MUTANTS: list[Mutant] = [
     gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
@@ -61,6 +65,26 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     followed_lines("lines on their way past are overtaken", " + self._boarding_of.get(tenant, 0)", ""),
+    ends("a job is shown after its end", '            self._troubles.setdefault(job_id, "")\n', "            pass\n"),
+    ends(
+        "a flush waits for ends that cannot be recorded",
+        "            self._troubles.update(dict.fromkeys(ids, str(error)))\n",
+        "",
+    ),
+    added_once(
+        "what ran meanwhile is added when a line beside it is read again",
+        "        self._ahead.update(dict.fromkeys(done, True))\n",
+        "",
+    ),
+    added_once(
+        "what runs is added when a line beside it is read again",
+        "                self._ahead[job_id] = False\n",
+        "                pass\n",
+    ),
+    added_once(
+        "the reader adds what is on its way past", "        while self._boarding and ", "        while False and "
+    ),
+    added_once("what the reader has in hand goes past it", "ids[0] > self._reached and ", ""),
     outlook("nobody hears that jobs were taken", "        self.on_fewer((jobtype,))\n", ""),
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"

@@ -1,0 +1,43 @@
+"""Ends of jobs on the straight way that are on their way into the store.
+
+Ensures, with the straight way: a job is not shown as running once its end may be in the store. An end of which nothing
+is kept leaves no trace there, so the job would be added anew, and run again when its lease lapses.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import TypeVar
+
+from store.errors import StoreUnavailable
+
+_T = TypeVar("_T")
+
+
+class EndsUnderWay:
+    def __init__(self) -> None:
+        self._troubles: dict[str, str] = {}
+        """Why the store could not take an end so far, by id; empty when nothing has gone wrong."""
+
+    def begin(self, ids: Iterable[str]) -> None:
+        for job_id in ids:
+            self._troubles.setdefault(job_id, "")
+
+    async def told(self, ids: Iterable[str], recording: Awaitable[_T]) -> _T:
+        """What `recording` returns. If the store cannot be reached, nobody knows whether it has these ends: they stay
+        under way until it has taken them."""
+        try:
+            return await recording
+        except StoreUnavailable as error:
+            self._troubles.update(dict.fromkeys(ids, str(error)))
+            raise
+
+    def over(self, job_id: str) -> None:
+        """It is recorded, or never will be."""
+        self._troubles.pop(job_id, None)
+
+    def leave_out(self, ids: Iterable[str]) -> Iterable[str]:
+        """Those of which no end is under way."""
+        return (job_id for job_id in ids if job_id not in self._troubles)
+
+    def trouble(self, ids: Iterable[str]) -> str:
+        """Why one of these could not be recorded so far; empty when nothing has gone wrong."""
+        return next(filter(None, map(self._troubles.get, ids)), "")
