@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-import functory.execution.straight
 from functory.daemon.daemon import Daemon
 from store.errors import StoreUnavailable
 from tests.support.service import register, running_daemon, until
+from tests.support.straight_times import set_straight_times
 
 
 @pytest.fixture(autouse=True)
 def nothing_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is at the moment, a job is shown or given back only when the test says so."""
-    for name in ("_SHOW_AFTER_S", "_RETURN_AFTER_S"):
-        monkeypatch.setattr(functory.execution.straight, name, 3600.0)
+    set_straight_times(monkeypatch)
 
 
 async def ready(daemon: Daemon) -> None:
