@@ -182,7 +182,7 @@ class ConsumerLeaders:
 
     async def resign(self) -> None:
         """Let others lead at once. For a daemon that stops, after `run` was cancelled."""
-        with suppress(StoreUnavailable):
+        with suppress(StoreError):  # then its lease lapses
             await self._shared.store.resign_consumers(self._shared.owner)
 
     async def _renew(self) -> None:
