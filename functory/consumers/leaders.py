@@ -209,7 +209,7 @@ class ConsumerLeaders:
             if record.is_ending:
                 with suppress(NotFound):
                     await self._shared.store.end_consumer(
-                        record.tenant, record.name, now_ms=self._shared.clock.now_ms()
+                        record.tenant, record.name, now_ms=self._shared.clock.now_ms(), only_ending=True
                     )
 
     async def _give_up(self, keys: Sequence[Key]) -> None:
