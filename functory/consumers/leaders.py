@@ -182,7 +182,7 @@ class ConsumerLeaders:
 
     async def resign(self) -> None:
         """Let others lead at once. For a daemon that stops, after `run` was cancelled."""
-        with suppress(StoreUnavailable):
+        with suppress(StoreError):  # then its lease lapses
             await self._shared.store.resign_consumers(self._shared.owner)
 
     async def _renew(self) -> None:
@@ -209,7 +209,7 @@ class ConsumerLeaders:
             if record.is_ending:
                 with suppress(NotFound):
                     await self._shared.store.end_consumer(
-                        record.tenant, record.name, now_ms=self._shared.clock.now_ms()
+                        record.tenant, record.name, now_ms=self._shared.clock.now_ms(), only_ending=True
                     )
 
     async def _give_up(self, keys: Sequence[Key]) -> None:

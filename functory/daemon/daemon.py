@@ -25,7 +25,7 @@ from functory.loops.job_mark import mark_of
 from functory.operations.protocols import Health
 from functory.peers.news import Look
 from runner.glimpse import Glimpse
-from store.errors import StoreUnavailable
+from store.errors import StoreError, StoreUnavailable
 from vocabulary.clock import Clock, SystemClock
 
 log = logging.getLogger("functory.daemon")
@@ -159,7 +159,7 @@ class Daemon:
 
     async def _flush(self) -> None:
         """Write outcomes and lines to the store, if it takes them within the grace period."""
-        with suppress(TimeoutError, StoreUnavailable):
+        with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(self.settings.grace_s):
                 await self.outbox.empty()
                 await self.workers.empty()

@@ -23,7 +23,7 @@ from journal import Journal, Position
 from journal.durable import replace_durably, sync_folder
 from store.base import JournalPosition
 from store.checked import CheckedStore
-from store.errors import NotFound, StoreUnavailable
+from store.errors import NotFound, StoreError, StoreUnavailable
 from vocabulary.clock import Clock
 from vocabulary.names import is_sysid
 
@@ -69,7 +69,7 @@ class Joining:
 
     async def release(self) -> None:
         """Give the sysid back. A spare that was never joined with is kept for the next life."""
-        with suppress(StoreUnavailable):
+        with suppress(StoreError):
             await self._store.release_sysid(self.sysid)
 
     async def position(self, reader: str) -> Position | None:

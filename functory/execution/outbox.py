@@ -135,10 +135,14 @@ class Outbox:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as self._deliveries:
+        async with asyncio.TaskGroup() as deliveries:
             for tenant in self._lanes:
-                self._deliveries.create_task(self._deliver_all(tenant))
-            await asyncio.Event().wait()
+                deliveries.create_task(self._deliver_all(tenant))
+            self._deliveries = deliveries
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._deliveries = None
 
     async def _deliver_all(self, tenant: str) -> None:
         """Record everything in a lane. Outcomes stay in it until they are recorded."""

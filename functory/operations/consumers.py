@@ -117,9 +117,13 @@ async def check_consumer(service: Service, tenant: str, name: str) -> str:
 async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[int, bool]:
     """Jobs that it held enter the queue, and stay numbered. Returns how many, and whether there are more: repeat it
     then. Raises NotFound."""
-    freed, more = 0, True
-    for _ in range(_STEPS_PER_CALL):
-        report = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms())
+    freed, more = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms())
+    for _ in range(_STEPS_PER_CALL - 1 if more else 0):
+        try:
+            report = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms(), only_ending=True)
+        except NotFound:  # another daemon has made the last step
+            more = False
+            break
         freed, more = freed + report.freed, report.more
         if not more:
             break

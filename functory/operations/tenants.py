@@ -104,15 +104,19 @@ async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport
     service.verified_keys.forget()
     await service.control.tenants_changed()
     await service.intake.flush(name)
-    report = await _delete(service, name)
+    report = await _delete(service, name, only_deleting=True)  # not the next one of the name, if all was gone by now
     await service.control.tenants_changed()
     return DeleteReport(begun.removed + report.removed, more=report.more)
 
 
-async def _delete(service: Service, name: str, *, only_leftovers: bool = False) -> DeleteReport:
+async def _delete(
+    service: Service, name: str, *, only_leftovers: bool = False, only_deleting: bool = False
+) -> DeleteReport:
     removed, more = 0, True
     for _ in range(_STEPS_PER_CALL):
-        step = await service.store.delete_tenant(name, limit=_ROWS_PER_STEP, only_leftovers=only_leftovers)
+        step = await service.store.delete_tenant(
+            name, limit=_ROWS_PER_STEP, only_leftovers=only_leftovers, only_deleting=only_deleting
+        )
         removed, more = removed + step.removed, step.more
         if not more:
             break

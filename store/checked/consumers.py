@@ -43,11 +43,13 @@ class CheckedConsumers(CheckedCore, ConsumerShelf):
         _check_name(tenant, name)
         await self._back.set_consumer_running(tenant, name, running=running)
 
-    async def end_consumer(self, tenant: str, name: str, *, now_ms: int, limit: int = 1000) -> EndReport:
+    async def end_consumer(
+        self, tenant: str, name: str, *, now_ms: int, limit: int = 1000, only_ending: bool = False
+    ) -> EndReport:
         _check_name(tenant, name)
         check_time("now_ms", now_ms)
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._back.end_consumer(tenant, name, now_ms=now_ms, limit=limit)
+        return await self._back.end_consumer(tenant, name, now_ms=now_ms, limit=limit, only_ending=only_ending)
 
     async def lead_consumers(self, owner: str, *, lease_ms: int, now_ms: int, limit: int = 100) -> list[ConsumerRecord]:
         check_owner(owner)

@@ -46,10 +46,14 @@ class CheckedTenants(CheckedCore, TenantRegister):
             check_text("limits", limits)
         return await self._back.update_tenant(name, weight=weight, limits=limits, suspended=suspended)
 
-    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
+    async def delete_tenant(
+        self, name: str, *, limit: int = 1000, only_leftovers: bool = False, only_deleting: bool = False
+    ) -> DeleteReport:
         check_tenant(name)
         check_range("limit", limit, 1, MAX_BATCH)
-        return await self._back.delete_tenant(name, limit=limit, only_leftovers=only_leftovers)
+        return await self._back.delete_tenant(
+            name, limit=limit, only_leftovers=only_leftovers, only_deleting=only_deleting
+        )
 
     async def add_key(self, key: ApiKey) -> None:
         check_key(key)

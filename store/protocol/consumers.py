@@ -40,10 +40,13 @@ class ConsumerShelf(abc.ABC):
         """Stopped, it has no leader: what a former one moves is refused from now on. Idempotent. Raises NotFound."""
 
     @abc.abstractmethod
-    async def end_consumer(self, tenant: str, name: str, *, now_ms: int, limit: int = 1000) -> EndReport:
+    async def end_consumer(
+        self, tenant: str, name: str, *, now_ms: int, limit: int = 1000, only_ending: bool = False
+    ) -> EndReport:
         """One step of deleting a consumer: repeat while there is more. From the first step on its type is one without a
         consumer, and nobody leads it; jobs that it held enter the queue, at most limit in a step; the record goes last.
-        Numbers and progress of the type stay. Atomic per step. Raises NotFound when there is no such consumer."""
+        Numbers and progress of the type stay. Atomic per step. only_ending: a further step; a consumer that nobody has
+        begun to delete is not touched. Raises NotFound when there is no such consumer."""
 
     @abc.abstractmethod
     async def lead_consumers(self, owner: str, *, lease_ms: int, now_ms: int, limit: int = 100) -> list[ConsumerRecord]:

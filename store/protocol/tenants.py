@@ -32,12 +32,16 @@ class TenantRegister(abc.ABC):
         (weight not in 1..1000)."""
 
     @abc.abstractmethod
-    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
+    async def delete_tenant(
+        self, name: str, *, limit: int = 1000, only_leftovers: bool = False, only_deleting: bool = False
+    ) -> DeleteReport:
         """Remove a tenant and all its data, at most limit rows in one step; call again while more is True.
 
         The first step suspends it, marks it as deleting and removes its keys; the last removes the record.
         Running jobs are removed too: their release is stale. Idempotent; deleting a name without record or
         data returns (0, False). only_leftovers: as long as there is no record; a tenant that exists is not touched.
+        only_deleting: nor is a tenant that nobody has begun to delete. Of a name without a tenant there may be a record
+        that is being deleted until its leftovers are gone.
         """
 
     @abc.abstractmethod

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from functory.errors import DaemonFailed, InvalidConfig
 from functory.web.http.metrics import RequestCounts, render
 from handlers.model import Handler
 from runner.errors import IsolationError
+from store.errors import StoreError
 from tests.support.service import QUICK, ended, register, running_daemon, until
 
 
@@ -68,14 +70,23 @@ async def test_no_metric_is_rendered_twice(tmp_path: Path) -> None:
     assert "functory_journal_backlog_bytes" in names
 
 
-async def test_a_part_that_dies_takes_the_daemon_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verbs", [[], ["resign_consumers", "release_sysid"]], ids=["in order", "refused"])
+async def test_a_part_that_dies_takes_the_daemon_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verbs: list[str]
+) -> None:
+    """Also if the store refuses the last steps."""
     daemon = Daemon(load_config({"data_dir": str(tmp_path), **QUICK}, {}).settings)
     await daemon.open()
 
     async def break_down() -> None:
         raise ZeroDivisionError("a defect of ours")
 
+    async def refuse(*_given: Any, **_named: Any) -> None:
+        raise StoreError("refused")
+
     monkeypatch.setattr(daemon.intake, "run", break_down)
+    for verb in verbs:
+        monkeypatch.setattr(daemon.store, verb, refuse)
     with pytest.raises(DaemonFailed, match="ingest loop ended"):
         await daemon.run()
     async with running_daemon(tmp_path):

@@ -76,6 +76,28 @@ async def test_a_name_that_is_taken_keeps_what_it_has(tmp_path: Path, url: str) 
         assert await count_jobs(daemon) == 1
 
 
+async def test_a_deletion_that_another_has_done_leaves_the_next_tenant_alone(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, store=url) as daemon:
+        flush = daemon.intake.flush
+
+        async def flush_late(tenant: str) -> None:
+            monkeypatch.setattr(daemon.intake, "flush", flush)
+            await delete(daemon)  # as on another daemon
+            await create(daemon)
+            await flush(tenant)
+
+        await create(daemon)
+        await daemon.intake.write("acme-x", [b"1"])
+        assert await count_jobs(daemon) == 1
+        monkeypatch.setattr(daemon.intake, "flush", flush_late)
+        assert not (await delete_tenant(service_of(daemon), "test", "acme")).more
+        found = await daemon.store.get_tenant("acme")
+        assert found is not None
+        assert not found.deleting
+
+
 async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

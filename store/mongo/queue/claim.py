@@ -11,7 +11,7 @@ from typing import Any, Final
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.domain_claim import claim_from_domains
 from store.mongo.queue.keyed_claim import take_turns
-from store.mongo.queue.taking import ORDER, Room, lock
+from store.mongo.queue.taking import ORDER, Room, leave_out, lock, with_payloads
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, aggregate
 from store.mongo.server.schema import QUEUED
@@ -61,7 +61,7 @@ async def _claim_plain(
     """Jobs without a key."""
     if not gate.domains:
         chosen = _fitting(candidates, claim, is_first=is_first)
-        return await lock(db, chosen, claim, secrets.randbits(62)), bool(chosen)
+        return await lock(db, await with_payloads(db, chosen), claim, secrets.randbits(62)), bool(chosen)
     return await claim_from_domains(db, claim, candidates, is_first=is_first)
 
 
@@ -92,6 +92,7 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
             {"$match": _waiting(claim.jobtype, claim.now_ms) | {"dom": ""}},
             {"$sort": ORDER},
             {"$limit": claim.limit},
+            *leave_out(claim.limit),
             {"$unionWith": {"coll": "types", "pipeline": [{"$match": {"_id": claim.jobtype}}]}},
             {"$unionWith": {"coll": "tenants", "pipeline": [{"$match": {"_id": tenant}}]}},
         ],

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from pymongo import DeleteOne, UpdateOne
 
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
-from store.mongo.queue.taking import ORDER, lock
+from store.mongo.queue.taking import ORDER, leave_out, lock, with_payloads
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, aggregate
 from store.mongo.server.lane_opening import lane_id
@@ -59,7 +59,7 @@ async def claim_from_domains(
         held = await limits_of(db, tenant_of(claim.jobtype), [lane["dom"] for lane in lanes], claim.now_ms)
         looks = await _look_at(db, claim, lanes, held)
         chosen = _choose(plain, looks, claim, is_first=is_first)
-        taken = await _take(db, claim, chosen, held)
+        taken = await _take(db, claim, await with_payloads(db, chosen), held)
         await _settle(db, claim, looks, held, taken)
         if chosen or len(lanes) < _window(claim):
             return taken, bool(chosen)
@@ -82,8 +82,9 @@ async def _look_at(db: Core, claim: Claim, lanes: Sequence[Document], held: Mapp
         for lane in lanes
     }
     due = {"s": QUEUED, "type": claim.jobtype, "prio": {"$in": list(PRIORITIES)}, "at": {"$lte": claim.now_ms}}
+    bare = leave_out(sum(wanted.values()))
     reads: list[list[Document]] = [
-        [{"$match": due | {"dom": domain}}, {"$sort": ORDER}, {"$limit": count}]
+        [{"$match": due | {"dom": domain}}, {"$sort": ORDER}, {"$limit": count}, *bare]
         for domain, count in wanted.items()
         if count
     ]

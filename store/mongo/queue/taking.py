@@ -1,13 +1,19 @@
-"""What every claim does with the jobs that it takes: their number and bytes, and their lock."""
+"""What every claim does with the jobs that it takes: their number and bytes, and their lock.
+
+A claim may look at many more jobs than it takes. If it looks at so many that their payloads could be far more than it
+may take, it looks without the big ones (`leave_out`), and reads those of the jobs that it has chosen (`with_payloads`).
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from pymongo import UpdateMany
 
+from store.mongo.server.blobs import INLINE_BYTES
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.schema import QUEUED, RUNNING
+from store.names import MAX_DATA_BYTES
 from store.values.jobs import Claim
 
 ORDER: Final = {"prio": -1, "at": 1, "_id": 1}
@@ -36,6 +42,28 @@ class Room:
         if len(taken) < len(chosen):
             self.jobs += len(chosen) - len(taken)
             self.left_bytes += sum(job["size"] for job in chosen) - sum(job["size"] for job in taken)
+
+
+def leave_out(count: int) -> list[Document]:
+    """The stage that leaves out payloads that are big for that many documents; none if they cannot be too much."""
+    if count * INLINE_BYTES <= 2 * MAX_DATA_BYTES:
+        return []
+    is_small = {"$lte": ["$size", MAX_DATA_BYTES // count]}
+    return [{"$addFields": {"data": {"$cond": [is_small, "$data", "$$REMOVE"]}}}]
+
+
+async def with_payloads(db: Core, chosen: Sequence[Document]) -> list[Document]:
+    """Those that are still there, with the payloads that were left out. One that was changed since it was read cannot
+    be locked, so a payload is that of the job that was chosen."""
+    bare = [document["_id"] for document in chosen if "data" not in document]
+    if not bare:
+        return list(chosen)
+    rows = await db.collections.jobs.find({"_id": {"$in": bare}}, {"data": 1}).to_list(None)
+    payloads = {row["_id"]: row["data"] for row in rows}
+    for document in chosen:
+        if document["_id"] in payloads:
+            document["data"] = payloads[document["_id"]]
+    return [document for document in chosen if "data" in document]
 
 
 async def lock(db: Core, chosen: Sequence[Document], claim: Claim, mark: int) -> list[Document]:

@@ -82,16 +82,21 @@ class MongoConsumers(Core):
             raise NotFound(f"tenant {tenant} has no consumer {name}")
 
     @once
-    async def end_consumer(self, tenant: str, name: str, *, now_ms: int, limit: int = 1000) -> EndReport:
+    async def end_consumer(
+        self, tenant: str, name: str, *, now_ms: int, limit: int = 1000, only_ending: bool = False
+    ) -> EndReport:
         change = {"$set": {"ending": True, "running": False, "leader": "", "until": 0}, "$inc": {"token": 1}}
-        found = await find_and_update(self.collections.consumers, {"_id": _key(tenant, name)}, change)
+        which = {"_id": _key(tenant, name)} | ({"ending": True} if only_ending else {})
+        found = await find_and_update(self.collections.consumers, which, change)
         if found is None:
             raise NotFound(f"tenant {tenant} has no consumer {name}")
         closed = {"$unset": {"released": "", "pulled": "", "window": ""}}
         await self.collections.types.update_one(_type_of(found), closed)
         freed = await let_go(self, found["type"], limit, now_ms)
         if freed < limit:
-            await self.collections.consumers.delete_one({"_id": found["_id"]})
+            # Not the next one of the name, if somebody else was faster.
+            same = {"_id": found["_id"], "ending": True, "window": found.get("window")}
+            await self.collections.consumers.delete_one(same)
         return EndReport(freed, more=freed >= limit)
 
     @once

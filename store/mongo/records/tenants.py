@@ -1,5 +1,14 @@
-"""Tenants, keys, audit events and values written once."""
+"""Tenants, keys, audit events and values written once.
 
+A name is held while what is under it is removed: by the tenant's record, marked as deleting, or by one that only says
+so (`leftovers`) if there is no tenant. It has a mark of its own (`going`). Whoever removes looks for that mark before
+each step and takes the record away under it, so one who is late finds the next tenant of the name and leaves it alone.
+Only if all that happens between a look and its step, rows of the new tenant go that have the ids of old ones.
+"""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from pymongo import ReturnDocument
@@ -9,10 +18,12 @@ from store.errors import Conflict, NotFound
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once, repeatable
-from store.mongo.server.driver import Collection, Document
+from store.mongo.server.driver import Collection, Document, find_and_update
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
 
 _BLOBS: Final = {"blob": 1, "out.blob": 1}
+_NOBODY: Final = Tenant("", 0, suspended=True, deleting=True)
+"""Holds a name while what was left under it is removed."""
 
 
 class MongoTenants(Core):
@@ -53,34 +64,67 @@ class MongoTenants(Core):
         if found is not None and fields:
             if found["deleting"]:
                 fields.pop("suspended", None)  # it stays suspended to its end
-            found = await tenants.find_one_and_update(
-                {"_id": name, "deleting": found["deleting"]},
-                {"$set": {"weight": found["weight"], **fields}},
-                return_document=ReturnDocument.AFTER,
-            )
+            if fields:
+                same = {"_id": name, "deleting": found["deleting"]}
+                found = await find_and_update(tenants, same, {"$set": fields})
         if found is None:
             raise NotFound(f"there is no tenant {name}")
         return tenant_from(found)
 
     @once
-    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
-        if only_leftovers and await self.get_tenant(name) is not None:
+    async def delete_tenant(
+        self, name: str, *, limit: int = 1000, only_leftovers: bool = False, only_deleting: bool = False
+    ) -> DeleteReport:
+        held = await self._hold_name(name, only_leftovers=only_leftovers, only_deleting=only_deleting)
+        if held is None:
             return DeleteReport(0, more=False)
-        await self.collections.tenants.update_one({"_id": name}, {"$set": {"suspended": True, "deleting": True}})
-        await self.collections.keys.delete_many({"tenant": name})
+        keys = self.collections.keys
+        rows = await keys.find({"tenant": name}, {"_id": 1}).to_list(None)
+        if not await self._remove(held, keys, rows):
+            return DeleteReport(0, more=False)
         removed = 0
         for collection, which in self._belongings(name):
             rows = await collection.find(which, _BLOBS).limit(limit - removed).to_list(limit - removed)
-            if rows:
-                await self.blobs.remove(file_id for row in rows for file_id in kept_by(row))
-                await collection.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
+            if not await self._remove(held, collection, rows):
+                return DeleteReport(removed, more=False)
             removed += len(rows)
             if removed >= limit:
                 return DeleteReport(removed, more=True)
-        return DeleteReport(removed, more=False)
+        gone: Document | None = await self.collections.tenants.find_one_and_delete(held)
+        is_tenant = gone is not None and not gone.get("leftovers")
+        return DeleteReport(removed + is_tenant, more=False)
+
+    async def _remove(self, held: Document, collection: Collection, rows: Sequence[Document]) -> bool:
+        """False, and nothing removed: the name is no longer held, so the rows may be those of the next tenant."""
+        if rows:
+            if await self.collections.tenants.find_one(held, {"_id": 1}) is None:
+                return False
+            await self.blobs.remove(file_id for row in rows for file_id in kept_by(row))
+            await collection.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
+        return True
+
+    async def _hold_name(self, name: str, *, only_leftovers: bool, only_deleting: bool) -> Document | None:
+        """The condition under which the record of the name is the one that holds it now. None: it is a tenant that is
+        not to be touched."""
+        tenants, mark = self.collections.tenants, {"going": uuid.uuid4().hex}
+        while True:
+            found = await tenants.find_one({"_id": name})
+            if found is None:
+                with suppress(DuplicateKeyError):
+                    await tenants.insert_one(tenant_document(_NOBODY._replace(name=name)) | mark | {"leftovers": True})
+                    return {"_id": name, **mark}
+            elif (only_leftovers and not found.get("leftovers")) or (only_deleting and not found["deleting"]):
+                return None
+            elif found.get("going"):
+                return {"_id": name, "going": found["going"]}
+            else:
+                same = {"_id": name, "going": None, "deleting": found["deleting"]}
+                change = {"$set": {"suspended": True, "deleting": True, **mark}}
+                if (await tenants.update_one(same, change)).matched_count:
+                    return {"_id": name, **mark}
 
     def _belongings(self, name: str) -> list[tuple[Collection, Document]]:
-        """All that a tenant has, in the order in which it goes; the record is last."""
+        """All that a tenant has beside its keys and its record, in the order in which it goes."""
         of_types = schema.types_of(name)
         by_name = {"_id": {"$gte": f"{name}|", "$lt": f"{name}}}"}}
         everything = self.collections
@@ -100,7 +144,6 @@ class MongoTenants(Core):
             (everything.numbers, {"_id": name}),
             (everything.secrets, by_name),
             (everything.contents, by_name),
-            (everything.tenants, {"_id": name}),
         ]
 
     @once

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pymongo.monitoring import CommandListener
 
-from store.errors import StoreClosed, StoreUnavailable
+from store.errors import StoreClosed, StoreError
 from store.mongo.server.blobs import Blobs
 from store.mongo.server.deliveries import Deliveries
 from store.mongo.server.driver import Client, connect, disconnect, retried, translated
@@ -65,7 +65,7 @@ class Core:
             return
         try:
             # Writers that cannot be given back now lapse by themselves.
-            with contextlib.suppress(StoreUnavailable), translated("close"):
+            with contextlib.suppress(StoreError), translated("close"):
                 await self.ledger.close()
         finally:
             await disconnect(client)

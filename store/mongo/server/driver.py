@@ -51,12 +51,14 @@ DUPLICATE_KEY: Final = 11000
 RETRY_BASE_S: Final = 0.05
 
 # What a server says when it is on its way down or up, or another node has become primary, or gave up on a
-# conflict with a concurrent write. (Codes: MongoDB's error_codes.yml.)
+# conflict with a concurrent write. (Codes: MongoDB's error_codes.yml.) 1 is an internal error: so FerretDB
+# hands on whatever PostgreSQL says that is not about a value, in the words and the language of that server. What a
+# server says of a value has a code of its own, so no document is tried again for ever.
 _UNAVAILABLE_CODES: Final = frozenset(
-    {6, 7, 64, 79, 89, 91, 100, 112, 133, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436}
+    {1, 6, 7, 64, 79, 89, 91, 100, 112, 133, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436}
 )
 _FULL_CODES: Final = frozenset({14031})
-# FerretDB hands on what PostgreSQL said, as an internal error with this in the text.
+# The same in the error of one write of several, which has a code of PostgreSQL's.
 _UNAVAILABLE_WORDS: Final = (
     "deadlock detected",
     "failed to connect",

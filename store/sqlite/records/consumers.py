@@ -82,12 +82,12 @@ def set_consumer_running(tx: Tx, tenant: str, name: str, *, running: bool) -> No
         raise NotFound(f"tenant {tenant} has no consumer {name}")
 
 
-def end_consumer(tx: Tx, tenant: str, name: str, limit: int, now_ms: int) -> EndReport:
+def end_consumer(tx: Tx, tenant: str, name: str, limit: int, now_ms: int, only_ending: bool) -> EndReport:
     sql = (
         "UPDATE consumers SET ending = 1, running = 0, leader = '', until = 0, token = token + 1"
-        " WHERE tenant = ? AND name = ? RETURNING type"
+        " WHERE tenant = ? AND name = ? AND ending >= ? RETURNING type"
     )
-    number = tx.conn.execute(sql, (tenant, name)).get
+    number = tx.conn.execute(sql, (tenant, name, only_ending)).get
     if number is None:
         raise NotFound(f"tenant {tenant} has no consumer {name}")
     tx.conn.execute("UPDATE types SET released = NULL WHERE type = ?", (number,))

@@ -62,9 +62,10 @@ _RECORDS_OF_TYPE: Final = ("handlers", "failures", "lanes", "turns", "types")
 _RECORDS_OF_TENANT: Final = ("rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "contents")
 
 
-def delete_tenant(tx: Tx, name: str, limit: int, only_leftovers: bool) -> DeleteReport:
+def delete_tenant(tx: Tx, name: str, limit: int, only_leftovers: bool, only_deleting: bool) -> DeleteReport:
     """One step. Types go when their jobs are gone, the record of the tenant when its types are."""
-    if only_leftovers and get_tenant(tx.conn, name) is not None:
+    tenant = get_tenant(tx.conn, name)
+    if tenant is not None and (only_leftovers or (only_deleting and not tenant.deleting)):
         return DeleteReport(0, more=False)
     sql = "UPDATE tenants SET suspended = 1, deleting = 1 WHERE name = ?"
     tx.conn.execute(sql, (name,))

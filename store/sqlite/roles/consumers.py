@@ -22,8 +22,10 @@ class SqliteConsumers(SqliteCore, ConsumerShelf):
     async def set_consumer_running(self, tenant: str, name: str, *, running: bool) -> None:
         await self._write(lambda tx: consumers.set_consumer_running(tx, tenant, name, running=running))
 
-    async def end_consumer(self, tenant: str, name: str, *, now_ms: int, limit: int = 1000) -> EndReport:
-        return await self._write(lambda tx: consumers.end_consumer(tx, tenant, name, limit, now_ms))
+    async def end_consumer(
+        self, tenant: str, name: str, *, now_ms: int, limit: int = 1000, only_ending: bool = False
+    ) -> EndReport:
+        return await self._write(lambda tx: consumers.end_consumer(tx, tenant, name, limit, now_ms, only_ending))
 
     async def lead_consumers(self, owner: str, *, lease_ms: int, now_ms: int, limit: int = 100) -> list[ConsumerRecord]:
         return await self._write(lambda tx: consumers.lead_consumers(tx, owner, lease_ms, now_ms, limit))

@@ -28,8 +28,12 @@ class SqliteTenants(SqliteCore, TenantRegister):
             lambda tx: tenants.update_tenant(tx, name, weight=weight, limits=limits, suspended=suspended)
         )
 
-    async def delete_tenant(self, name: str, *, limit: int = 1000, only_leftovers: bool = False) -> DeleteReport:
-        return await self._write(lambda tx: tenants.delete_tenant(tx, name, limit, only_leftovers), bulk=True)
+    async def delete_tenant(
+        self, name: str, *, limit: int = 1000, only_leftovers: bool = False, only_deleting: bool = False
+    ) -> DeleteReport:
+        return await self._write(
+            lambda tx: tenants.delete_tenant(tx, name, limit, only_leftovers, only_deleting), bulk=True
+        )
 
     async def add_key(self, key: ApiKey) -> None:
         await self._write(lambda tx: tenants.add_key(tx, key))

@@ -1,6 +1,8 @@
 """Tenants, keys, audit, values written once, and the removal of a tenant with everything it has."""
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from store.base import ApiKey, AuditEvent, Job, JobFilter, JobState, RateDomain,
 from store.errors import Conflict, InvalidValue, NotFound
 from store.values.scoreboard import DAY_MS
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, new_job, new_jobs
+from tests.support.turns import interleave, open_pair
 
 ACME = Tenant(TENANT, T0, weight=3, limits='{"jobs": 10}')
 KEY = ApiKey("k1", TENANT, b"\x00hash", ("submit", "read"), T0, T0 + 99, "ci")
@@ -30,6 +33,27 @@ async def test_tenants_are_created_changed_and_listed(store: Store) -> None:
     for bad in (ACME._replace(name="A"), ACME._replace(name="x-y"), ACME._replace(name="n", weight=0)):
         with pytest.raises(InvalidValue):
             await store.create_tenant(bad)
+
+
+async def change(fields: dict[str, Any], store: Store) -> Tenant:
+    return await store.update_tenant(TENANT, **fields)
+
+
+async def test_two_changes_of_a_tenant_at_once_both_stay(store_url: str) -> None:
+    async with open_pair(store_url) as pair:
+        await pair.other.create_tenant(ACME)
+        stop_at, was_stopped = 0, True
+        while was_stopped:
+            stop_at += 1
+            limits = f'{{"jobs": {stop_at}}}'
+            _, _, was_stopped = await interleave(
+                pair,
+                partial(change, {"limits": limits}),
+                partial(change, {"weight": 10 + stop_at}),
+                stop_at,
+            )
+            expected = ACME._replace(limits=limits, weight=10 + stop_at)
+            assert await pair.other.get_tenant(TENANT) == expected, f"before step {stop_at}"
 
 
 async def test_keys_are_found_by_id_and_belong_to_a_tenant(store: Store) -> None:

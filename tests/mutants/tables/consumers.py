@@ -11,7 +11,16 @@ led = in_file("functory/consumers/led_consumer.py", "tests/service/test_consumer
 PARENTS = "tests/service/test_consumers_of_parents.py"
 leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
 
+AGAIN = "tests/service/test_consumers_again.py"
+operation = in_file("functory/operations/consumers.py", AGAIN)
+in_mongo = in_file("store/mongo/records/consumers.py", "tests/contract/store/test_consumers_again.py -k mongodb")
+
 MUTANTS: list[Mutant] = [
+    operation("a deletion goes on with the next consumer of the name", ", only_ending=True)", ")"),
+    in_mongo(
+        "the end of a consumer removes the next one of its name", '"ending": True, "window": found.get("window")', ""
+    ),
+    leaders("a leader ends the next consumer of a name", ", only_ending=True\n", "\n", tests=AGAIN),
     wishes(
         "each try of an index makes its jobs",
         "    return wanted if job.seq is None or job.repeat or has_completed else ()",

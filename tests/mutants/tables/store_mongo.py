@@ -372,6 +372,10 @@ MUTANTS: list[Mutant] = [
         "            pass\n",
         "tests/contract/store/test_consumers.py -k mongodb",
     ),
+    driver("a disturbance of the database under the server is a refusal", "    {1, 6, 7, 64,", "    {6, 7, 64,"),
+    in_file("store/mongo/queue/taking.py", "tests/mongo/test_claim_reads.py")(
+        "a claim reads every payload that it looks at", "<= 2 * MAX_DATA_BYTES", "<= 1 << 60"
+    ),
     driver("a write counts before a majority has it", '            w="majority",', "            w=1,"),
     driver("a write counts before it is in the journal", "            journal=True,", "            journal=False,"),
 ]

@@ -7,6 +7,7 @@ AGAIN = "tests/service/test_names_used_again.py"
 former = in_file("functory/intake/former_tenants.py", AGAIN)
 outbox = in_file("functory/execution/outbox.py", AGAIN)
 tenants = in_file("functory/operations/tenants.py", AGAIN)
+in_mongo = in_file("store/mongo/records/tenants.py", "tests/contract/store/test_names_again.py -k mongodb")
 tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
@@ -15,7 +16,16 @@ MUTANTS: list[Mutant] = [
     former("a new tenant gets lines of the old one", "time_ms < created_ms.get(", "time_ms < 0 * created_ms.get("),
     outbox("a new tenant gets what a job of the old one asked for", "() if job.id in gone else wishes", "wishes"),
     tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
-    tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers)", "only_leftovers=False)"),
+    tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers,", "only_leftovers=False,"),
+    tenants(
+        "a deletion goes on with the next tenant of the name", "service, name, only_deleting=True)", "service, name)"
+    ),
+    in_mongo("who removes late takes from the next tenant", "tenants.find_one(held, {", "tenants.find_one({"),
+    in_mongo(
+        "leftovers are removed of a tenant that was just made",
+        "if (only_leftovers and not found",
+        "if (False and not found",
+    ),
     tenant_book("an old answer counts", "if number > self._answered:", "if True:"),
     tenant_book(
         "nobody hears that a tenant is gone", "                    listener(name)\n", "                    pass\n"

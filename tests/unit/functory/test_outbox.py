@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from functory.execution.outbox import Outbox
 from functory.intake.admission import Admission
@@ -14,6 +17,7 @@ from functory.wire.admin import TenantLimits
 from journal import Journal
 from runner.flow import Flow, FlowLimits
 from store.base import Store
+from store.errors import StoreError
 from store.url import open_store
 from tests.support.clocks import FakeClock
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim_one, job_id, new_jobs
@@ -22,13 +26,21 @@ from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim_one, 
 @asynccontextmanager
 async def outbox(tmp_path: Path, store: Store, lines: list[str], flow: Flow | None = None) -> AsyncIterator[Outbox]:
     """One that works until the end of the block."""
+    async with running(tmp_path, store, lines, flow) as (made, _):
+        yield made
+
+
+@asynccontextmanager
+async def running(
+    tmp_path: Path, store: Store, lines: list[str], flow: Flow | None = None
+) -> AsyncIterator[tuple[Outbox, asyncio.Task[None]]]:
     clock = FakeClock(T0 + 2 * LEASE_MS)
     async with Journal(tmp_path / "journal", OWNER, clock=clock) as journal:
         shared = make_shared(store, journal, clock, OWNER, JobLog(lines.append))
         intake = Intake(shared, reader="test", rejects=tmp_path / "rejected.jsonl")
         made = Outbox(shared, intake, Admission(store, journal, clock.now_ms), lambda _: TenantLimits(), flow)
         task = asyncio.create_task(made.run())
-        yield made
+        yield made, task
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -67,3 +79,23 @@ async def test_outcomes_on_their_way_are_counted_in_bytes_and_written_in_pieces(
             await box.empty()
     assert writes == [1, 1, 1, 1]
     assert flow.total_bytes == 0
+
+
+async def test_what_ends_after_the_outbox_has_failed_waits_for_the_end_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_given: Any, **_named: Any) -> Any:
+        raise StoreError("refused")
+
+    async with open_store(f"sqlite://{tmp_path}/store.db") as store:
+        await store.add_jobs(new_jobs(2), now_ms=T0)
+        jobs = [await claim_one(store) for _ in range(2)]
+        monkeypatch.setattr(store, "release_jobs", refuse)
+        async with running(tmp_path, store, []) as (box, task):
+            box.put([(jobs[0], archive(jobs[0]), ())])
+            async with asyncio.timeout(10):
+                await asyncio.wait([task])
+            other = jobs[1]._replace(jobtype="other-thumb")
+            box.put([(other, archive(other), ())])
+            with pytest.raises(ExceptionGroup):
+                await task

@@ -66,7 +66,12 @@ async def test_a_server_that_is_not_there_is_unavailable_and_the_object_can_be_c
         (driver_errors.WriteConcernError("no majority", 64), StoreUnavailable),
         (driver_errors.BulkWriteError({"writeErrors": [{"code": 91, "errmsg": "down"}]}), StoreUnavailable),
         (driver_errors.OperationFailure("disk", 14031), StoreFull),
-        (driver_errors.OperationFailure("deadlock detected", 1), StoreUnavailable),
+        (driver_errors.OperationFailure("das Datenbanksystem startet", 1), StoreUnavailable),
+        (
+            driver_errors.BulkWriteError({"writeErrors": [{"code": 999, "errmsg": "deadlock detected"}]}),
+            StoreUnavailable,
+        ),
+        (driver_errors.WriteError("index row requires 20032 bytes, maximum size is 8191", 261), StoreError),
         (driver_errors.OperationFailure("not allowed", 13), StoreError),
         (driver_errors.InvalidOperation("closed"), StoreClosed),
     ],
