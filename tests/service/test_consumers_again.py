@@ -8,12 +8,13 @@ import pytest
 
 from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations import consumers
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.wire.admin import TenantLimits
 from store.errors import NotFound
-from tests.support.service import running_daemon, service_of
+from tests.support.service import running_daemon
 
 WHO = Principal("test", "acme", frozenset({"manage"}), TenantLimits())
 
