@@ -325,8 +325,8 @@ class Executor:
                 worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
         except StoreUnavailable as error:
             log.warning("execute.store_unavailable", extra={"reason": str(error)})
-        except (HandlerError, SchedulerError) as error:
-            # Stored by a newer version of this program: the jobs wait for a daemon that can read it.
+        except (HandlerError, SchedulerError) as error:  # of a newer version: its jobs wait for a daemon that reads it
+            self._outlook.unable[jobtype] = version
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
         finally:
             took_s = self._clock.monotonic_s() - began_s

@@ -1,6 +1,7 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
@@ -12,6 +13,7 @@ from functory.operations.principal import Principal
 from functory.operations.secrets import require_secrets
 from functory.operations.service import Service
 from functory.operations.why import can_run
+from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from handlers.model import Handler
 from handlers.validation import parse_handler
@@ -48,6 +50,7 @@ async def put_handler(
         await _check_quota(service, who)
     handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade, tell=tell)
     document = encode_handler(handler)
+    decode_handler(document)  # what no daemon could read must not be in force
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
     stored = await service.store.set_handler(
@@ -197,7 +200,8 @@ async def _require_a_runner(service: Service, lang: str) -> None:
 async def _replaced(service: Service, tenant: str, before: StoredHandler | None) -> None:
     service.control.types_changed(tenant)
     if before is not None:
-        await service.trial_runs.retire(before.jobtype, _decode(before))
+        with suppress(HandlerError):  # of a newer version of this program: nothing of it runs here
+            await service.trial_runs.retire(before.jobtype, _decode(before))
 
 
 async def _check_quota(service: Service, who: Principal) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import functory.operations.handlers
 from functory.operations.service import OperationSettings
 from handlers.hosts import parse_patterns
 from runner.errors import ContextEndedError
@@ -63,6 +64,20 @@ async def test_versions_and_rollback(site: Site) -> None:
     assert (await site.get("/acme/handler/never/versions")).status == 404
     (row,) = (await site.get("/acme/handler")).json["handlers"]
     assert (row["type"], row["version"], row["lang"]) == ("up", 3, "python")
+
+
+async def test_a_version_that_cannot_be_read_is_replaced_and_deleted_like_any(site: Site) -> None:
+    unreadable = b'{"lang":"python","body":"x","made_up":1}'  # as a newer version of the program may have written it
+    for method, address in (("PUT", "/acme/handler/up?lang=python"), ("DELETE", "/acme/handler/up")):
+        await site.store.set_handler("acme", "acme-up", lang="python", data=unreadable, now_ms=T0)
+        answer = await site.call(method, address, data=BODY)
+        assert answer.status == 200, answer.body
+
+
+async def test_what_could_not_be_read_again_is_not_saved(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.operations.handlers, "encode_handler", lambda _: b'{"lang":"python","made_up":1}')
+    assert (await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)).status == 422
+    assert (await site.get("/acme/handler/up")).status == 404
 
 
 @pytest.mark.parametrize(
