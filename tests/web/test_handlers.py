@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import functory.operations.handlers
+from functory.operations.packages import with_packages
 from functory.operations.service import OperationSettings
 from handlers.hosts import parse_patterns
 from runner.errors import ContextEndedError
@@ -78,6 +79,38 @@ async def test_what_could_not_be_read_again_is_not_saved(site: Site, monkeypatch
     monkeypatch.setattr(functory.operations.handlers, "encode_handler", lambda _: b'{"lang":"python","made_up":1}')
     assert (await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)).status == 422
     assert (await site.get("/acme/handler/up")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "told", "left"),
+    [
+        (("PUT", "/acme/handler/up?lang=python"), "asked for after this one", "newer"),
+        (("DELETE", "/acme/handler/up"), "was deleted while this one was being saved", None),
+        (("POST", "/acme/handler/up/rollback"), "asked for after this one", "first"),
+    ],
+)
+async def test_a_save_that_takes_long_undoes_nothing_that_was_asked_for_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch, meanwhile: tuple[str, str], told: str, left: str | None
+) -> None:
+    for body in (b"first", b"second"):
+        await site.call("PUT", "/acme/handler/up?lang=python", data=body)
+    install, (method, address) = with_packages, meanwhile
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(functory.operations.handlers, "with_packages", install)
+        site.clock.advance(1)
+        sent: dict[str, Any] = {"json": {"version": 1}} if method == "POST" else {"data": b"newer"}
+        assert (await site.call(method, address, **sent)).status == 200
+        return await install(*given, **named)
+
+    monkeypatch.setattr(functory.operations.handlers, "with_packages", slowly)
+    late = await site.call("PUT", "/acme/handler/up?lang=python", data=b"older")
+    assert (late.status, late.code) == (409, "conflict")
+    assert told in late.json["error"]["message"]
+    assert (await site.get("/acme/handler/up")).json.get("handler", {}).get("body") == left
+    site.clock.advance(1)
+    again = await site.call("PUT", "/acme/handler/up?lang=python", data=b"older")
+    assert (again.status, again.json["handler"]["body"]) == (200, "older")
 
 
 @pytest.mark.parametrize(
