@@ -81,6 +81,19 @@ def test_a_tenant_that_is_gone_is_forgotten() -> None:
     assert meters.by_tenant() == {}
 
 
+async def test_what_comes_together_with_the_head_counts_and_so_does_the_head(tmp_path: Path) -> None:
+    body = bytes(20_000)
+    limits = EgressLimits(tenant_hourly_bytes=50_000)
+    async with host(answer=ANSWER) as server:
+        listed = [f"api.example.org:{server.port}"]
+        async with way(tmp_path, listed, NAMES, limits=limits) as made:
+            asked = f"POST http://api.example.org:{server.port}/ HTTP/1.1\nX: {'h' * 9000}\nContent-Length: {len(body)}"
+            assert await made.ask(asked, body) == ANSWER
+            assert made.proxy.by_tenant()["acme"]["sent_bytes_total"] == len(server.got) > 29_000
+            await made.ask(asked, body)
+            assert (await made.ask(asked, body)).startswith(b"HTTP/1.1 429")
+
+
 async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     moved = Meters.moved
