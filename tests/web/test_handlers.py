@@ -151,6 +151,23 @@ async def test_workers_get_a_type_only_if_nothing_else_serves_it(site: Site) -> 
     assert (answer.status, answer.json["error"]["detail"]) == (422, {"field": "merge"})
 
 
+async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker"})
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(functory.operations.handlers, "with_packages", with_packages)
+        site.clock.advance(1)
+        other = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "body": "a name"})
+        assert other.status == 200, other.body
+        return await with_packages(*given, **named)
+
+    monkeypatch.setattr(functory.operations.handlers, "with_packages", slowly)
+    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "timeout_s": 90})
+    assert (answer.status, answer.json["handler"]["timeout_s"], answer.json["handler"]["body"]) == (200, 90, "a name")
+
+
 async def test_json_that_does_not_say_so_is_told_how_to(site: Site) -> None:
     """As `curl -d` sends it."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
