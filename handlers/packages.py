@@ -256,6 +256,15 @@ def parse_lock(value: object) -> Lock | None:
         ) from None
 
 
+def why_too_big(lock: Lock) -> str:
+    """Why a lock of python packages is not taken; "" if it is."""
+    if len(lock.packages) > MAX_PACKAGES:
+        return f"these are {len(lock.packages)} packages with all that they need, and {MAX_PACKAGES} is the limit"
+    if len(lock.as_text()) > MAX_LOCK_BYTES:
+        return f"the packages have so many files that their lock is over {MAX_LOCK_BYTES >> 10} KB, which is the limit"
+    return ""
+
+
 def read_locked(text: str) -> tuple[LockedPackage, ...]:
     """The packages in a resolver's output: lines `name==version`, each followed by its hashes. Raises ValueError."""
     packages = []
@@ -277,9 +286,9 @@ def _lock(value: Any) -> Lock:
         set(value) != {"requirements", "python", "packages"}
         or not _DIGEST.fullmatch(lock.requirements)
         or not _PYTHON.fullmatch(lock.python)
-        or not 0 < len(packages) <= MAX_PACKAGES
+        or not packages
         or names != sorted(set(names))
-        or len(lock.as_text()) > MAX_LOCK_BYTES
+        or why_too_big(lock)
     ):
         raise ValueError(names)
     return lock

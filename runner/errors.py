@@ -88,9 +88,14 @@ class SecretsLockedError(RunnerError):
 
 
 class PackagesRefusedError(RunnerError):
-    """The packages that a handler asks for cannot be resolved or installed; the message says which and why."""
+    """The packages that a handler asks for cannot be resolved or installed; the message says which and why. is_final:
+    the same packages are refused the next time, too; not so for want of room, time or memory."""
 
     code = "packages_refused"
+
+    def __init__(self, message: str, *, is_final: bool = True) -> None:
+        super().__init__(message)
+        self.is_final = is_final
 
 
 class PackagesBusyError(RunnerError):

@@ -61,7 +61,7 @@ class FormSearch:
         found += self._whole(data, budget)
         if cut_end:
             found += self._ended(data, budget)
-        return _merged(found)
+        return merged(found)
 
     def _whole(self, data: bytes, budget: "_Budget") -> Iterator[Span]:
         for start in self._candidates(data):
@@ -118,11 +118,12 @@ class _Budget:
             raise TooCostly
 
 
-def _merged(found: list[Span]) -> list[Span]:
-    merged = list[Span]()
+def merged(found: list[Span]) -> list[Span]:
+    """In order; those that overlap are one."""
+    spans = list[Span]()
     for span in sorted(found):
-        if merged and span.start < merged[-1].end:
-            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+        if spans and span.start < spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
         else:
-            merged.append(span)
-    return merged
+            spans.append(span)
+    return spans

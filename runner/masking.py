@@ -10,15 +10,16 @@ the whole text is replaced: the tenant made both.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from runner import outcome
-from runner.form_search import FormSearch, TooCostly
+from runner.form_search import FormSearch, Span, TooCostly, merged
 from runner.outcome import Stopped, size_bytes
 from runner.protocol import NewJob
 from runner.secret_forms import forms_of
+from runner.wrapped_text import LONGEST_BREAK, SHORTEST_LINE, blocks_in
 
 MASK: Final = b"***"
 _DROPPED: Final = b" bytes before this were dropped]\n"
@@ -30,7 +31,7 @@ _AT_ONCE_BYTES: Final = 64 * 1024
 class Masker:
     def __init__(self, values: Iterable[str]) -> None:
         self._search = FormSearch(forms_of(values))
-        self.longest = self._search.longest
+        self.longest = self._search.longest + LONGEST_BREAK * (self._search.longest // SHORTEST_LINE)
         self.size_bytes = self._search.size_bytes
 
     def hide(self, data: bytes) -> bytes:
@@ -47,6 +48,7 @@ class Masker:
     def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
         try:
             spans = self._search.spans(data, cut_begin=cut_begin, cut_end=cut_end)
+            spans = merged([*spans, *self._wrapped(data, cut_begin=cut_begin, cut_end=cut_end)])
         except TooCostly:
             return MASK + b"\n" if data.endswith(b"\n") else MASK
         if not spans:
@@ -54,6 +56,13 @@ class Masker:
         starts = [0, *(span.end for span in spans)]
         ends = [*(span.start for span in spans), len(data)]
         return MASK.join(data[start:end] for start, end in zip(starts, ends, strict=True))
+
+    def _wrapped(self, data: bytes, *, cut_begin: bool, cut_end: bool) -> Iterator[Span]:
+        """What is found if lines of base64 are joined."""
+        for block in blocks_in(data, cut_begin=cut_begin):
+            is_begun, is_ended = cut_begin and block.start == 0, cut_end and block.end == len(data)
+            for start, end in self._search.spans(block.text, cut_begin=is_begun, cut_end=is_ended):
+                yield Span(block.place_of(start), block.place_of(end - 1) + 1)
 
     def hide_in(self, stopped: Stopped) -> Stopped:
         """All that a job left."""

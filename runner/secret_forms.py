@@ -1,5 +1,6 @@
 """The forms that programs usually give to a value: itself, JSON, repr, URL, base64 in its three alignments, hex, and
-the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters too."""
+the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters too.
+Blanks and line breaks around a value are left out: a form of the rest is found with them and without."""
 
 import base64
 import json
@@ -11,6 +12,15 @@ from urllib.parse import quote, quote_plus
 MIN_CHARS: Final = 6
 _MIN_LINE: Final = 8
 _MIN_BASE64: Final = 7
+_SAFE_IN_URLS: Final = (
+    "",
+    "/",  # as python has it
+    "!'()*",  # encodeURIComponent
+    "!'()*#$&+,/:;=?@",  # encodeURI
+    "!()*$%&+,/:;=?@[]\\^`{|}",  # `new URL` in a browser and in node, in what follows the `?`
+)
+_SAFE_IN_FORMS: Final = ("", "*")
+"""Where a blank is a `+`: of python and php, of URLSearchParams and java."""
 _ESCAPE: Final = re.compile(rb"%[0-9A-F]{2}")
 
 
@@ -20,24 +30,42 @@ def forms_of(values: Iterable[str]) -> set[bytes]:
 
 
 def _forms(value: str) -> Iterator[bytes]:
+    stripped = value.strip()  # as programs read a value that ends with a line break
+    value = stripped if len(stripped) >= MIN_CHARS else value
     if len(value) < MIN_CHARS:
         return
     data = value.encode("utf-8", "surrogateescape")
     yield data
     yield value.lower().encode("utf-8", "surrogateescape")  # as the name of a host is told
-    yield repr(data)[2:-1].encode()
-    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value)):
-        yield text[1:-1].encode("utf-8", "surrogateescape")
-        yield text[1:-1].replace("/", "\\/").encode("utf-8", "surrogateescape")  # as php writes it
-    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
-        yield quoted.encode()
-        yield _ESCAPE.sub(lambda found: found[0].lower(), quoted.encode())
+    yield from _quoted_forms(value, data)
+    yield from _url_forms(data)
     yield data.hex().encode()
     yield data.hex().upper().encode()
     for offset in range(3):  # by what stands before it
         yield from _base64_forms(data, offset)
     lines = [line.strip() for line in value.splitlines()]
     yield from (line.encode("utf-8", "surrogateescape") for line in lines if len(line) >= _MIN_LINE)
+
+
+def _quoted_forms(value: str, data: bytes) -> Iterator[bytes]:
+    yield repr(data)[2:-1].encode()
+    yield repr(b'"' + data)[3:-1].encode()
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value)):
+        yield text[1:-1].encode("utf-8", "surrogateescape")
+        yield text[1:-1].replace("/", "\\/").encode("utf-8", "surrogateescape")  # as php writes it
+    # In a text that has quotation marks of both kinds, an apostrophe is escaped.
+    for text in (repr(f'"{value}'), ascii(f'"{value}')):
+        yield text[2:-1].encode("utf-8", "surrogateescape")
+    yield data.replace(b"\\", b"\\\\").replace(b"'", b"\\'")  # var_export
+
+
+def _url_forms(data: bytes) -> Iterator[bytes]:
+    forms = {quote(data, safe=safe) for safe in _SAFE_IN_URLS} | {
+        quote_plus(data, safe=safe) for safe in _SAFE_IN_FORMS
+    }
+    for form in forms | {form.replace("~", "%7E") for form in forms}:
+        yield form.encode()
+        yield _ESCAPE.sub(lambda found: found[0].lower(), form.encode())
 
 
 def _base64_forms(data: bytes, offset: int) -> Iterator[bytes]:

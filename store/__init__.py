@@ -6,7 +6,8 @@ Read in this order:
   values/       what crosses the boundary: jobs and outcomes, records, counters, histograms, token buckets
   checked/      the front of every store: checks the arguments of each verb, then hands them to the back end
   names.py      the names and sizes that are accepted; checks.py the arguments of the verbs
-  rate_rules.py which limit holds for a rate domain; refusals.py what all back ends refuse alike
+  rate_rules.py which limit holds for a rate domain; handler_rules.py which of several saves of a handler wins
+  refusals.py   what all back ends refuse alike
   errors.py     the tree of errors
   transfers.py  what all back ends share of moving content to another store
   url.py        `open_store(url)`: the only place that names back ends

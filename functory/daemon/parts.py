@@ -135,6 +135,7 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     with suppress(StoreUnavailable):  # only whether there are secrets that it could not open is not known then
         await vault.open()
     tenants = TenantBook(store)
+    tenants.when_gone(vault.forget)
     packages = await _open_packages(settings, isolation, tenants)
     egress = _make_egress(settings, stack)
     trees = UnpackedTrees(store, await asyncio.to_thread((settings.data_dir / "trees").absolute))

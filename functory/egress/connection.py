@@ -218,10 +218,11 @@ class Connection:
     def _begin(self, wanted: Wanted) -> None:
         """Both ends are there: what came early goes first."""
         self._is_flowing = True
+        early, self._early = bytes(self._early), bytearray()
+        self._count(self._client, len(wanted.head) + len(early))
         self._host.write(wanted.head)
         if wanted.is_tunnel:
             self._client.write(_TUNNEL_READY)
-        early, self._early = bytes(self._early), bytearray()
         if early:
             self._from_client(early)
         self._client.let_go("head")

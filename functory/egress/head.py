@@ -54,11 +54,11 @@ def parse_head(data: bytes) -> Wanted:
     words = first.split(" ")
     if len(words) != 3 or not _METHOD.fullmatch(words[0]) or words[2] not in _VERSIONS:
         raise BadRequest("this is an HTTP proxy: send CONNECT host:port HTTP/1.1, or GET http://host/path HTTP/1.1")
-    method, target, _ = words
+    method, target, version = words
     if method == "CONNECT":
         return Wanted(*_authority(target, None))
     host, port, path = _absolute(target)
-    return Wanted(host, port, *_rewritten(method, path, host, port, fields))
+    return Wanted(host, port, *_rewritten(method, path, version, _place(host, port), fields))
 
 
 def _authority(text: str, default: int | None) -> tuple[str, int]:
@@ -87,14 +87,20 @@ def _absolute(target: str) -> tuple[str, int, str]:
     if "@" in parts.netloc:
         raise BadRequest("the URL must not have user:password@ before its host")
     host, port = _authority(parts.netloc, _HTTP_PORT)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = (parts.path or "/") + (f"?{parts.query}" if "?" in target.partition("#")[0] else "")
     if not _PATH.fullmatch(path):
         raise BadRequest("the path of the URL must be ASCII without blanks")
     return host, port, path
 
 
-def _rewritten(method: str, path: str, host: str, port: int, lines: list[str]) -> tuple[bytes, RequestBody | None]:
-    """The head to send, and the body that follows it."""
+def _place(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port == _HTTP_PORT else f"{shown}:{port}"
+
+
+def _rewritten(method: str, path: str, version: str, place: str, lines: list[str]) -> tuple[bytes, RequestBody | None]:
+    """The head to send, and the body that follows it. The version stays: the answer goes back as it is, and to a
+    program of HTTP/1.0 nobody may send chunks."""
     fields = []
     for line in lines:
         match = _FIELD.fullmatch(line)
@@ -104,17 +110,17 @@ def _rewritten(method: str, path: str, host: str, port: int, lines: list[str]) -
     named = {word.strip().lower() for name, value, _ in fields if name == "connection" for word in value.split(",")}
     dropped = (_OF_THIS_CONNECTION | named) - {"content-length", "transfer-encoding"}
     kept = [line for name, _, line in fields if name not in dropped and not name.startswith("proxy-")]
-    shown = f"[{host}]" if ":" in host else host
-    at = shown if port == _HTTP_PORT else f"{shown}:{port}"
-    head = "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {at}", *kept, "Connection: close", "", ""])
-    return head.encode("latin-1"), _body([(name, value) for name, value, _ in fields])
+    head = "\r\n".join([f"{method} {path} {version}", f"Host: {place}", *kept, "Connection: close", "", ""])
+    return head.encode("latin-1"), _body([(name, value) for name, value, _ in fields], version)
 
 
-def _body(fields: list[tuple[str, str]]) -> RequestBody | None:
+def _body(fields: list[tuple[str, str]], version: str) -> RequestBody | None:
     lengths = [value for name, value in fields if name == "content-length"]
     codings = [value for name, value in fields if name == "transfer-encoding"]
     if len(lengths) + len(codings) > 1:
         raise BadRequest("a request has one Content-Length or one Transfer-Encoding")
+    if codings and version != "HTTP/1.1":
+        raise BadRequest("a request with a Transfer-Encoding is of HTTP/1.1")
     if codings:
         if codings[0].lower() != "chunked":
             raise BadRequest("the only Transfer-Encoding of requests is chunked")

@@ -99,6 +99,8 @@ class Meters:
         self.limits = limits
         self.all = Meter(limits.bytes_per_s, float("inf"))
         self._tenants: dict[str, Meter] = {}
+        self._gone: set[str] = set()
+        """Tenants that were forgotten while they had connections open."""
 
     def of(self, tenant: str) -> Meter:
         meter = self._tenants.get(tenant)
@@ -108,9 +110,11 @@ class Meters:
         return meter
 
     def forget(self, tenant: str) -> None:
-        """The tenant is gone. One that gets its name begins at zero."""
-        if (meter := self._tenants.get(tenant)) is not None and not meter.open:
-            del self._tenants[tenant]
+        """The tenant is gone. One that gets its name begins at zero, but for connections that are still ending."""
+        meter = self._tenants.pop(tenant, None)
+        if meter is not None and meter.open:
+            self.of(tenant).open = meter.open
+            self._gone.add(tenant)
 
     def by_tenant(self) -> dict[str, Meter]:
         return dict(self._tenants)
@@ -140,6 +144,7 @@ class Meters:
         return ""
 
     def opened(self, tenant: str) -> None:
+        self._gone.discard(tenant)
         for meter in (self.of(tenant), self.all):
             meter.open += 1
             meter.connections_total += 1
@@ -147,6 +152,9 @@ class Meters:
     def closed(self, tenant: str) -> None:
         for meter in (self.of(tenant), self.all):
             meter.open -= 1
+        if tenant in self._gone and not self.of(tenant).open:
+            self._gone.discard(tenant)
+            del self._tenants[tenant]
 
     def refused(self, tenant: str) -> None:
         for meter in (self.of(tenant), self.all):

@@ -282,7 +282,7 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            with _explained(jobtype):
+            with self._explained(jobtype, version):
                 if (found := await self._find_handler(jobtype, version)) is not None:
                     handler, retry = found
                     held = self._slots.count(jobtype)
@@ -308,7 +308,7 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            with _explained(jobtype):
+            with self._explained(jobtype, version):
                 if (found := await self._find_handler(jobtype, version)) is not None:
                     handler, retry = found
                     self.claimed += len(jobs)
@@ -337,6 +337,18 @@ class Executor:
             return None
         return handler, retry_policy(handler, self._retry)
 
+    @contextmanager
+    def _explained(self, jobtype: str, version: int) -> Iterator[None]:
+        """Says why a batch does not run. Its jobs wait: for the store, or, if a newer version of this program has
+        stored their handler, for a daemon that can read it."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            log.warning("execute.store_unavailable", extra={"reason": str(error)})
+        except (HandlerError, SchedulerError) as error:
+            self._outlook.unable[jobtype] = version
+            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
+
     async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked
             return []
@@ -361,15 +373,3 @@ class Executor:
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
         asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
-
-
-@contextmanager
-def _explained(jobtype: str) -> Iterator[None]:
-    """Says why a batch does not run. Its jobs wait: for the store, or, if a newer version of this program has stored
-    their handler, for a daemon that can read it."""
-    try:
-        yield
-    except StoreUnavailable as error:
-        log.warning("execute.store_unavailable", extra={"reason": str(error)})
-    except (HandlerError, SchedulerError) as error:
-        log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})

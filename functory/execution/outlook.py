@@ -32,7 +32,7 @@ class Outlook:
         self._clock = clock
         self._life_s = life_s
         self.unable: dict[str, int] = {}
-        """Types whose handler is in a language that does not run here, with the version of that handler."""
+        """Types whose handler does not run here, for its language, or cannot be read, with the handler's version."""
         self.versions: dict[str, int] = {}
         """The handler versions in force, of the types that could run."""
         self.waiting: dict[str, int] = {}

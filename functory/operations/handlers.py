@@ -1,6 +1,7 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
@@ -12,6 +13,7 @@ from functory.operations.principal import Principal
 from functory.operations.secrets import require_secrets
 from functory.operations.service import Service
 from functory.operations.why import can_run
+from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from handlers.model import Handler
 from handlers.validation import parse_handler
@@ -29,25 +31,27 @@ async def put_handler(
     """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
     Its packages are locked and installed first, and `tell` hears the steps; with `upgrade` they are resolved anew. With
-    `tree` it is a folder whose files were sent before. The same handler again makes no new version. Raises
-    InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded, and what `operations.packages` raises.
+    `tree` it is a folder whose files were sent before. The same handler again makes no new version. Of saves at the
+    same time the one that was asked for last wins, however long each takes. Raises InvalidHandlerError,
+    HandlerSyntaxError, Forbidden, QuotaExceeded, Conflict, and what `operations.packages` raises.
     """
+    asked_ms, jobtype = service.now_ms(), jobtype_of(who.tenant, type_name)
     handler = parse_handler(data)
+    before = await service.store.get_handler(who.tenant, jobtype)
     if handler.network and not who.limits.network:
         raise Forbidden("the tenant's handlers may not use the network: ask the operator", detail={"field": "network"})
     await require_secrets(service, who.tenant, handler)
     await require_hosts(service, who.limits, handler)
     handler = await settle_folder(service, who, handler)
-    jobtype = jobtype_of(who.tenant, type_name)
     if handler.lang in service.control.languages():
         await service.trial_runs.check(jobtype, handler)
     else:
         await _require_a_runner(service, handler.lang)
-    before = await service.store.get_handler(who.tenant, jobtype)
     if before is None:
         await _check_quota(service, who)
     handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade, tell=tell)
     document = encode_handler(handler)
+    decode_handler(document)  # what no daemon could read must not be in force
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
     stored = await service.store.set_handler(
@@ -55,9 +59,10 @@ async def put_handler(
         jobtype,
         lang=handler.lang,
         data=document,
-        now_ms=service.now_ms(),
+        now_ms=asked_ms,
         author=who.key_id,
         tree=handler.tree,
+        after=0 if before is None else before.version,
     )
     if before is None or stored.version != before.version:
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
@@ -72,6 +77,13 @@ async def serve_by_workers(
     in another language, and what `put_handler` raises."""
     if fields.get("lang", WORKER) != WORKER:
         raise InvalidInput("merge is for types that workers serve: leave it out", detail={"field": "merge"})
+    try:
+        return await _merge(service, who, type_name, fields)
+    except Conflict:  # another worker may have been quicker: then with its fields, too
+        return await _merge(service, who, type_name, fields)
+
+
+async def _merge(service: Service, who: Principal, type_name: str, fields: Mapping[str, object]) -> StoredHandler:
     stored = await find_handler(service, who.tenant, type_name)
     before = {} if stored is None else _decode(stored).to_json()
     if (lang := before.get("lang", WORKER)) != WORKER:
@@ -197,7 +209,8 @@ async def _require_a_runner(service: Service, lang: str) -> None:
 async def _replaced(service: Service, tenant: str, before: StoredHandler | None) -> None:
     service.control.types_changed(tenant)
     if before is not None:
-        await service.trial_runs.retire(before.jobtype, _decode(before))
+        with suppress(HandlerError):  # of a newer version of this program: nothing of it runs here
+            await service.trial_runs.retire(before.jobtype, _decode(before))
 
 
 async def _check_quota(service: Service, who: Principal) -> None:

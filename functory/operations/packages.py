@@ -5,6 +5,7 @@ is what is saved, and a change of the code changes no package.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from functory.execution.handler_document import decode_handler
@@ -79,8 +80,6 @@ def _known_lock(requirements: Wanted, handler: Handler, before: StoredHandler | 
     """The lock that came with the handler, or that of the version in force, if it is of these requirements."""
     locks = [handler.lock]
     if before is not None:
-        try:
+        with suppress(HandlerError):  # of a newer version of this program
             locks.append(decode_handler(before.data).lock)
-        except HandlerError:  # of a newer version of this program
-            return None
     return next((lock for lock in locks if lock is not None and lock.requirements == requirements.digest), None)

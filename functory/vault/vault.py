@@ -142,7 +142,7 @@ class Vault:
         if absent := [name for name in names if name not in known]:
             raise SecretMissingError(f"the secret {absent[0]} is not set: `functory secret set {absent[0]}`")
         chosen = [known[name] for name in names]
-        stamp = ",".join(f"{secret.name}:{secret.version}" for secret in chosen)
+        stamp = ",".join(map(_stamp, chosen))
         given = self._given.get((tenant, names))
         if given is None or given.stamp != stamp:
             given = self._given[tenant, names] = await self._open(tenant, chosen, stamp)
@@ -151,6 +151,13 @@ class Vault:
                 self._given.popitem(last=False)
         self._given.move_to_end((tenant, names))
         return given
+
+    def forget(self, tenant: str) -> None:
+        """The tenant is gone: its values leave the memory."""
+        for key in [key for key in self._given if key[0] == tenant]:
+            del self._given[key]
+        for _, name in [key for key in self._locked if key[0] == tenant]:
+            self._unlocked(tenant, name)
 
     def _kept_bytes(self) -> int:
         return sum(given.masker.size_bytes for given in self._given.values() if given.masker is not None)
@@ -215,6 +222,12 @@ class Vault:
                     " its copy, or begins anew with another key (docs/secrets.md)"
                 ) from None
             return make_key_file(path)
+
+
+def _stamp(secret: Secret) -> str:
+    """Versions begin anew with a tenant that gets the name of a deleted one, so it has time and author too. Not the
+    data, which changes when the same value is sealed anew."""
+    return f"{secret.name}:{secret.version}:{secret.created_ms}:{secret.author}"
 
 
 def _opens(sealer: Sealer, secret: Secret) -> bool:

@@ -99,13 +99,17 @@ def about(uv: str, _wheels: str, _request: dict[str, Any]) -> None:
 
 def resolve(uv: str, wheels: str, request: dict[str, Any]) -> None:
     os.mkdir("project")
-    project = {"name": "handler", "version": "0", "dependencies": request["dependencies"]}
+    name = f"handler-{os.urandom(16).hex()}"  # one of its own name would be left out of what it asks for
+    project = {"name": name, "version": "0", "dependencies": request["dependencies"]}
     with open("project/pyproject.toml", "w", encoding="utf-8") as file:
-        file.write("[project]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in project.items()))
+        file.write("[project]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in project.items()))
     command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
     command += ["--no-emit-index-url", "--no-emit-find-links", *common(wheels, request), "project/pyproject.toml"]
     tell("resolving")
-    send(TEXT, "lock", run(command).encode())
+    try:
+        send(TEXT, "lock", run(command).encode())
+    except Failure as failure:
+        raise Failure(str(failure).replace(name, "handler")) from None
 
 
 def install(uv: str, wheels: str, request: dict[str, Any]) -> None:

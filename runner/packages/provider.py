@@ -2,8 +2,8 @@
 
 Ensures: at most `builds` builds at once and one of a tenant, in turn; whoever asks for a tree that is being built waits
 for that build, and hears its steps; a build goes on when those who asked have left. A tree that could not be built for
-want of an index is tried again by itself. What is resolved stays resolved for an hour, so that what was tried is what
-is saved.
+want of an index, or of room, time or memory, is tried again by itself. What is resolved stays resolved for an hour, so
+that what was tried is what is saved.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from handlers.packages import Lock, Requirements, Wanted
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError, RunnerError
 from runner.packages.sandbox import BuildSandbox
 from runner.packages.source import Progress, State, Tell, nobody
 from runner.packages.tools import About
-from runner.packages.trees import Room, Tree, TreeFolder
+from runner.packages.trees import Room, Tree, TreeFolder, over_quota, shown_mb
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.packages")
@@ -31,6 +31,7 @@ _LOCK_LIFE_S: Final = 3600.0
 _MOST_LOCKS: Final = 256
 _MOST_FAILURES: Final = 1000
 _AGAIN_S: Final = 30.0
+_LONGEST_AGAIN_S: Final = 600.0
 _MOST_NAMED: Final = 10
 _WAITING: Final = "waiting for its turn"
 
@@ -43,6 +44,14 @@ class ProviderSettings:
     tree_bytes: int = 256 << 20
     memory_bytes: int = 512 << 20  # of one build
     unavailable: Mapping[str, str] = field(default_factory=dict)  # language: why no packages of it are got here
+
+
+class _Failure(NamedTuple):
+    """Why a tree could not be built. again_s: after how long it may be tried again, 0 for never; is_due: it may now."""
+
+    text: str
+    again_s: float
+    is_due: bool = False
 
 
 class _Build:
@@ -91,7 +100,7 @@ class Packages:
         self._about: dict[str, asyncio.Task[About]] = {}  # by language
         self._ready: dict[_Key, Tree] = {}
         self._building: dict[_Key, _Build] = {}
-        self._failures: OrderedDict[_Key, str] = OrderedDict()
+        self._failures: OrderedDict[_Key, _Failure] = OrderedDict()
         self._locks: OrderedDict[tuple[str, str], tuple[Lock, float]] = OrderedDict()
         self._seats = asyncio.Semaphore(settings.builds)
         self._turns: dict[str, asyncio.Lock] = {}
@@ -152,7 +161,8 @@ class Packages:
         key = (tenant, lock.digest)
         if key in self._ready:
             return True
-        if key not in self._failures:
+        failure = self._failures.get(key)
+        if failure is None or failure.is_due:
             self._start(tenant, lock)
         return False
 
@@ -206,7 +216,7 @@ class Packages:
         if key in self._building:
             return Progress(State.BUILDING, self._building[key].step or _WAITING)
         if key in self._failures:
-            return Progress(State.FAILED, self._failures[key])
+            return Progress(State.FAILED, self._failures[key].text)
         return Progress(State.ABSENT, self.unavailable(lock.lang))
 
     async def known(self, tenant: str, lock: Lock) -> Progress:
@@ -226,25 +236,26 @@ class Packages:
 
     def _built(self, key: _Key, task: asyncio.Task[Tree]) -> None:
         self._building.pop(key, None)
-        self._failures.pop(key, None)
+        before = self._failures.pop(key, None)
         if task.cancelled():
             return
         error = task.exception()
         if error is None:
             self._ready[key] = task.result()
         else:
-            self._failures[key] = str(error) or type(error).__name__
+            self._failures[key] = failure = _failure(error, before)
             while len(self._failures) > _MOST_FAILURES:
                 self._failures.popitem(last=False)
             if not isinstance(error, RunnerError):
                 log.error("packages.build_failed", extra={"tenant": key[0], "reason": repr(error)})
-            if not isinstance(error, PackagesRefusedError):
-                asyncio.get_running_loop().call_later(_AGAIN_S, self._forget_failure, key)
+            if failure.again_s:
+                asyncio.get_running_loop().call_later(failure.again_s, self._may_try_again, key, failure)
         self._changed(key[0])
 
-    def _forget_failure(self, key: _Key) -> None:
-        """What may have been the network's fault is tried again when the next job asks for it."""
-        if self._failures.pop(key, None) is not None:
+    def _may_try_again(self, key: _Key, failure: _Failure) -> None:
+        """What may come out otherwise is tried again when the next job asks for it."""
+        if self._failures.get(key) is failure:
+            self._failures[key] = failure._replace(is_due=True)
             self._changed(key[0])
 
     async def _find(self, tenant: str, lock: Lock) -> Tree | None:
@@ -261,26 +272,24 @@ class Packages:
         self._require_installer(lock.lang)
         name = await self._name(lock)
         async with self._turn(tenant, tell):
-            max_bytes = await self._room(tenant)
+            room = await self._room(tenant, Room(tenant, name, self._sandbox.folder_of(lock.lang), 0))
             log.info("packages.build", extra={"tenant": tenant, "packages": len(lock.packages), "tree": name})
-            room = Room(tenant, name, self._sandbox.folder_of(lock.lang), max_bytes)
             return await self._sandbox.install(tenant, lock, lambda reader: self._trees.receive(reader, room), tell)
 
-    async def _room(self, tenant: str) -> int:
-        """How many bytes a new tree of the tenant may have."""
+    async def _room(self, tenant: str, room: Room) -> Room:
+        """With the bytes that a new tree of the tenant may have."""
         quota = self._quota_of(tenant)
         if quota is None:
-            return self._settings.tree_bytes
+            return room._replace(max_bytes=self._settings.tree_bytes)
         used = await asyncio.to_thread(self._trees.size_bytes, tenant)
         if used + self._settings.tree_bytes > quota and self._collect is not None:
             await self._collect(tenant)
             used = await asyncio.to_thread(self._trees.size_bytes, tenant)
         if used >= quota:
-            raise PackagesRefusedError(
-                f"the tenant has {used >> 20} MB of packages, and may have {quota >> 20} MB: delete handlers that use"
-                " others, or ask the operator for more"
-            )
-        return min(self._settings.tree_bytes, quota - used)
+            raise over_quota(f"the tenant has {shown_mb(used)} of packages, and may have {shown_mb(quota)}")
+        if quota - used < self._settings.tree_bytes:
+            return room._replace(max_bytes=quota - used, quota_bytes=quota)
+        return room._replace(max_bytes=self._settings.tree_bytes)
 
     async def _name(self, lock: Lock) -> str:
         """Of the tree: the same lock for the same kind of python or node."""
@@ -319,6 +328,17 @@ class Packages:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _failure(error: BaseException, before: _Failure | None) -> _Failure:
+    """A build that was refused may have taken long: each further one comes later than the one before."""
+    text = str(error) or type(error).__name__
+    if not isinstance(error, PackagesRefusedError):
+        return _Failure(text, _AGAIN_S)
+    if error.is_final:
+        return _Failure(text, 0.0)
+    again_s = min(max(_AGAIN_S, 2 * before.again_s if before is not None else 0.0), _LONGEST_AGAIN_S)
+    return _Failure(f"{text}; jobs that need them have it tried again {again_s:g} s later", again_s)
 
 
 def _note(lock: Lock) -> str:

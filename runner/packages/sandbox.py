@@ -107,12 +107,15 @@ class BuildSandbox:
                 return await asyncio.shield(talk)
         except TimeoutError:
             raise PackagesRefusedError(
-                f"took longer than {self._settings.timeout_s:g} s, which is the limit for packages"
+                f"took longer than {self._settings.timeout_s:g} s, which is the limit for packages", is_final=False
             ) from None
         except PackagesRefusedError as error:
-            raise _judged(tool, str(error), refused) from None
+            raise _judged(tool, error, refused) from None
         except (EOFError, BrokenPipeError, ProtocolError) as error:
             raise await self._ended(child, error) from error
+        except OSError as error:  # of what `take` does
+            reason = os.strerror(error.errno) if error.errno else "its disk does not work"
+            raise PackagesMissingError(f"the packages cannot be stored on this machine: {reason}") from error
         finally:
             loop.remove_reader(child.log_fd)
             await asyncio.shield(_end(child, talk))
@@ -168,19 +171,21 @@ class BuildSandbox:
         await child.kill()
         if (await child.wait()).oom:
             return PackagesRefusedError(
-                f"need more memory to install than the {self._settings.tree_bytes >> 20} MB limit"
+                f"need more memory to install than the {self._settings.tree_bytes >> 20} MB limit", is_final=False
             )
         return PackagesMissingError("the build ended before it was done")
 
 
-def _judged(tool: Tool, text: str, refused: Iterable[str]) -> PackagesRefusedError | PackagesMissingError:
+def _judged(
+    tool: Tool, error: PackagesRefusedError, refused: Iterable[str]
+) -> PackagesRefusedError | PackagesMissingError:
     """What the tool said, without the index's password, by whose fault it is."""
     if away := next((each for each in refused if LISTED_IN in each), ""):
         return PackagesMissingError(f"files of the index are on a host that builds may not call: {away}")
-    told = Curtain(tool.account).before(text)
+    told = Curtain(tool.account).before(str(error))
     if tool.not_reached.search(told):
         return PackagesMissingError(f"the index of packages does not answer: {told}")
-    return PackagesRefusedError(told)
+    return PackagesRefusedError(told, is_final=error.is_final)
 
 
 def _talk(child: Child, request: dict[str, Any], take: Callable[[FrameReader], T]) -> T:

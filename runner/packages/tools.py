@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from handlers.hosts import HostPattern, host_name
 from handlers.npm import NodeRequirements, read_npm_lock
-from handlers.packages import Lock, Requirements, npm_lock, read_locked
+from handlers.packages import Lock, Requirements, npm_lock, read_locked, why_too_big
 from runner.errors import PackagesRefusedError
 
 _MB: Final = 1 << 20
@@ -155,7 +155,10 @@ class Uv:
             raise PackagesRefusedError(f"{error} cannot be locked: it has no version, or no hash") from None
         if not packages:
             raise PackagesRefusedError("none of the dependencies is for this Python and platform")
-        return Lock(requirements.digest, ".".join(about.version.split(".")[:2]), packages)
+        lock = Lock(requirements.digest, ".".join(about.version.split(".")[:2]), packages)
+        if reason := why_too_big(lock):
+            raise PackagesRefusedError(reason)
+        return lock
 
 
 class Node(NamedTuple):

@@ -56,6 +56,26 @@ class Room(NamedTuple):
     key: str
     name: str  # of the folder of packages in it
     max_bytes: int
+    quota_bytes: int | None = None  # of the tenant, if that is what leaves no more
+
+    def over(self) -> PackagesRefusedError:
+        """For packages that have more than max_bytes."""
+        more = f"the packages have more than {shown_mb(self.max_bytes)} when they are installed, which is"
+        if self.quota_bytes is None:
+            return PackagesRefusedError(f"{more} the limit")
+        return over_quota(f"{more} what is left of the {shown_mb(self.quota_bytes)} that the tenant may have")
+
+
+def over_quota(what: str) -> PackagesRefusedError:
+    advice = (
+        "packages of all versions that are kept count, also those of deleted handlers: ask for fewer packages, or ask"
+        " the operator for more room (limits.max_package_bytes)"
+    )
+    return PackagesRefusedError(f"{what}; {advice}", is_final=False)
+
+
+def shown_mb(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MB" if size_bytes >= 10 << 20 else f"{size_bytes / (1 << 20):.1f} MB"
 
 
 class TreeFolder:
@@ -87,7 +107,7 @@ class TreeFolder:
 
     def receive(self, reader: FrameReader, room: Room) -> Tree:
         """Write the files that a build sends. Raises PackagesRefusedError for what does not belong into a tree."""
-        tenant, key, name, max_bytes = room
+        tenant, key, name, *_ = room
         parent = self._root / tenant
         for folder in (self._root, parent):
             folder.mkdir(exist_ok=True)
@@ -95,7 +115,7 @@ class TreeFolder:
         stage = parent / f"{_BUILDING}{leftovers.mark()}-{secrets.token_hex(4)}"
         stage.mkdir()
         try:
-            size_bytes, modules = _Receiver(stage / name, max_bytes).receive(reader)
+            size_bytes, modules = _Receiver(stage / name, room).receive(reader)
             about = {"key": key, "name": name, "bytes": size_bytes, "modules": sorted(modules)}
             (stage / _ABOUT).write_text(json.dumps(about))
             (stage / _USERS).mkdir()
@@ -151,9 +171,9 @@ class TreeFolder:
 class _Receiver:
     """Writes files below a new folder."""
 
-    def __init__(self, site: Path, max_bytes: int) -> None:
+    def __init__(self, site: Path, room: Room) -> None:
         self._site = site
-        self._max_bytes = max_bytes
+        self._room = room
         self._size_bytes = 0
         self._files = 0
         self._modules: set[str] = set()
@@ -179,10 +199,8 @@ class _Receiver:
     def _count(self, size_bytes: int) -> None:
         self._files += 1
         self._size_bytes += size_bytes
-        if self._size_bytes > self._max_bytes:
-            raise PackagesRefusedError(
-                f"the packages have more than {self._max_bytes >> 20} MB when they are installed, which is the limit"
-            )
+        if self._size_bytes > self._room.max_bytes:
+            raise self._room.over()
         if self._files > _MAX_FILES:
             raise PackagesRefusedError(f"the packages have more than {_MAX_FILES} files, which is the limit")
 

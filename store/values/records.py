@@ -8,8 +8,10 @@ from store.rate_rules import is_pattern
 class Handler(NamedTuple):
     """One version of the code for a jobtype. data is the application's own document; the store never reads it.
 
-    version grows by one with every change of that jobtype, also after a delete, and is never used twice. restored_from
-    is the version that a roll-back copied, or 0. tree is the digest of the list of its files, if it is a folder.
+    version grows with every change of that jobtype, also after a delete, and is never used twice. created_ms is when it
+    was asked for: what it takes to save it, such as packages, may take minutes.
+    restored_from is the version that a roll-back copied, or 0. tree is the digest of the list of its files, if it is a
+    folder.
     """
 
     jobtype: str

@@ -2,6 +2,7 @@
 wheels that the tests make; with FUNCTORY_REAL_PACKAGES=1 also real ones, from the index that uv finds."""
 
 import asyncio
+import errno
 import json
 import os
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+import runner.packages.trees
 from functory.daemon.packages import way_out
 from handlers.hosts import parse_patterns
 from handlers.model import Handler
@@ -74,6 +76,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     make_wheel(folder, "alpha", requires=["beta>=1"])
     make_wheel(folder, "beta")
+    make_wheel(folder, "handler")
     make_wheel(folder, "linked", files={"linked.py": ""}, links={"linked_passwd": "/etc/passwd", "linked_up": "../.."})
     make_wheel(folder, "climber", files={"climber.py": "", "../../climbed.py": "x", "/tmp/climbed.py": "x"})  # noqa: S108
     make_wheel(folder, "alien", tag="cp27-cp27m-win32")
@@ -198,6 +201,27 @@ async def test_what_cannot_be_had_is_said(bench: Bench, wheels: Path, dependency
     with pytest.raises(PackagesRefusedError, match=told):
         await bench.handler(dependency)
     assert not await asyncio.to_thread((wheels / "built").exists)
+    assert await bench.left() == []
+
+
+async def test_a_package_may_have_any_name(bench: Bench) -> None:
+    handler = await bench.handler("handler", "beta", code="import beta, handler as named\nreturn named.VERSION")
+    assert handler.lock is not None
+    assert [package.name for package in handler.lock.packages] == ["beta", "handler"]
+    assert await bench.result(handler) == "1.0"
+    with pytest.raises(
+        PackagesRefusedError, match=r"only handler==1\.0 is available and handler depends on handler>=7"
+    ):
+        await bench.handler("handler>=7")
+
+
+async def test_a_disk_that_is_full_is_nobodys_fault(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere/of/this/machine")
+
+    monkeypatch.setattr(runner.packages.trees, "_sync", full)
+    with pytest.raises(PackagesMissingError, match=r"cannot be stored on this machine: No space left on device$"):
+        await bench.handler("beta", tenant="full")
     assert await bench.left() == []
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,26 @@ async def test_a_type_that_rests_is_woken_by_new_jobs(tmp_path: Path, monkeypatc
         daemon.executor._rest("acme-x")
         await daemon.intake.write("acme-x", [b"1"])
         await until(lambda: ended(daemon, 1))
+
+
+async def test_a_handler_that_cannot_be_read_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_daemon(tmp_path, straight="off") as daemon:
+        outlook = daemon.executor._outlook
+        await register(daemon, "acme-x", "print(payload)", made_up=1)
+
+        async def have_looked(number: int) -> bool:
+            daemon.executor.wake()
+            return outlook.looks > number and not daemon.executor._slots
+
+        told = []
+        for _ in range(3):
+            await daemon.intake.write("acme-x", [b"1"])
+            await daemon.intake.flush()
+            await until(partial(have_looked, outlook.looks + 1))
+            told.append([record.msg for record in caplog.records].count("execute.handler_unreadable"))
+        assert 0 < told[0] == told[1] == told[2], "slots that were filled at the same time may each have told of it"
+        await register(daemon, "acme-x", "print(payload)")
+        await until(lambda: ended(daemon, 3))
 
 
 async def test_under_load_the_store_is_not_looked_at_before_every_batch(

@@ -11,7 +11,7 @@ import pytest
 from functory.daemon.daemon import Daemon
 from functory.errors import QuotaExceeded
 from handlers.model import Handler
-from store.base import Code, JobState, NewJob, Tenant
+from store.base import Code, JobState, NewJob, Secret, Tenant
 from tests.support.service import ended, register, running_daemon, until
 
 PID = "import os\nreturn str(os.getpid())"
@@ -69,6 +69,23 @@ async def test_a_new_tenant_of_the_name_does_not_get_the_old_ones_handler(tmp_pa
         await create(daemon, created_ms=2)
         await register(daemon, "acme-x", "return 'new'")
         assert await result_of(daemon) == '"new"'
+
+
+async def told_secret(daemon: Daemon, value: str, now_ms: int) -> str:
+    """What a job of a handler tells that was given the secret: itself, and backwards."""
+    await daemon.vault.put(Secret("acme", "API_KEY", 1, now_ms, "key1", "", b""), value)
+    body = "return ctx.secrets['API_KEY'] + ' ' + ctx.secrets['API_KEY'][::-1]"
+    await register(daemon, "acme-x", body, secrets=["API_KEY"])
+    return await result_of(daemon)
+
+
+async def test_a_new_tenant_of_the_name_is_not_given_the_old_ones_secret(tmp_path: Path) -> None:
+    async with daemon_with_tenant(tmp_path) as daemon:
+        assert await told_secret(daemon, "value of the first", 1) == '"*** tsrif eht fo eulav"'
+        while (await daemon.store.delete_tenant("acme", limit=1000)).more:
+            pass
+        await daemon.store.create_tenant(Tenant("acme", 2))
+        assert await told_secret(daemon, "value of the second", 2) == '"*** dnoces eht fo eulav"'
 
 
 async def test_suspension_ends_what_runs_and_what_is_warm_at_once(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """A build sandbox that does as it is told, and the packages of a daemon that has it."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from handlers.packages import Lock, LockedPackage, Requirements
 from runner.packages.frames import FrameReader
@@ -57,13 +57,10 @@ class ToldSandbox:
         return await asyncio.to_thread(self._send, take)
 
     def _send(self, take: Callable[[FrameReader], object]) -> object:
-        reader, writer = os.pipe()
-        os.write(writer, self.sent)
-        os.close(writer)
-        try:
-            return take(FrameReader(reader))
-        finally:
-            os.close(reader)
+        with TemporaryFile() as sent:  # more than a pipe holds
+            sent.write(self.sent)
+            sent.seek(0)
+            return take(FrameReader(sent.fileno()))
 
     def close(self) -> None:
         """Nothing to close."""

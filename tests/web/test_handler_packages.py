@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+import handlers.packages
 from tests.support.archives import tar_of
 from tests.support.engines import need_language
 from tests.support.npm_registry import NpmPackage, need_npm, npm_registry
@@ -99,6 +100,22 @@ async def test_what_cannot_be_had_is_refused_and_nothing_is_saved(served: Served
     plain = await put(served, asking_for("beta @ http://x/y", code=CODE))
     assert plain.status == 422
     assert "addresses, paths and options are not taken" in json.loads(plain.body)["error"]["message"]
+    assert (await asyncio.to_thread(served.client.ask, "GET", "/acme/handler/x")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [("MAX_PACKAGES", "these are 2 packages with all that they need, and 1 is the limit"), ("MAX_LOCK_BYTES", "0 KB")],
+)
+async def test_a_lock_that_could_not_be_read_again_is_refused_before_it_is_saved(
+    served: Served, wheels: Path, monkeypatch: pytest.MonkeyPatch, bound: str, words: str
+) -> None:
+    await asyncio.to_thread(make_wheel, wheels, "gamma", requires=["beta"])
+    monkeypatch.setattr(handlers.packages, bound, 1)
+    refused = await put(served, asking_for("gamma", code=CODE))
+    error = json.loads(refused.body)["error"]
+    assert (refused.status, error["code"]) == (422, "packages_refused")
+    assert words in error["message"]
     assert (await asyncio.to_thread(served.client.ask, "GET", "/acme/handler/x")).status == 404
 
 

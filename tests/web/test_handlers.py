@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import functory.operations.handlers
+from functory.operations.packages import with_packages
 from functory.operations.service import OperationSettings
 from handlers.hosts import parse_patterns
 from runner.errors import ContextEndedError
@@ -65,6 +67,52 @@ async def test_versions_and_rollback(site: Site) -> None:
     assert (row["type"], row["version"], row["lang"]) == ("up", 3, "python")
 
 
+async def test_a_version_that_cannot_be_read_is_replaced_and_deleted_like_any(site: Site) -> None:
+    unreadable = b'{"lang":"python","body":"x","made_up":1}'  # as a newer version of the program may have written it
+    for method, address in (("PUT", "/acme/handler/up?lang=python"), ("DELETE", "/acme/handler/up")):
+        await site.store.set_handler("acme", "acme-up", lang="python", data=unreadable, now_ms=T0)
+        answer = await site.call(method, address, data=BODY)
+        assert answer.status == 200, answer.body
+
+
+async def test_what_could_not_be_read_again_is_not_saved(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functory.operations.handlers, "encode_handler", lambda _: b'{"lang":"python","made_up":1}')
+    assert (await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)).status == 422
+    assert (await site.get("/acme/handler/up")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "told", "left"),
+    [
+        (("PUT", "/acme/handler/up?lang=python"), "asked for after this one", "newer"),
+        (("DELETE", "/acme/handler/up"), "was deleted while this one was being saved", None),
+        (("POST", "/acme/handler/up/rollback"), "asked for after this one", "first"),
+    ],
+)
+async def test_a_save_that_takes_long_undoes_nothing_that_was_asked_for_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch, meanwhile: tuple[str, str], told: str, left: str | None
+) -> None:
+    for body in (b"first", b"second"):
+        await site.call("PUT", "/acme/handler/up?lang=python", data=body)
+    install, (method, address) = with_packages, meanwhile
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(functory.operations.handlers, "with_packages", install)
+        site.clock.advance(1)
+        sent: dict[str, Any] = {"json": {"version": 1}} if method == "POST" else {"data": b"newer"}
+        assert (await site.call(method, address, **sent)).status == 200
+        return await install(*given, **named)
+
+    monkeypatch.setattr(functory.operations.handlers, "with_packages", slowly)
+    late = await site.call("PUT", "/acme/handler/up?lang=python", data=b"older")
+    assert (late.status, late.code) == (409, "conflict")
+    assert told in late.json["error"]["message"]
+    assert (await site.get("/acme/handler/up")).json.get("handler", {}).get("body") == left
+    site.clock.advance(1)
+    again = await site.call("PUT", "/acme/handler/up?lang=python", data=b"older")
+    assert (again.status, again.json["handler"]["body"]) == (200, "older")
+
+
 @pytest.mark.parametrize(
     ("query", "more", "status", "code", "field"),
     [
@@ -101,6 +149,23 @@ async def test_workers_get_a_type_only_if_nothing_else_serves_it(site: Site) -> 
     assert "type up has a handler in python" in answer.json["error"]["message"]
     answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "python", "body": "return 1"})
     assert (answer.status, answer.json["error"]["detail"]) == (422, {"field": "merge"})
+
+
+async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker"})
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(functory.operations.handlers, "with_packages", with_packages)
+        site.clock.advance(1)
+        other = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "body": "a name"})
+        assert other.status == 200, other.body
+        return await with_packages(*given, **named)
+
+    monkeypatch.setattr(functory.operations.handlers, "with_packages", slowly)
+    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "timeout_s": 90})
+    assert (answer.status, answer.json["handler"]["timeout_s"], answer.json["handler"]["body"]) == (200, 90, "a name")
 
 
 async def test_json_that_does_not_say_so_is_told_how_to(site: Site) -> None:

@@ -2,14 +2,19 @@
 
 `shelf` has one document per jobtype: the last version given and the version in force. A version is
 numbered there first, then written, then put in force, unless a later one is already: so a reader finds a
-whole version or the one before it.
+whole version or the one before it. One that may replace only what was looked at goes if that has changed.
 """
 
+from typing import Final
+
 from store.errors import Conflict, NotFound
+from store.handler_rules import check_still_wanted
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update, upserted
 from store.values.records import Handler, HandlerSummary
+
+_TRIES: Final = 5
 
 
 class MongoHandlers(Core):
@@ -24,9 +29,10 @@ class MongoHandlers(Core):
         now_ms: int,
         author: str = "",
         tree: str = "",
+        after: int | None = None,
         keep: int = 50,
     ) -> Handler:
-        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author, 0, tree))
+        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author, 0, tree), after)
         await self._drop_old(jobtype, keep)
         return handler
 
@@ -77,10 +83,26 @@ class MongoHandlers(Core):
         found = await self.collections.versions.find_one({"_id": _key(jobtype, version or 0)})
         return None if found is None else handler_from(found)
 
-    async def _put_in_force(self, new: Handler) -> Handler:
-        current = await self._handler(new.jobtype, None)
-        if current is not None and (current.lang, current.data) == (new.lang, new.data):
-            return current
+    async def _put_in_force(self, new: Handler, after: int | None = None) -> Handler:
+        for _ in range(_TRIES):
+            current = await self._handler(new.jobtype, None)
+            if current is not None and (current.lang, current.data) == (new.lang, new.data):
+                return current
+            if after is not None:
+                check_still_wanted(current, after, new.created_ms)
+            made = await self._add_version(new)
+            version = 0 if current is None else current.version
+            replaced = {"$lt": made.version} if after is None else version
+            done = await self.collections.shelf.update_one(
+                {"_id": new.jobtype, "current": replaced}, {"$set": {"current": made.version}}
+            )
+            if after is None or done.modified_count:
+                return made
+            await self.collections.versions.delete_one({"_id": _key(made.jobtype, made.version)})
+        raise Conflict(f"the handler of {new.jobtype} is being changed by somebody else: try again")
+
+    async def _add_version(self, new: Handler) -> Handler:
+        """The handler with its number."""
         shelf = self.collections.shelf
         made = {"$setOnInsert": {"last": 0, "current": 0}}
         await upserted(lambda: shelf.update_one({"_id": new.jobtype}, made, upsert=True))
@@ -89,9 +111,6 @@ class MongoHandlers(Core):
             raise Conflict(f"the tenant of {new.jobtype} is being deleted")
         new = new._replace(version=numbered["last"])
         await self.collections.versions.insert_one(handler_document(new))
-        await shelf.update_one(
-            {"_id": new.jobtype, "current": {"$lt": new.version}}, {"$set": {"current": new.version}}
-        )
         return new
 
     async def _drop_old(self, jobtype: str, keep: int) -> None:

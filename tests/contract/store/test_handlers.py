@@ -1,9 +1,11 @@
 """Handlers: versions that only grow, deletion that forgets nothing, roll-back as a new version."""
 
+import asyncio
+
 import pytest
 
 from store.base import Handler, Store
-from store.errors import InvalidValue, NotFound
+from store.errors import Conflict, InvalidValue, NotFound
 from store.names import MAX_HANDLER_BYTES
 from tests.support.jobs import JOBTYPE, T0, TENANT
 
@@ -49,6 +51,40 @@ async def test_a_version_number_is_never_used_twice(store: Store) -> None:
     await put(store, b"one")
     await store.delete_handler(TENANT, JOBTYPE)
     assert (await put(store, b"one")).version == 2
+
+
+async def test_of_saves_at_the_same_time_the_one_that_was_asked_for_last_wins(store: Store) -> None:
+    one = await put(store, b"one")
+    early, late = T0 + 1, T0 + 2
+    newer = await put(store, b"newer", late, after=one.version)
+    with pytest.raises(Conflict, match="version 2, which was asked for after this one"):
+        await put(store, b"older", early, after=one.version)
+    assert await store.get_handler(TENANT, JOBTYPE) == newer
+    assert [row.version for row in await store.list_handler_versions(TENANT, JOBTYPE)] == [2, 1]
+    assert await put(store, b"newer", early, after=one.version) == newer, "the same is no conflict"
+    assert (await put(store, b"older", early)).data == b"older", "what names no version replaces any"
+    await store.delete_handler(TENANT, JOBTYPE)
+    first = await put(store, b"slow", early, after=0)
+    assert (await put(store, b"asked for later, done later", late, after=0)).version == first.version + 1
+
+
+async def test_a_handler_that_was_deleted_while_another_was_saved_stays_deleted(store: Store) -> None:
+    one = await put(store, b"one")
+    await store.delete_handler(TENANT, JOBTYPE)
+    with pytest.raises(Conflict, match="was deleted while this one was being saved"):
+        await put(store, b"two", T0 + 9, after=one.version)
+    assert await store.get_handler(TENANT, JOBTYPE) is None
+    assert (await put(store, b"two", T0 + 9, after=0)).data == b"two"
+
+
+async def test_whatever_the_order_the_save_that_was_asked_for_last_is_in_force(store: Store) -> None:
+    one = await put(store, b"one")
+    saves = [put(store, b"at %d" % ms, T0 + ms, after=one.version) for ms in (4, 2, 5, 1, 3)]
+    ends = await asyncio.gather(*saves, return_exceptions=True)
+    assert all(isinstance(end, Handler | Conflict) for end in ends), ends
+    current = await store.get_handler(TENANT, JOBTYPE)
+    assert current is not None
+    assert (current.data, current.version) == (b"at 5", max(end.version for end in ends if isinstance(end, Handler)))
 
 
 async def test_listings(store: Store) -> None:

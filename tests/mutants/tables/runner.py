@@ -67,7 +67,9 @@ MUTANTS: list[Mutant] = [
         "            remove(stage)\n            raise\n",
         "            raise\n",
     ),
-    trees("a tree may be as big as it likes", "        if self._size_bytes > self._max_bytes:", "        if False:"),
+    trees(
+        "a tree may be as big as it likes", "        if self._size_bytes > self._room.max_bytes:", "        if False:"
+    ),
     asked("an installer is sent to an address", "        if not _DEPENDENCY.fullmatch(each):", "        if not each:"),
     asked("a lock without hashes is taken", " or not 0 < len(hashes) <= MAX_HASHES", " or len(hashes) > MAX_HASHES"),
     npm("npm is sent to an address", "or not _is_plain(wanted)", "or not wanted.isprintable()"),

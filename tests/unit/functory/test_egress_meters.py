@@ -74,11 +74,41 @@ def test_pieces_count_for_the_pace_and_not_for_the_hour() -> None:
 def test_a_tenant_that_is_gone_is_forgotten() -> None:
     meters = Meters(EgressLimits())
     meters.opened("a")
-    meters.forget("a")
-    assert meters.of("a").open == 1  # not while a connection of it is open
     meters.closed("a")
     meters.forget("a")
     assert meters.by_tenant() == {}
+
+
+def test_who_gets_the_name_of_one_that_is_gone_begins_at_zero_whatever_was_still_open() -> None:
+    meters = Meters(EgressLimits(tenant_hourly_bytes=100))
+    meters.opened("a")
+    meters.moved("a", 100, 1.0, to_host=True)
+    assert "in an hour" in meters.why_no_more("a", 1.0)
+    meters.forget("a")
+    assert (meters.why_no_more("a", 1.0), meters.of("a").open) == ("", 1)
+    meters.opened("a")  # of the next of its name
+    meters.moved("a", 60, 1.0, to_host=True)
+    for left in (1, 0):
+        meters.closed("a")
+        assert (meters.of("a").open, meters.of("a").sent_bytes) == (left, 60)
+    meters.opened("a")
+    meters.forget("a")
+    meters.closed("a")
+    assert meters.by_tenant() == {}
+    assert meters.all.open == 0
+
+
+async def test_what_comes_together_with_the_head_counts_and_so_does_the_head(tmp_path: Path) -> None:
+    body = bytes(20_000)
+    limits = EgressLimits(tenant_hourly_bytes=50_000)
+    async with host(answer=ANSWER) as server:
+        listed = [f"api.example.org:{server.port}"]
+        async with way(tmp_path, listed, NAMES, limits=limits) as made:
+            asked = f"POST http://api.example.org:{server.port}/ HTTP/1.1\nX: {'h' * 9000}\nContent-Length: {len(body)}"
+            assert await made.ask(asked, body) == ANSWER
+            assert made.proxy.by_tenant()["acme"]["sent_bytes_total"] == len(server.got) > 29_000
+            await made.ask(asked, body)
+            assert (await made.ask(asked, body)).startswith(b"HTTP/1.1 429")
 
 
 async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

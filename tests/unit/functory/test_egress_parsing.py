@@ -51,6 +51,15 @@ def test_the_head_that_goes_on_names_the_host_of_the_url() -> None:
     assert isinstance(wanted.body, SizedBody)
 
 
+@pytest.mark.parametrize("version", ["HTTP/1.0", "HTTP/1.1"])
+@pytest.mark.parametrize(
+    ("address", "path"), [("", "/"), ("/a", "/a"), ("/a?", "/a?"), ("?", "/?"), ("/a?b?#c?", "/a?b?"), ("/a#?", "/a")]
+)
+def test_the_version_and_the_address_go_on_as_they_came(version: str, address: str, path: str) -> None:
+    wanted = parse_head(lines(f"GET http://a.example{address} {version}"))
+    assert wanted.head == lines(f"GET {path} {version}", "Host: a.example", "Connection: close")
+
+
 def test_a_connection_field_cannot_hide_where_the_body_ends() -> None:
     wanted = parse_head(lines("POST http://a.example/ HTTP/1.1", "Connection: Content-Length", "Content-Length: 3"))
     assert b"Content-Length: 3" in wanted.head
@@ -82,6 +91,7 @@ def test_a_connection_field_cannot_hide_where_the_body_ends() -> None:
         lines("POST http://a.example/ HTTP/1.1", "Content-Length: 3", "Content-Length: 3"),
         lines("POST http://a.example/ HTTP/1.1", "Content-Length: 3", "Transfer-Encoding: chunked"),
         lines("POST http://a.example/ HTTP/1.1", "Content-Length: +3"),
+        lines("POST http://a.example/ HTTP/1.0", "Transfer-Encoding: chunked"),
         lines("POST http://a.example/ HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
         lines("GET http://a.example/ HTTP/1.1", *["A: b"] * 300),
         b"GET http://a.example/ HTTP/1.1\nHost: x\r\n\r\n",

@@ -16,7 +16,7 @@ from functory.vault.place import key_place
 from functory.vault.sealing import Sealer
 from functory.vault.vault import KeyPlace, Vault
 from runner.errors import SecretMissingError, SecretsLockedError
-from store.base import Secret, Store
+from store.base import Secret, Store, Tenant
 from store.url import open_store
 from tests.support.command_line import functory
 
@@ -110,6 +110,30 @@ async def test_a_secret_is_set_rotated_read_and_deleted(store: Store, place: Key
     with pytest.raises(Missing):
         await vault.delete("acme", "API_KEY", 2000)
     assert (await vault.put(BLANK, "again")).version == 4
+
+
+async def test_the_values_of_a_tenant_that_is_gone_leave_the_memory(store: Store, place: KeyPlace) -> None:
+    vault = Vault(store, place)
+    for tenant in ("acme", "other"):
+        await vault.put(BLANK._replace(tenant=tenant), VALUE)
+    kept = {tenant: await vault.read(tenant, ("API_KEY",)) for tenant in ("acme", "other")}
+    vault.forget("acme")
+    assert await vault.read("acme", ("API_KEY",)) is not kept["acme"]
+    assert await vault.read("other", ("API_KEY",)) is kept["other"]
+
+
+async def test_a_new_tenant_of_the_name_gets_its_own_value_before_anybody_has_told(
+    store: Store, place: KeyPlace
+) -> None:
+    vault = Vault(store, place)
+    given: list[str] = []
+    for created_ms, author in ((1000, "key1"), (2000, "key1"), (2000, "key2")):  # the clock may have been put back
+        await store.create_tenant(Tenant("acme", created_ms))
+        await vault.put(BLANK._replace(created_ms=created_ms, author=author), f"value {len(given)}")
+        given.append((await vault.read("acme", ("API_KEY",))).values["API_KEY"])
+        while (await store.delete_tenant("acme", limit=1000)).more:
+            pass
+    assert given == ["value 0", "value 1", "value 2"]
 
 
 async def test_writers_at_once_get_versions_of_their_own(store: Store, place: KeyPlace) -> None:

@@ -23,11 +23,13 @@ from handlers.packages import (
 )
 from handlers.validation import parse_handler
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
+from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.source import State
+from runner.packages.trees import TreeFolder
 from store.base import Tenant
 from store.url import open_store
 from tests.support.told_sandbox import HASH, ToldSandbox, packages
-from tests.support.wheels import asking_for
+from tests.support.wheels import asking_for, frame
 
 LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", (HASH,)),))
 
@@ -244,6 +246,41 @@ async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp
     assert told.most_of_one == 1
 
 
+def some_time_later(shelf: Packages) -> None:
+    key, failure = next(iter(shelf._failures.items()))
+    shelf._may_try_again(key, failure)
+
+
+async def test_want_of_room_time_or_memory_is_tried_again_ever_later(told: ToldSandbox, tmp_path: Path) -> None:
+    shelf, waits = packages(told, tmp_path), []
+    told.trouble = PackagesRefusedError("took longer than 300 s", is_final=False)
+    for _ in range(7):
+        assert not shelf.is_ready("acme", LOCK)
+        await until(lambda: shelf.progress("acme", LOCK).state is State.FAILED)
+        assert not shelf.is_ready("acme", LOCK)
+        state, text = shelf.progress("acme", LOCK)
+        assert (state, text.partition(";")[0]) == (State.FAILED, "took longer than 300 s")
+        waits.append(next(iter(shelf._failures.values())).again_s)
+        some_time_later(shelf)
+        assert shelf.progress("acme", LOCK) == (State.FAILED, text), "until it is tried"
+    assert waits == [30, 60, 120, 240, 480, 600, 600]
+    told.trouble = None
+    assert not shelf.is_ready("acme", LOCK)
+    await until(lambda: shelf.is_ready("acme", LOCK))
+
+
+async def test_packages_that_had_no_room_come_when_there_is_some(told: ToldSandbox, tmp_path: Path) -> None:
+    quota = 15
+    shelf = Packages(told, TreeFolder(tmp_path), ProviderSettings(), lambda _: quota)  # type: ignore[arg-type]
+    await shelf.have("acme-x", LOCK)
+    assert not shelf.is_ready("acme", lock_of(2))
+    await until(lambda: shelf.progress("acme", lock_of(2)).state is State.FAILED)
+    quota = 1000
+    some_time_later(shelf)
+    assert not shelf.is_ready("acme", lock_of(2))
+    await until(lambda: shelf.is_ready("acme", lock_of(2)))
+
+
 async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandbox, tmp_path: Path) -> None:
     heard: list[str] = []
     shelf = packages(told, tmp_path)
@@ -257,7 +294,7 @@ async def test_a_failure_is_kept_and_the_networks_is_tried_again(told: ToldSandb
     told.trouble = PackagesMissingError("the index does not answer")
     with pytest.raises(PackagesMissingError):
         await shelf.have("acme-x", LOCK)
-    shelf._forget_failure(("acme", LOCK.digest))
+    some_time_later(shelf)
     told.trouble = None
     assert not shelf.is_ready("acme", LOCK)
     await until(lambda: shelf.is_ready("acme", LOCK))
@@ -274,11 +311,21 @@ async def test_without_an_installer_what_is_there_still_runs(told: ToldSandbox, 
 
 
 async def test_a_tenant_has_a_quota(told: ToldSandbox, tmp_path: Path) -> None:
-    shelf = packages(told, tmp_path, quota=15)
+    mb = 1 << 20
+    told.sent = frame(b"F", "a.py", bytes(2 * mb)) + frame(b"E")
+    shelf = packages(told, tmp_path, quota=3 * mb, tree_bytes=12 * mb)
     await shelf.have("acme-x", LOCK)
-    with pytest.raises(PackagesRefusedError, match="limit"):
+    what = r"more than 1\.0 MB when they are installed, which is what is left of the 3\.0 MB that the tenant may have; "
+    with pytest.raises(PackagesRefusedError, match=f"{what}packages of all versions that are kept count"):
         await shelf.have("acme-x", lock_of(2))
     await shelf.have("other-x", lock_of(2))
+    told.sent = frame(b"F", "a.py", bytes(mb)) + frame(b"E")
+    await shelf.have("acme-x", lock_of(3))
+    with pytest.raises(PackagesRefusedError, match=r"has 3\.0 MB of packages, and may have 3\.0 MB; packages of all"):
+        await shelf.have("acme-x", lock_of(2))
+    told.sent = frame(b"F", "a.py", bytes(13 * mb)) + frame(b"E")
+    with pytest.raises(PackagesRefusedError, match=r"more than 12 MB when they are installed, which is the limit$"):
+        await packages(told, tmp_path / "other", tree_bytes=12 * mb).have("acme-x", LOCK)
 
 
 async def test_closing_ends_builds(told: ToldSandbox, tmp_path: Path) -> None:

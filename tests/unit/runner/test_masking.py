@@ -57,6 +57,70 @@ def test_the_usual_forms_of_a_value_are_hidden(form: str) -> None:
     assert "wörd".encode() not in masked
 
 
+AWKWARD = "it's ~5$ (a*b)!"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "it's%20~5%24%20(a*b)!",  # encodeURIComponent
+        "it's%20~5$%20(a*b)!",  # encodeURI
+        "it%27s%20~5$%20(a*b)!",  # new URL(...).href
+        "it%27s+%7E5%24+%28a*b%29%21",  # URLSearchParams, java
+        "it%27s+%7E5%24+%28a%2Ab%29%21",  # php urlencode
+        "it%27s%20~5%24%20%28a%2Ab%29%21",  # php rawurlencode
+        "it%27s+%7e5%24+%28a*b%29%21",
+        repr({"a": [f'{{"k": "{AWKWARD}"}}']}),
+        repr(f'{{"k": "{AWKWARD}"}}'.encode()),
+        ascii(f'"ä" {AWKWARD}'),
+        r"'it\'s ~5$ (a*b)!'",  # var_export, util.inspect
+    ],
+)
+def test_the_forms_of_other_languages_are_hidden(form: str) -> None:
+    masked = Masker([AWKWARD]).hide(f"before {form} after".encode())
+    assert MASK in masked
+    assert b"5" not in masked
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", r"\n", r"\r\n"])
+@pytest.mark.parametrize("width", [64, 76])
+def test_base64_in_lines_is_hidden_wherever_it_begins(width: int, end: str) -> None:
+    value = "".join(chr(33 + number % 90) for number in range(7, 127))
+    masker = Masker([value])
+    for before in range(80):
+        text = base64.b64encode(b"x" * before + value.encode() + b"y" * 90).decode()
+        lines = [text[at : at + width] for at in range(0, len(text), width)]
+        masked = masker.hide(f"the log:{end}{end.join(lines)}{end}more".encode())
+        assert masked.startswith(f"the log:{end}".encode())
+        assert masked.endswith(f"{end}more".encode())
+        told = masked.decode().removeprefix(f"the log:{end}").removesuffix(f"{end}more")
+        left, right = told.replace(end, "").split("***")
+        assert text.startswith(left)
+        assert text.endswith(right)
+        assert len(left) <= (before + 2) * 4 // 3
+        assert len(right) <= 92 * 4 // 3 + 4
+
+
+def test_base64_in_lines_that_was_cut_is_hidden_and_words_in_lines_stay() -> None:
+    value = "".join(chr(33 + number % 90) for number in range(150))
+    text = base64.encodebytes(value.encode())
+    for cut in range(1, 150):
+        assert Masker([value]).hide_cut(text[cut:]).strip(b"=\n") == MASK
+        assert Masker([value]).hide_cut(text[:-cut]).strip(b"=\n") == MASK
+    words = b"one two three four five six seven eight nine ten eleven twelve ses\name-open"
+    assert Masker(["sesame-open"]).hide(words) == words
+
+
+@pytest.mark.parametrize("value", ["hunter2\n", "  tokenvalue-12345\r\n"])
+def test_a_value_with_a_line_break_at_its_end_is_hidden_without_it_too(value: str) -> None:
+    bare, masker = value.strip(), Masker([value])
+    for form in (bare, bare.encode().hex(), base64.b64encode(f"me:{bare}:x".encode()).decode(), value, repr(value)):
+        masked = masker.hide(f"a {form} b".encode())
+        assert MASK in masked
+        assert bare.encode() not in masked
+    assert masker.hide(bare.encode().hex().encode()) == MASK
+
+
 def test_a_value_is_hidden_in_small_letters_as_the_name_of_a_host_is_told() -> None:
     value = "Tenant-9F3A.Example.org"
     told = f"[network] {value.lower()} is not in this handler's `hosts`".encode()
