@@ -5,6 +5,7 @@ A line on its way, and the file that owns each step:
     write     journal.py   checks it (format.py) and gives it an id (ids.py)
               commits.py   puts it with whatever else waits, so that all share one sync
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
+              trouble.py   why it cannot, while it cannot
     reserve   ledger.py    decides which lines the reader gets, and until when
     read      lines.py     reads them, over the frames (segment.py, format.py) of one segment after another
     rsync     backlog.py   removes read up segments, after the new position (cursor.py) is kept

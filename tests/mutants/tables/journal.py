@@ -53,11 +53,7 @@ MUTANTS: list[Mutant] = [
         "                group.append(self._waiting.popleft())",
         "                group = [self._waiting.popleft()]",
     ),
-    main(
-        "a backlog has no limit",
-        "        if self._backlog.size_bytes >= self._options.max_backlog_bytes:",
-        "        if False:",
-    ),
+    main("a backlog has no limit", "        self._backlog.require_room()\n", ""),
     main(
         "lines of an earlier life wait for the next write",
         "        if self._backlog.size_bytes:\n            self._news.set()",
