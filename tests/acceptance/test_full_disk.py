@@ -43,6 +43,10 @@ async def test_a_full_disk_is_said_and_survived(small_disk: SmallDisk) -> None:
             assert server.status is None
 
             assert await ready_status(server) == 503
+            with pytest.raises(ClientError) as refused_secret:
+                await acme.set_secret("API_KEY", "correct horse battery staple")
+            assert refused_secret.value.status == 507
+            assert not await asyncio.to_thread(lambda: list(server.data_dir.glob(".secrets.key.*")))
 
             await asyncio.to_thread(small_disk.free)
             await until(lambda: is_ready(server))  # although nobody posts: a balancer asks first
