@@ -66,7 +66,7 @@ def test_a_backup_without_a_journal_says_so(data_dir: Path, tmp_path: Path, caps
 def test_a_store_of_which_nothing_is_left_makes_no_backup(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
     (data_dir / "functory.db").write_bytes(b"")
     status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
-    assert (status, "there is no store in" in err) == (4, True), err
+    assert (status, f"{data_dir}/functory.db: the file is empty" in err) == (4, True), err
     assert not (tmp_path / "backup").exists()
 
 
