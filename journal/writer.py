@@ -80,7 +80,8 @@ class SegmentWriter:
         batches = lay_out(writes)
         size = sum(len(batch.head) + len(batch.body) for batch in batches)
         try:
-            self._require_room(size)
+            if self._options.min_free_bytes:
+                self._require_room(size)
             segment = self._segment_for(size)
         except OSError as error:
             raise _unavailable(error, "begin a segment") from error
@@ -117,7 +118,7 @@ class SegmentWriter:
 
     def _require_room(self, size: int) -> None:
         min_free = self._options.min_free_bytes
-        if min_free and (free := self._disk.free_bytes()) - size < min_free:
+        if (free := self._disk.free_bytes()) - size < min_free:
             raise DiskFull(
                 f"{free} bytes are free and the journal leaves min_free_bytes={min_free} to the store: free some space,"
                 " and intake resumes by itself",

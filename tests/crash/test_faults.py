@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from journal import DiskFull, Journal, JournalOptions, JournalUnavailable
+from journal.segment import segment_name
 from tests.support.faulty_disk import FaultyDisk, fails_with
 from tests.support.needs import missing
 
@@ -177,6 +178,22 @@ async def test_a_disk_that_failed_is_tried_with_a_new_segment(tmp_path: Path, op
     await client.write(3)
     assert len(client.errors) == 1
     await check(client, tmp_path)
+
+
+async def test_a_segment_without_lines_is_not_left_for_another(tmp_path: Path) -> None:
+    """Nobody would remove it before the next start: the room on the disk decides."""
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", OPTIONS) as journal:
+        disk.fail_nth("write", 2, errno.ENOSPC)  # the first is the header
+        disk.free = 1000
+        with pytest.raises(DiskFull):
+            await journal.write("a-b", ["x"])
+        await journal.try_again()
+        assert "No space" in journal.stats().trouble
+        disk.free = 1_000_000
+        await journal.try_again()
+        assert journal.stats().trouble == ""
+        assert [name for name in await asyncio.to_thread(disk.names) if name.endswith(".journal")] == [segment_name(1)]
 
 
 async def test_a_write_that_alone_is_too_large_for_the_disk_is_no_trouble(tmp_path: Path) -> None:

@@ -3,13 +3,11 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from journal import (
-    BacklogFull,
     InvalidWrite,
     Journal,
     JournalClosed,
@@ -244,34 +242,6 @@ async def test_bad_input_writes_nothing(journal: Journal) -> None:
     with pytest.raises(LimitExceeded):
         await journal.write("a-b", ["fine", "x" * 5000])
     assert await take(journal) == []
-
-
-async def test_a_full_backlog_refuses_and_resumes(tmp_path: Path) -> None:
-    async with Journal(tmp_path, "a7", JournalOptions(max_backlog_bytes=1000)) as journal:
-        await journal.write("a-b", ["x" * 1000])
-        with pytest.raises(BacklogFull, match="max_backlog_bytes=1000"):
-            await journal.write("a-b", ["y"])
-        assert "max_backlog_bytes=1000" in journal.stats().trouble
-        await take(journal)
-        assert journal.stats().trouble == ""
-        await journal.write("a-b", ["z"])
-
-
-async def test_a_backlog_near_its_limit_is_one_event(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with Journal(tmp_path, "a7", JournalOptions(max_backlog_bytes=10_000)) as journal:
-        with suppress(BacklogFull):
-            while True:
-                await journal.write("a-b", ["x" * 1000])
-        for _ in range(5):
-            reservation = await journal.read_reserve(1, 60)
-            assert reservation
-            await journal.read(reservation)
-            await journal.rsync(reservation)
-            with suppress(BacklogFull):
-                await journal.write("a-b", ["x" * 1000])
-        assert [record.message for record in caplog.records] == ["journal.intake_stopped"]
-        await take(journal)
-    assert [record.message for record in caplog.records] == ["journal.intake_stopped", "journal.intake_resumed"]
 
 
 async def test_one_writer_per_directory(journal: Journal, tmp_path: Path) -> None:
