@@ -67,7 +67,7 @@ class Settings:
     port: int = _setting("8484", port_number, "port to listen on; 0 takes a free one")
     public_url: str = _setting("", web_address, "where browsers reach it by name, such as https://jobs.example.com")
     role: str = _setting("all", one_of("all", "api", "run"), "all, api (take jobs in) or run (execute them)")
-    processes: int = _setting("1", count, "daemons to start on this machine, sharing the port")
+    processes: int = _setting("1", at_least("1", count), "daemons to start on this machine, sharing the port")
     share_port: bool = _setting("false", switch, "let other daemons listen on the same port")
     trusted_proxies: tuple[Network, ...] = _setting(
         "", networks, "addresses or networks whose X-Forwarded headers are believed"
@@ -96,7 +96,9 @@ class Settings:
     )
     grace_s: float = _setting("20s", duration, "how long a stopping daemon lets running batches finish")
     poll_s: float = _setting("1s", at_least("1ms", duration), "how often to look for what other daemons did")
-    stuck_s: float = _setting("60s", duration, "runnable work without a claim for so long raises an alarm")
+    stuck_s: float = _setting(
+        "60s", at_least("1ms", duration), "runnable work without a claim for so long raises an alarm"
+    )
 
     retry_base_s: float = _setting("1s", at_least("1ms", duration), "first retry delay, before jitter")
     retry_max_s: float = _setting("10m", at_least("1ms", duration), "longest retry delay")
@@ -131,7 +133,7 @@ class Settings:
     folder_unpacked_bytes: int = _setting("50MiB", size, "all files of a handler that is a folder together")
     folder_files: int = _setting("2000", count, "the most files of a handler that is a folder")
     max_contexts: int = _setting("64", at_least("1", count), "warm contexts kept at once")
-    max_contexts_memory_bytes: int = _setting("2GiB", size, "memory of all contexts together")
+    max_contexts_memory_bytes: int = _setting("2GiB", at_least("1MiB", size), "memory of all contexts together")
 
     packages: bool = _setting("true", switch, "get the packages that handlers ask for, where uv or npm is installed")
     packages_index: str = _setting("", package_index, "where packages come from; empty: PyPI; none: no index at all")
@@ -144,12 +146,16 @@ class Settings:
     packages_wheels: Path | None = _setting("", folder, "a folder of wheels, beside the index or instead of it")
     packages_tarballs: Path | None = _setting("", folder, "a folder of npm's tarballs (.tgz), instead of the registry")
     packages_build: bool = _setting("false", switch, "let packages without a wheel run their build steps")
-    packages_timeout_s: float = _setting("5m", duration, "how long it may take to resolve or to install")
+    packages_timeout_s: float = _setting(
+        "5m", at_least("1ms", duration), "how long it may take to resolve or to install"
+    )
     packages_max_bytes: int = _setting("256MiB", size, "the packages of one handler, installed")
     packages_quota_bytes: int = _setting("1GiB", size, "all packages of one tenant on this daemon, if it has no limit")
 
     journal_segment_bytes: int = _setting("64MiB", size, "a journal segment is closed at this size")
-    journal_backlog_bytes: int = _setting("16GiB", size, "intake is refused when so much waits for the store")
+    journal_backlog_bytes: int = _setting(
+        "16GiB", at_least("1B", size), "intake is refused when so much waits for the store"
+    )
     journal_min_free_bytes: int = _setting("64MiB", size, "intake is refused when the disk has less than this")
 
     log_style: Style = _setting("text", one_of("text", "json"), "log lines as key=value or as JSON")
@@ -217,6 +223,7 @@ def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = No
     if settings.min_isolation == "L0" and not settings.all_tenants_trusted:
         raise InvalidConfig("min_isolation=L0 runs tenants' code unconfined: it also needs all_tenants_trusted=true")
     _check_bedrock(settings)
+    _check_status_ports(settings)
     return Config(settings, sources)
 
 
@@ -232,6 +239,22 @@ def _check_bedrock(settings: Settings) -> None:
         )
     if not is_tenant(settings.bedrock_tenant):
         raise InvalidConfig(f"bedrock_tenant: {settings.bedrock_tenant!r} is not the name of a tenant")
+
+
+def _check_status_ports(settings: Settings) -> None:
+    """Of several daemons each has a status port of its own. One that got the common port would never start."""
+    last = settings.status_port + settings.processes - 1
+    hosts = {settings.host, settings.status_host}
+    if (
+        settings.processes > 1
+        and settings.role != "run"
+        and 0 < settings.status_port <= settings.port <= last
+        and (len(hosts) == 1 or hosts & {"", "0.0.0.0", "::"})  # noqa: S104 (compared)
+    ):
+        raise InvalidConfig(
+            f"status_port: {settings.processes} daemons listen on {settings.status_port} to {last}, and port"
+            f" {settings.port} is one of them: choose another"
+        )
 
 
 def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Source]:

@@ -5,6 +5,7 @@ A line on its way, and the file that owns each step:
     write     journal.py   gives it an id (ids.py); writes.py checks it and lays it out in a frame (format.py)
               commits.py   puts it with whatever else waits, so that all share one sync
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
+              trouble.py   why it cannot, while it cannot
     reserve   ledger.py    decides which lines the reader gets, and until when
     read      recent.py    has the newest lines in memory
               lines.py     reads the others, over the frames (segment.py, format.py) of one segment after another

@@ -9,18 +9,23 @@ from collections.abc import Mapping, Sequence
 
 from journal.cursor import Cursor, Position
 from journal.disk import Disk
+from journal.errors import BacklogFull
 from journal.segment import FIRST_FRAME, Segment
+from journal.trouble import Trouble
 
 
 class Backlog:
-    def __init__(self, disk: Disk, cursor: Cursor, segments: Mapping[int, Segment]) -> None:
+    def __init__(self, disk: Disk, cursor: Cursor, segments: Mapping[int, Segment], max_bytes: int) -> None:
         self._disk = disk
         self._cursor = cursor
         self._damaged: set[int] = set()
+        self._max_bytes = max_bytes
         self.segments = dict(segments)
         """By number."""
         self.size_bytes = 0
         """Durable and not yet rsynced, as of the last `weigh`."""
+        self.trouble = Trouble()
+        """From the limit on, until an eighth of it is read: a backlog that stays near it is not news at each line."""
 
     @property
     def end(self) -> Position | None:
@@ -36,6 +41,18 @@ class Backlog:
             for number, segment in self.segments.items()
             if number >= point.segment
         )
+        if self.size_bytes >= self._max_bytes:
+            self.trouble.begin(self._full())
+        elif self.size_bytes < self._max_bytes - self._max_bytes // 8:
+            self.trouble.end()
+
+    def require_room(self) -> None:
+        """Raises BacklogFull."""
+        if self.size_bytes >= self._max_bytes:
+            raise self._full()
+
+    def _full(self) -> BacklogFull:
+        return BacklogFull(f"{self.size_bytes} bytes wait to be read, at the limit max_backlog_bytes={self._max_bytes}")
 
     def read_up(self, point: Position) -> list[int]:
         """The segments whose every line is done with and that will not grow."""

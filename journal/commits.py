@@ -54,6 +54,12 @@ class GroupCommit:
             self._executor.submit(self._write_groups)
         return done
 
+    async def try_again(self) -> None:
+        """Raises JournalUnavailable as long as a write would fail. `drain` waits also for an attempt whose caller was
+        cancelled."""
+        attempt = self._last = self._loop.run_in_executor(self._executor, self._writer.try_again)
+        await asyncio.shield(attempt)
+
     @property
     def writing_s(self) -> float:
         """How long the group under way has been, 0 when there is none."""

@@ -4,6 +4,7 @@ A new name is on the disk only after the folder that it is in was synced: withou
 whose every byte was synced.
 """
 
+import glob
 import os
 import tempfile
 from contextlib import suppress
@@ -41,7 +42,12 @@ def append_durably(path: Path, content: bytes) -> None:
 
 def replace_durably(path: Path, content: bytes) -> None:
     """The file has its old content or all of the new one, whenever the power fails. For its owner alone."""
-    _write_beside(path, content).rename(path)
+    written = _write_beside(path, content)
+    try:
+        written.rename(path)
+    except BaseException:
+        written.unlink()
+        raise
     sync_folder(path.parent)
 
 
@@ -55,10 +61,23 @@ def create_durably(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def remove_leftovers(path: Path, before_s: float) -> None:
+    """What a crash left of an attempt to write this file, if it is older than that: a younger one may be under way."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        with suppress(OSError):  # another process was quicker, or it is another user's
+            if left.stat().st_mtime < before_s:
+                left.unlink()
+
+
 def _write_beside(path: Path, content: bytes) -> Path:
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with open(fd, "wb") as file:  # noqa: PTH123 (a descriptor that was never readable by others)
-        file.write(content)
-        file.flush()
-        os.fsync(fd)
-    return Path(temporary)
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with open(fd, "wb") as file:  # noqa: PTH123 (a descriptor that was never readable by others)
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        temporary.unlink()
+        raise
+    return temporary

@@ -39,6 +39,11 @@ class JournalUnavailable(JournalError):
 class DiskFull(JournalUnavailable):
     code = "disk_full"
 
+    def __init__(self, message: str, *, has_room_for_less: bool = False) -> None:
+        super().__init__(message)
+        self.has_room_for_less = has_room_for_less
+        """Only this write is too large for what is left: smaller ones are accepted."""
+
 
 class BacklogFull(JournalUnavailable):
     code = "backlog_full"

@@ -4,7 +4,7 @@ Applies the rules of recovery: what recovery would cut as a torn write is told a
 to what was acknowledged. A journal in use removes what was read up at any time: such a segment is left out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from journal.cursor import CURSOR_NAME, START, Position, read_slots
 from journal.disk import Disk, file_size, opened
 from journal.format import Frame, SegmentHeader
 from journal.recovery import acknowledged_ends, gone_segments, is_lost, read_segment_header, scan_tail, was_torn
-from journal.segment import FIRST_FRAME, Damage, FrameReader, segment_name, segment_number
+from journal.segment import FIRST_FRAME, Damage, FrameReader, damaged_number, segment_name, segment_number
 
 
 class SegmentReport(NamedTuple):
@@ -74,6 +74,11 @@ def reports(disk: Disk) -> Iterator[SegmentReport]:
                 yield _report(disk, number, found.headers[number], found.ends)
         elif is_lost(number, end := found.gone[number], position):
             yield SegmentReport(number, None, 0, end, 0, 0, [Damage(FIRST_FRAME, end)], is_lost=True)
+
+
+def is_journal(names: Iterable[str]) -> bool:
+    """Whether a folder with files of these names is one: it has a read position, or a segment."""
+    return any(name == CURSOR_NAME or segment_number(name) or damaged_number(name) for name in names)
 
 
 def set_aside(disk: Disk) -> list[str]:

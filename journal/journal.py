@@ -18,7 +18,7 @@ from journal.backlog import Backlog
 from journal.commits import GroupCommit
 from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
-from journal.errors import BacklogFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
+from journal.errors import DiskFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
 from journal.format import NO_ATTRIBUTES, Record
 from journal.ids import IdSource
 from journal.ledger import Ledger, Reservation, Span
@@ -27,6 +27,7 @@ from journal.options import JournalOptions
 from journal.recent import Recent
 from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
+from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import check_jobtype, check_lines, make_write, to_payloads
 from vocabulary.clock import Clock, SystemClock
@@ -48,7 +49,7 @@ class JournalStats(NamedTuple):
     lines_read: int
     damages: int
     trouble: str
-    """Why the last write failed; empty when writing works."""
+    """Why lines cannot be written; empty when they can."""
     writing_s: float
     """How long the write under way has taken so far; 0 when there is none."""
 
@@ -81,7 +82,7 @@ class Journal:
         self._news = asyncio.Event()
         self._keeping: asyncio.TimerHandle | None = None
         self._lines_written = self._lines_read = self._damages = 0
-        self._trouble = ""
+        self._trouble = Trouble()
         self.findings: list[Finding] = []
         """What recovery found; already logged."""
 
@@ -119,7 +120,7 @@ class Journal:
             recovered = recover(self._disk)
             self._cursor = Cursor.open(self._disk)
             start = self._read_from or self._cursor.position
-            self._backlog = Backlog(self._disk, self._cursor, recovered.segments)
+            self._backlog = Backlog(self._disk, self._cursor, recovered.segments, self._options.max_backlog_bytes)
             self._ids = IdSource(self._sysid, recovered.floor_ms)
             last = max(recovered.segments.values(), default=None)
             # Above the read position too: a lost directory must not make new lines look as if they were read.
@@ -195,11 +196,7 @@ class Journal:
         self._require_open()
         check_jobtype(jobtype)
         payloads = to_payloads(lines, self._options)
-        if self._backlog.size_bytes >= self._options.max_backlog_bytes:
-            raise BacklogFull(
-                f"{self._backlog.size_bytes} bytes wait to be read, at the limit"
-                f" max_backlog_bytes={self._options.max_backlog_bytes}"
-            )
+        self._backlog.require_room()
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads), now_ms)
         write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options)
@@ -312,9 +309,18 @@ class Journal:
             lines_written=self._lines_written,
             lines_read=self._lines_read,
             damages=self._damages,
-            trouble=self._trouble,
+            trouble=self._trouble.reason or self._backlog.trouble.reason,
             writing_s=self._commits.writing_s,
         )
+
+    async def try_again(self) -> None:
+        """After a write that failed, see whether the next one would succeed. Nobody else may: who sends jobs only to a
+        daemon without trouble would never send one again. Nothing happens while there is no trouble."""
+        self._require_open()
+        if self._trouble.reason:
+            with suppress(JournalUnavailable):
+                await self._commits.try_again()
+                self._trouble.end()
 
     async def free_bytes(self) -> int:
         """Of the disk that it is on. Raises JournalUnavailable."""
@@ -371,12 +377,9 @@ class Journal:
                 self._recent.add(segment.number, offset, end, batch)
             self._backlog.weigh(self._ledger.read_point)
             self._news.set()
-            if self._trouble:
-                self._trouble = ""
-                log.warning("journal.intake_resumed")
-        elif not self._trouble:
-            self._trouble = str(verdict)
-            log.error("journal.intake_stopped", extra={"code": verdict.code, "reason": self._trouble})
+            self._trouble.end()
+        elif not (isinstance(verdict, DiskFull) and verdict.has_room_for_less):
+            self._trouble.begin(verdict)
 
     def _on_damage(self, number: int, damage: Damage) -> None:
         """On the reader's thread."""

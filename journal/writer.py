@@ -21,6 +21,8 @@ from journal.writes import Batch, Write, frame_batches, frame_sizes, lay_out
 from vocabulary.clock import Clock
 from vocabulary.time_text import iso_time
 
+_SMALL_WRITE_BYTES: Final = 64 * 1024
+"""A disk without room for this is full. With it, only the write that does not fit is refused."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -78,7 +80,8 @@ class SegmentWriter:
         batches = lay_out(writes)
         size = sum(len(batch.head) + len(batch.body) for batch in batches)
         try:
-            self._require_room(size)
+            if self._options.min_free_bytes:
+                self._require_room(size)
             segment = self._segment_for(size)
         except OSError as error:
             raise _unavailable(error, "begin a segment") from error
@@ -97,6 +100,16 @@ class SegmentWriter:
         segment.end += len(data)
         return Appended(Segment(segment.number, segment.salt, segment.end), batches, offsets)
 
+    def try_again(self) -> None:
+        """After a write that failed: raises JournalUnavailable as long as the next one would fail too. A segment that
+        holds lines is not trusted with the attempt: the next one is begun, as it would be after a failed sync."""
+        try:
+            self._require_room(_SMALL_WRITE_BYTES)
+            if self._open is None or self._open.end > FIRST_FRAME:
+                self._begin_segment()
+        except OSError as error:
+            raise _unavailable(error, "begin a segment") from error
+
     def close(self) -> None:
         if self._open is not None:
             self._previous = Previous(self._open.number, self._open.end)
@@ -105,10 +118,11 @@ class SegmentWriter:
 
     def _require_room(self, size: int) -> None:
         min_free = self._options.min_free_bytes
-        if min_free and (free := self._disk.free_bytes()) - size < min_free:
+        if (free := self._disk.free_bytes()) - size < min_free:
             raise DiskFull(
                 f"{free} bytes are free and the journal leaves min_free_bytes={min_free} to the store: free some space,"
-                " and intake resumes by itself"
+                " and intake resumes by itself",
+                has_room_for_less=free - _SMALL_WRITE_BYTES >= min_free,
             )
 
     def _segment_for(self, size: int) -> _Open:

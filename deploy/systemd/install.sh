@@ -80,9 +80,13 @@ mkdir -p "$etc"
 
 # 3. Units, with the directories of this machine.
 mkdir -p "$units"
+# Elsewhere than in /var/lib systemd does not make the directory, and the service may write there only if it is named.
+elsewhere=
+[ "$state" = /var/lib/functory ] ||
+    elsewhere="s|^StateDirectory=.*|ReadWritePaths=$state|; /^StateDirectoryMode=/d; s|^WorkingDirectory=|&-|"
 for unit in functory.service functory@.service; do
     work_unit=$units/.$unit.new
-    sed -e "s|/opt/functory|$prefix|g" -e "s|/etc/functory|$etc|g" -e "s|/var/lib/functory|$state|g" \
+    sed -e "s|/opt/functory|$prefix|g" -e "s|/etc/functory|$etc|g" -e "s|/var/lib/functory|$state|g" -e "$elsewhere" \
         "$source/deploy/systemd/$unit" >"$work_unit"
     if cmp -s "$work_unit" "$units/$unit"; then
         rm "$work_unit"
@@ -94,10 +98,11 @@ for unit in functory.service functory@.service; do
     fi
 done
 
-$files_only && say "done; user and service are yours to make" && exit 0
+$files_only && say "done; user, service and $state are yours to make" && exit 0
 
 # 4. The user and the service.
 systemd-sysusers "$source/deploy/systemd/functory.sysusers"
+[ -z "$elsewhere" ] || [ -d "$state" ] || install -d -o functory -g functory -m 0700 "$state"
 systemctl daemon-reload
 systemctl enable --quiet functory.service
 if ! systemctl is-active --quiet functory.service; then

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
-from functory.errors import InvalidConfig
-from functory.transfer.backup_layout import IDENTITY, require_identity
+from functory.errors import InvalidConfig, InvalidInput
+from functory.transfer.backup_layout import IDENTITY, journals_in, require_identity
 from journal import OsDisk, Position, Record
 from journal.format import decode_records
-from journal.inspect import SegmentReport, batches, read_position, reports, set_aside
+from journal.inspect import SegmentReport, batches, is_journal, read_position, reports, set_aside
 
 
 def add_commands(commands: Commands) -> None:
@@ -84,7 +84,13 @@ def run_stats(arguments: argparse.Namespace) -> int:
 def open_disk(directory: Path) -> OsDisk:
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is not a directory")
-    return OsDisk(directory)
+    disk = OsDisk(directory)
+    names = disk.names()
+    if IDENTITY not in names and not is_journal(names):
+        within = [str(path) for path in journals_in(directory)]
+        advice = f"; did you mean {' or '.join(within)}?" if within else ""
+        raise InvalidInput(f"{directory} is not a journal{advice}")
+    return disk
 
 
 def printable(payload: bytes) -> str:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import signal
 import sys
 
 from functory.cli.commands import Commands
@@ -16,6 +15,7 @@ from functory.logs import configure_logging
 from functory.setting_values import Address
 from functory.supervision.notifier import Notifier
 from functory.supervision.processes import OwnPorts, run_processes
+from functory.supervision.stop_signals import stop_with_parent, when_asked_to_stop
 
 
 def add_commands(commands: Commands) -> None:
@@ -25,6 +25,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
+    stop_with_parent()
     settings = config_of(arguments).settings
     os.umask(0o077)  # only the owner may read what a daemon writes
     return_memory()
@@ -41,11 +42,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 
 async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
-    """Run until SIGTERM or SIGINT; a second one shortens the stop."""
+    """Run until SIGTERM, SIGINT or SIGHUP; a second one of the first two shortens the stop."""
     server = Server(settings, notifier)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.quit)
+    when_asked_to_stop(server.quit)
     await server.start()
     if not server.is_open:
         return  # it was asked to stop while it waited for the store

@@ -20,18 +20,22 @@ from functory.operations.keys import ensure_operator_key
 from functory.operations.service import Service
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
+from functory.transfer.backup_layout import IDENTITY
+from functory.vault.place import key_place
 from functory.web.app import WEB, make_app, make_status_app
 from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from functory.web.waiting_room import WaitingRoom
-from journal.durable import replace_durably
+from journal.durable import remove_leftovers, replace_durably
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
 
 OPERATOR_KEY_FILE: Final = "operator.key"
 _AGAIN_S: Final = 1.0
+_LEFT_S: Final = 60.0
+"""A small file that is being written for longer is one that a crash left."""
 
 
 class Server:
@@ -49,6 +53,7 @@ class Server:
         if not self.is_open:
             return
         try:
+            await asyncio.to_thread(self._remove_leftovers)
             service = service_of(self._daemon)
             self._daemon.hearing.when_keys_changed(service.verified_keys.forget)
             self._kept_keys = self._make_kept_keys(service)
@@ -112,6 +117,14 @@ class Server:
         settings = self._settings
         status = [(settings.status_host, settings.status_port)] if settings.status_port else []
         return status if settings.role == "run" else [(settings.host, settings.port), *status]
+
+    def _remove_leftovers(self) -> None:
+        settings = self._settings
+        ours = [OPERATOR_KEY_FILE, f"{settings.journal}.keys", f"{settings.journal}.spare"]
+        paths = [*(settings.data_dir / name for name in ours), settings.journal_dir / IDENTITY]
+        made = key_place(settings)
+        for path in [*paths, made.path] if made.path and made.may_make else paths:
+            remove_leftovers(path, before_s=self._daemon.clock.now_ms() / 1000 - _LEFT_S)
 
     def _make_kept_keys(self, service: Service) -> KeptKeys:
         settings = self._settings

@@ -132,6 +132,7 @@ class Upkeep:
         self._workers.set_paused(paused=daemon.paused)
 
     async def measure_disk(self) -> None:
+        await self._journal.try_again()
         try:
             self._seen.journal_free_bytes = await self._journal.free_bytes()
         except JournalUnavailable as error:

@@ -5,4 +5,5 @@ watchdog.py       vouches for the daemon while its loops make progress
 notifier.py       tells the service manager, in systemd's protocol
 processes.py      several daemons on one machine
 child_reports.py  what the parent hears from each of them
+stop_signals.py   what asks a service to stop
 """

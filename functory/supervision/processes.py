@@ -1,5 +1,5 @@
 """Several daemons on one machine, sharing the port. A parent starts them, passes signals on, and replaces those that
-die or hang. Each has its own journal; they share the store.
+die or hang. Each has its own journal; they share the store. They stop when the parent dies.
 
 To the service manager, the parent is the service. It reports ready when all daemons are ready, and speaks for them from
 then on. Its children report to it as they would to the manager (child_reports.py), so a child that hangs is replaced
@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from functory.supervision.child_reports import ChildReports, listen_to_child
 from functory.supervision.notifier import Notifier
+from functory.supervision.stop_signals import as_parent, when_asked_to_stop
 from functory.supervision.watchdog import keep_watch
 
 log = logging.getLogger("functory.processes")
@@ -58,7 +59,6 @@ def common_arguments(count: int) -> list[str]:
 async def run_processes(count: int, arguments: Sequence[str], ports: OwnPorts, notifier: Notifier) -> int:
     """Run `functory serve` `count` times until asked to stop. 0 when all ended well, 2 when a setting is wrong."""
     family = _Family([*arguments, *common_arguments(count)], ports, notifier.watchdog_s)
-    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def pass_on() -> None:
@@ -67,8 +67,7 @@ async def run_processes(count: int, arguments: Sequence[str], ports: OwnPorts, n
         stop.set()
         family.terminate()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, pass_on)
+    when_asked_to_stop(pass_on)
     speaking = asyncio.create_task(_speak(notifier, family, count))
     try:
         statuses = await asyncio.gather(*[family.keep_running(index, stop) for index in range(count)])
@@ -117,7 +116,8 @@ class _Family:
                     "serve",
                     *self._arguments,
                     *own_arguments(index, self._ports),
-                    env={**os.environ, **reports.environment(self._watchdog_s)},
+                    env={**os.environ, **reports.environment(self._watchdog_s), **as_parent()},
+                    process_group=0,  # a terminal's Ctrl-C reaches us alone, or it would count twice
                 )
                 self.children[index] = child
                 if stop.is_set():

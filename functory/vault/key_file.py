@@ -9,6 +9,7 @@ line is the key's id, which is stored beside each secret; it says nothing of the
 
 import base64
 import binascii
+import errno
 import logging
 import os
 import re
@@ -18,6 +19,8 @@ from typing import Final, NamedTuple
 
 from functory.errors import InvalidConfig
 from journal.durable import create_durably
+from runner.errors import SecretsLockedError
+from store.errors import StoreFull
 
 log = logging.getLogger("functory.vault")
 
@@ -67,12 +70,19 @@ def read_keys(path: Path) -> tuple[SealingKey, ...]:
 
 def make_key_file(path: Path) -> tuple[SealingKey, ...]:
     """A new file with one key, for its owner only; or what another process has just made. Durable before it is used: a
-    secret that was sealed under a key that a crash took away would be lost. Not for the event loop."""
+    secret that was sealed under a key that a crash took away would be lost. Raises StoreFull, SecretsLockedError if it
+    cannot be made. Not for the event loop."""
     text = f"# made by functory; keep a copy apart from the backups of the store\n{new_key_line()}\n"
     try:
         create_durably(path, text.encode())
     except FileExistsError:
         pass
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"the disk has no room for {path.name}, with which secrets are sealed") from error
+        raise SecretsLockedError(
+            f"{path.name}, with which secrets are sealed, cannot be made: {error.strerror}"
+        ) from error
     else:
         log.warning("vault.key_file_made", extra={"path": str(path), "advice": "docs/secrets.md"})
     return read_keys(path)

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
 from functory.client import Client, ClientError
-from tests.support.daemon_process import daemon, make_key
+from tests.support.daemon_process import DaemonProcess, daemon, make_key
 from tests.support.needs import missing
 from tests.support.polling import until
 from tests.support.small_disk import SmallDisk
@@ -41,11 +42,27 @@ async def test_a_full_disk_is_said_and_survived(small_disk: SmallDisk) -> None:
             assert "disk" in str(refused)
             assert server.status is None
 
+            assert await ready_status(server) == 503
+            with pytest.raises(ClientError) as refused_secret:
+                await acme.set_secret("API_KEY", "correct horse battery staple")
+            assert refused_secret.value.status == 507
+            assert not await asyncio.to_thread(lambda: list(server.data_dir.glob(".secrets.key.*")))
+
             await asyncio.to_thread(small_disk.free)
+            await until(lambda: is_ready(server))  # although nobody posts: a balancer asks first
             ids += await until(lambda: accepted(acme))
             jobs = [await acme.get_job(id_, wait_s=60) for id_ in ids]
             assert {job.code for job in jobs} == {"ok"}
         assert await server.stop() == 0
+
+
+async def ready_status(server: DaemonProcess) -> int:
+    async with ClientSession() as session, session.get(f"{server.url}/readyz") as answer:
+        return answer.status
+
+
+async def is_ready(server: DaemonProcess) -> bool:
+    return await ready_status(server) == 200
 
 
 async def post_until_refused(client: Client) -> tuple[ClientError, list[str]]:

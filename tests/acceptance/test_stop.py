@@ -1,6 +1,7 @@
 """Stopping: under load nothing is lost and nobody is left behind; a second signal hurries; a kill takes all with it."""
 
 import asyncio
+import os
 import re
 import signal
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from functory.client import Client, ClientError, ServerUnreachable
-from tests.support.daemon_process import SANDBOXED, daemon, make_key, make_tenant
+from tests.support.daemon_process import SANDBOXED, DaemonProcess, daemon, free_port, make_key, make_tenant
 from tests.support.needs import need_isolation
 from tests.support.polling import until
 from tests.support.processes import descendants, gone
@@ -69,6 +70,47 @@ async def test_a_second_signal_hurries(tmp_path: Path) -> None:
         assert (job.state, job.attempts) == ("waiting", 0)  # given back, not left to its lease
 
 
+async def test_ctrl_c_is_one_signal_for_several_processes(tmp_path: Path) -> None:
+    """A terminal sends it to the whole group, and the parent passes it on."""
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    body = (
+        f"import os, time\nopen({str(runs)!r}, 'w').close()\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
+    )
+    async with daemon(tmp_path / "data", prefix=["setsid"], processes="2", port=str(free_port()), grace="1h") as server:
+        key = await make_key(server, "acme")
+        async with Client(server.url, key, "acme") as acme:
+            await acme.put_handler("x", "python", body, timeout_s=3000)
+            (id_,) = (await acme.add_jobs("x", ["-"])).ids or []
+            await until(lambda: asyncio.to_thread(runs.exists))
+        async with Client(server.url, await asyncio.to_thread(lambda: server.operator_key)) as operator:
+            await until(lambda: daemons_are(operator, 2))
+        started = await asyncio.to_thread(descendants, server.pid)
+        os.killpg(server.pid, signal.SIGINT)
+        await until(lambda: stopping_are(server, 2))
+        await asyncio.to_thread(gate.touch)
+        assert await server.wait() == 0
+        await gone(started)
+    async with daemon(tmp_path / "data", role="api") as server, Client(server.url, key, "acme") as acme:
+        assert (await acme.get_job(id_)).state == "archived"  # it was left to end, not given back
+
+
+async def test_several_processes_end_with_their_parent(tmp_path: Path) -> None:
+    async with daemon(tmp_path / "data", processes="2", port=str(free_port())) as server:
+        async with Client(server.url, await asyncio.to_thread(lambda: server.operator_key)) as operator:
+            await until(lambda: daemons_are(operator, 2))
+        await gone(await server.kill())
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_terminal_that_is_closed_asks_to_stop(tmp_path: Path, processes: str) -> None:
+    async with daemon(tmp_path / "data", processes=processes, port=str(free_port())) as server:
+        started = await asyncio.to_thread(descendants, server.pid)
+        for _ in range(2):  # as a terminal and its shell may both do
+            server.send(signal.SIGHUP)
+        assert await server.wait() == 0
+        await gone(started)
+
+
 async def test_what_a_killed_daemon_had_started_ends_with_it(tmp_path: Path) -> None:
     await asyncio.to_thread(need_isolation)
     async with daemon(tmp_path / "data", SANDBOXED) as server, await make_tenant(server, "acme") as acme:
@@ -84,6 +126,14 @@ async def test_asked_by_http_it_ends_as_by_a_signal(tmp_path: Path) -> None:
     async with daemon(tmp_path / "data") as server:
         await server.order("quit")
         assert await server.wait() == 0
+
+
+async def stopping_are(server: DaemonProcess, count: int) -> bool:
+    return server.log.count("daemon.stopping") == count
+
+
+async def daemons_are(operator: Client, count: int) -> bool:
+    return len((await operator.list_daemons()).daemons) == count
 
 
 async def have_ended(client: Client, count: int) -> bool:

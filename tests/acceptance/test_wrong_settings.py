@@ -2,12 +2,16 @@
 
 import asyncio
 import socket
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from store.url import open_store
 from tests.support.command_line import clean_environ, functory
+from tests.support.daemon_process import free_port
 from tests.support.service import UNCONFINED
 
 pytestmark = pytest.mark.slow
@@ -27,6 +31,23 @@ async def test_several_processes_end_when_a_setting_is_wrong(tmp_path: Path) -> 
 async def test_several_processes_end_when_the_store_cannot_be_meant(tmp_path: Path, url: str) -> None:
     ended = await functory(*SERVE, "--processes", "2", "--data-dir", str(tmp_path), "--port", "0", FUNCTORY_STORE=url)
     assert (ended.status, "processes.died" in ended.err) == (2, False), ended.err
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_store_of_a_newer_version_ends_the_start(tmp_path: Path, processes: str) -> None:
+    """A service manager would start it again and again, and it would be as new as before."""
+
+    def make_newer() -> None:
+        with closing(sqlite3.connect(tmp_path / "functory.db")) as conn:
+            conn.execute("PRAGMA user_version = 9999")
+
+    async with open_store(f"sqlite://{tmp_path}/functory.db"):
+        pass
+    await asyncio.to_thread(make_newer)
+    port = str(free_port())
+    ended = await functory(*SERVE, "--processes", processes, "--data-dir", str(tmp_path), "--port", port)
+    assert (ended.status, "processes.died" in ended.err) == (2, False), ended.err
+    assert "has schema 9999" in ended.err
 
 
 async def test_processes_import_nothing_from_the_folder_in_which_they_are_started(tmp_path: Path) -> None:

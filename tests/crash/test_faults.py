@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from journal import DiskFull, Journal, JournalOptions, JournalUnavailable
+from journal.segment import segment_name
 from tests.support.faulty_disk import FaultyDisk, fails_with
 from tests.support.needs import missing
 
@@ -142,6 +143,67 @@ async def test_room_is_left_for_the_store(tmp_path: Path) -> None:
         with pytest.raises(DiskFull, match="min_free_bytes=1000000"):
             await journal.write("a-b", ["x"])
         disk.free = 2_000_000
+        await journal.write("a-b", ["x"])
+
+
+async def test_intake_resumes_although_nobody_writes(tmp_path: Path) -> None:
+    """A balancer sends nothing to a daemon that has trouble."""
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", JournalOptions(min_free_bytes=1_000_000)) as journal:
+        disk.free = 900_000
+        with pytest.raises(DiskFull):
+            await journal.write("a-b", ["x"])
+        await journal.try_again()
+        assert "900000 bytes are free" in journal.stats().trouble
+        disk.free = 2_000_000
+        await journal.try_again()
+        assert journal.stats().trouble == ""
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["write", "sync"])
+async def test_a_disk_that_failed_is_tried_with_a_new_segment(tmp_path: Path, operation: str, code: int) -> None:
+    disk = FaultyDisk(tmp_path)
+    journal = Journal(disk, "a7", OPTIONS)
+    await journal.open()
+    client = Client(journal)
+    await client.write(3)
+    disk.faults[operation] = fails_with(code)
+    await client.write(1)
+    await journal.try_again()
+    assert journal.stats().trouble
+    disk.faults.clear()
+    await journal.try_again()
+    assert journal.stats().trouble == ""
+    await client.write(3)
+    assert len(client.errors) == 1
+    await check(client, tmp_path)
+
+
+async def test_a_segment_without_lines_is_not_left_for_another(tmp_path: Path) -> None:
+    """Nobody would remove it before the next start: the room on the disk decides."""
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", OPTIONS) as journal:
+        disk.fail_nth("write", 2, errno.ENOSPC)  # the first is the header
+        disk.free = 1000
+        with pytest.raises(DiskFull):
+            await journal.write("a-b", ["x"])
+        await journal.try_again()
+        assert "No space" in journal.stats().trouble
+        disk.free = 1_000_000
+        await journal.try_again()
+        assert journal.stats().trouble == ""
+        assert [name for name in await asyncio.to_thread(disk.names) if name.endswith(".journal")] == [segment_name(1)]
+
+
+async def test_a_write_that_alone_is_too_large_for_the_disk_is_no_trouble(tmp_path: Path) -> None:
+    """Or one tenant could have a daemon taken out of service."""
+    disk = FaultyDisk(tmp_path)
+    async with Journal(disk, "a7", JournalOptions(min_free_bytes=1_000_000)) as journal:
+        disk.free = 1_100_000
+        with pytest.raises(DiskFull):
+            await journal.write("a-b", ["x" * 200_000])
+        assert journal.stats().trouble == ""
         await journal.write("a-b", ["x"])
 
 

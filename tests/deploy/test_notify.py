@@ -15,6 +15,7 @@ from functory.daemon.daemon import Daemon
 from functory.supervision.child_reports import listen_to_child
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
+from journal import DiskFull
 from tests.support.clocks import FakeClock
 from tests.support.daemon_process import daemon, free_port
 from tests.support.notify_socket import Heard, notify_socket
@@ -172,11 +173,11 @@ async def test_an_idle_daemon_is_alive_and_says_what_is_wrong(tmp_path: Path) ->
     async with running_daemon(tmp_path) as running, watched(running, 0.05) as watch:
         manager = watch.manager
         await manager.hears("STATUS=running")
-        running.journal._trouble = "the disk is full"
+        running.journal._trouble.begin(DiskFull("the disk is full"))
         assert await manager.hears("STATUS=running, with") == "STATUS=running, with problems: journal"
         manager.forget()
         await manager.hears("WATCHDOG=1")
-        running.journal._trouble = ""
+        running.journal._trouble.end()
 
 
 @pytest.mark.slow

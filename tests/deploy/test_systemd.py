@@ -24,7 +24,11 @@ MAX_EXPOSURE = 3.5
 
 
 def settings_of(unit: str) -> list[tuple[str, str]]:
-    lines = (SYSTEMD / unit).read_text().splitlines()
+    return lines_of((SYSTEMD / unit).read_text())
+
+
+def lines_of(text: str) -> list[tuple[str, str]]:
+    lines = text.splitlines()
     return [(name, value) for name, _, value in (line.partition("=") for line in lines if re.match(r"[A-Z]\w+=", line))]
 
 
@@ -153,6 +157,22 @@ class TestInstall:
     def test_it_used_the_store_of_its_credential_and_hid_its_key(self, installed: Installed) -> None:
         assert (installed.places["state"] / "operator.key").stat().st_mode & 0o777 == 0o600
         assert (installed.root / "by-credential.db").exists()
+
+    @pytest.mark.parametrize("name", UNITS)
+    def test_the_service_may_write_where_its_state_is(self, installed: Installed, name: str) -> None:
+        """In another directory than systemd's own, which would be the only one that it may write to."""
+        unit, state = installed.places["units"] / name, installed.places["state"]
+        folder = f"{state}/%i" if "@" in name else str(state)
+        given = dict(lines_of(unit.read_text()))
+        assert not {"StateDirectory", "StateDirectoryMode"} & given.keys()
+        assert (given["ReadWritePaths"], given["WorkingDirectory"]) == (str(state), f"-{folder}")
+        assert given["ExecStart"].endswith(f" --data-dir {folder}")
+        assert given["ProtectSystem"] == "strict"
+        copy = installed.root / name.replace("@", "@one")
+        copy.write_text(unit.read_text())
+        command = [need_command("systemd-analyze", "systemd"), "verify", "--man=no", str(copy)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def test_a_second_install_changes_nothing(self, installed: Installed) -> None:
         toml = installed.places["etc"] / "functory.toml"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from functory.daemon import joining, server
 from functory.daemon.daemon import Daemon
 from functory.daemon.server import Server
 from functory.errors import DaemonFailed
+from journal.durable import make_folder
 from store.base import Code
 from store.errors import StoreUnavailable
 from store.sqlite.file import connection, writer
@@ -225,6 +227,18 @@ async def ask(port: int, method: str, path: str, key: str = "", body: object = N
                 return await asyncio.to_thread(Client(port, key).ask, method, path, content, headers)
             except ConnectionError:
                 await asyncio.sleep(0.01)
+
+
+async def test_what_a_crash_left_of_small_files_is_removed_at_the_start(tmp_path: Path) -> None:
+    folder, port = await asyncio.to_thread(make_folder, tmp_path / "data"), free_port()
+    names = ["operator.key", "journal.keys", "journal.spare", "secrets.key"]
+    left = [folder / f".{name}.a1b2c3d4" for name in names]
+    for path in left:
+        path.touch()
+        os.utime(path, (1000, 1000))
+    async with serving(folder, port, ""):
+        assert (await readiness(port, 200)).status == 200
+        assert not await asyncio.to_thread(lambda: [path for path in left if path.exists()])
 
 
 async def readiness(port: int, status: int) -> Reply:

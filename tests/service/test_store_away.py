@@ -8,6 +8,7 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.intake import journal_reader
+from journal import BacklogFull
 from store.base import Code
 from store.errors import InvalidValue, StoreUnavailable
 from tests.service.test_straight import ready
@@ -45,6 +46,24 @@ async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatc
         records = [await ended(daemon, id_) for id_ in ids]
         assert "store" not in daemon.health().problems
     assert [record.job.attempts for record in records] == [1, 1, 1]
+
+
+async def test_a_backlog_at_its_limit_is_seen_in_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    back = asyncio.Event()
+    async with running_daemon(tmp_path, journal_backlog="1KB") as daemon:
+        await register(daemon, "acme-x", "return None")
+        failures = fail_until(daemon, monkeypatch, "add_jobs", back)
+        (id_,) = await daemon.journal.write("acme-x", ["x" * 2000])
+        await until(lambda: _count(failures))
+        with pytest.raises(BacklogFull):
+            await daemon.journal.write("acme-x", ["y"])
+        assert not daemon.health().is_ready
+        assert "max_backlog_bytes=1000" in daemon.health().problems["journal"]
+        assert daemon.vitals.gauges()["journal_is_writable"] == 0
+        back.set()
+        await ended(daemon, id_)
+        await until(lambda: _count([1] * daemon.health().is_ready))
+        assert daemon.vitals.gauges()["journal_is_writable"] == 1
 
 
 async def test_a_store_that_is_back_is_noticed_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
 """Secrets over HTTP, on the command line and on their page: values go in, and nothing shows them again."""
 
 import asyncio
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from functory.operations.keys import create_key
+from functory.vault import key_file
 from functory.vault.key_file import make_key_file, new_key_line
 from functory.vault.vault import Vault
 from tests.support.pages import visitor
@@ -68,6 +71,23 @@ async def test_a_key_without_the_scope_sets_nothing(site: Site) -> None:
     _, key = await create_key(site.service, "test", "acme", scopes=["read", "handlers", "manage"])
     assert (await site.call("PUT", "/acme/secret/A", key=key, json={"value": VALUE})).code == "forbidden"
     assert (await site.get("/acme/secret", key=key)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "code"),
+    [(errno.ENOSPC, 507, "store_full"), (errno.EDQUOT, 507, "store_full"), (errno.EACCES, 503, "secrets_locked")],
+)
+async def test_a_key_file_that_cannot_be_made_is_said(
+    site: Site, monkeypatch: pytest.MonkeyPatch, number: int, status: int, code: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(key_file, "create_durably", fail)
+        answer = await site.call("PUT", "/acme/secret/API_KEY", json={"value": VALUE})
+    assert (answer.status, answer.code) == (status, code)
+    assert (await site.call("PUT", "/acme/secret/API_KEY", json={"value": VALUE})).status == 200
 
 
 async def test_a_handler_that_names_a_secret_which_is_not_set_is_refused(site: Site) -> None:

@@ -4,6 +4,7 @@ Works on connections of its own and never migrates, so that a file of any versio
 """
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def copy_file(path: Path, target: Path) -> None:
     """The transaction that is opened first pins one moment; in WAL mode no writer waits for it."""
     with reading(path) as source:
         source.execute("BEGIN")
-        read_version(source, str(path))
+        _require_schema(source, path)
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         _copy_pages(source, target)
     _sync(target)
@@ -71,12 +72,19 @@ def verify(path: Path, *, quick: bool) -> dict[str, int]:
         problems = [text for (text,) in conn.execute(f"PRAGMA {check}({_PROBLEMS})")]
         if problems != ["ok"]:
             raise StoreCorrupt(f"{path} is damaged: {'; '.join(problems)}. Keep the file, and restore a backup")
+        _require_schema(conn, path)
         names = [name for (name,) in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
         tables = [name for name in names if not name.startswith("sqlite_")]
         return {name: conn.execute(f'SELECT count(*) FROM "{name}"').get for name in tables}
 
 
-def keep_copy(path: Path, version: int) -> None:
+def _require_schema(conn: apsw.Connection, path: Path) -> None:
+    """A file without any is what is left of a store that was cut off, or was never filled: nothing in it is damaged."""
+    if not read_version(conn, str(path)):
+        raise NotFound(f"there is no store in {path}: the file is empty")
+
+
+def keep_copy(path: Path, version: int) -> Path:
     """A copy beside the file before it is migrated, named after its schema: `functory.db.schema-1`. None is replaced.
 
     To be called while the write lock is held: then the copy is what the migration begins with.
@@ -90,12 +98,15 @@ def keep_copy(path: Path, version: int) -> None:
     partial.unlink(missing_ok=True)  # of a copy that a crash interrupted
     try:
         copy_file(path, partial)
-    except StoreFull as error:
+    except (StoreFull, OSError) as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreUnavailable(f"{path} must be migrated, and cannot be copied before: {error}") from error
         raise StoreFull(f"{path} must be migrated, and there is no room for a copy before: free some space") from error
     partial.rename(kept)
     _sync(kept)
     log.warning("store.migrating", extra={"path": str(path), "schema": version, "copy": str(kept)})
+    return kept
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ What a row of `jobs` means:
 
 from collections.abc import Callable
 from enum import IntEnum
+from pathlib import Path
 from typing import Final
 
 import apsw
@@ -341,27 +342,32 @@ MIGRATIONS: Final = (
 )  # fmt: skip
 
 
-def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], None] = lambda _: None) -> None:
+def migrate(conn: apsw.Connection, path: str, keep_copy: Callable[[int], Path | None] = lambda _: None) -> None:
     """Bring a file to the newest schema. Ensures: on return it has exactly MIGRATIONS.
 
     Safe against a second process that does the same: the number is read again inside the transaction that holds the
     lock. keep_copy is called with the schema of an older file while nobody can write to it and before anything is
-    changed. If it raises, nothing is changed.
+    changed. If it raises, nothing is changed. The copy that it returns is removed if the migration fails: it would take
+    the room of the next attempt.
     """
     if _usable_version(conn, path) == len(MIGRATIONS):
         return
     conn.execute("BEGIN IMMEDIATE")
+    kept: Path | None = None
     try:
         version = _usable_version(conn, path)
         if 0 < version < len(MIGRATIONS):
-            keep_copy(version)
+            kept = keep_copy(version)
         for number, script in enumerate(MIGRATIONS[version:], version + 1):
             conn.execute(script)
             conn.execute(f"PRAGMA user_version = {number}")
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute("COMMIT")
     except BaseException:
-        conn.execute("ROLLBACK")
+        if conn.in_transaction:  # on a full disk SQLite has rolled back by itself
+            conn.execute("ROLLBACK")
+        if kept is not None:
+            kept.unlink(missing_ok=True)
         raise
 
 

@@ -233,11 +233,10 @@ MUTANTS = [
     Mutant(
         "the journal's name in the store is not synced",
         "journal/durable.py",
-        """        os.fsync(fd)
-    return Path(temporary)
+        """            file.flush()
+            os.fsync(fd)
 """,
-        """    return Path(temporary)
-""",
+        "",
         TRACED,
     ),
 ]

@@ -53,10 +53,12 @@ MUTANTS: list[Mutant] = [
         "                group.append(self._waiting.popleft())",
         "                group = [self._waiting.popleft()]",
     ),
-    main(
-        "a backlog has no limit",
-        "        if self._backlog.size_bytes >= self._options.max_backlog_bytes:",
-        "        if False:",
+    main("a backlog has no limit", "        self._backlog.require_room()\n", ""),
+    main("a full backlog is no trouble", " or self._backlog.trouble.reason", ""),
+    writer(
+        "a disk is well again as soon as somebody asks",
+        "            self._require_room(_SMALL_WRITE_BYTES)\n            if self._open is None",
+        "            if self._open is None",
     ),
     main(
         "lines of an earlier life wait for the next write",

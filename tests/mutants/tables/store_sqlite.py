@@ -346,7 +346,9 @@ MUTANTS: list[Mutant] = [
         "following = None",
     ),
     maintenance(
-        "a copy is not of one moment", '        source.execute("BEGIN")\n        read_version', "        read_version"
+        "a copy is not of one moment",
+        '        source.execute("BEGIN")\n        _require_schema',
+        "        _require_schema",
     ),
     maintenance(
         "a damaged store is verified",

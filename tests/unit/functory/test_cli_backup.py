@@ -63,6 +63,13 @@ def test_a_backup_without_a_journal_says_so(data_dir: Path, tmp_path: Path, caps
     assert (status, "WARNING: there is no journal in" in out) == (0, True)
 
 
+def test_a_store_of_which_nothing_is_left_makes_no_backup(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    (data_dir / "functory.db").write_bytes(b"")
+    status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
+    assert (status, f"{data_dir}/functory.db: the file is empty" in err) == (4, True), err
+    assert not (tmp_path / "backup").exists()
+
+
 def test_a_backup_that_could_not_be_restored_is_none(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
     (data_dir / "journal").rename(data_dir / "my journal")
     status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)

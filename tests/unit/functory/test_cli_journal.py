@@ -152,6 +152,19 @@ def test_a_directory_that_is_none_is_said_so(tmp_path: Path, capsys: pytest.Capt
     assert "nowhere is not a directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("action", ["cat", "verify", "stats"])
+def test_another_directory_is_not_a_sound_journal(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    data_dir = tmp_path_factory.mktemp("data")
+    assert main(["journal", action, str(data_dir)]) == 2
+    assert capsys.readouterr().err.strip().endswith(f"{data_dir} is not a journal")
+    directory.rename(data_dir / "journal-0")
+    (data_dir / "journal-0" / "identity").write_text("0123456789abcdef")
+    assert main(["journal", action, str(data_dir)]) == 2
+    assert f"is not a journal; did you mean {data_dir}/journal-0?" in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_is_no_error(directory: Path) -> None:
     command = f"{shlex.quote(sys.executable)} -m functory journal cat {directory} | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, text=True)

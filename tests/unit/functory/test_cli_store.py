@@ -203,3 +203,6 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     source.write_bytes(content)
     status, _, err = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "damaged" in err or "malformed" in err) == (1, True), err
+    source.write_bytes(b"")
+    status, _, err = run(capsys, "store", "verify", "--store", url(source))
+    assert (status, "there is no store in" in err) == (4, True), err

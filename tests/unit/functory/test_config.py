@@ -59,6 +59,11 @@ def test_sizes(text: str, number: int) -> None:
         ("retry_window", "0.1ms"),
         ("max_attempts", "0"),
         ("max_contexts", "0"),
+        ("max_contexts_memory", "0B"),
+        ("stuck", "0s"),
+        ("processes", "0"),
+        ("journal_backlog", "0B"),
+        ("packages_timeout", "0s"),
         ("connections", "0"),
         ("port", "http"),
         ("port", "70000"),
@@ -77,6 +82,16 @@ def test_sizes(text: str, number: int) -> None:
 def test_a_bad_value_is_named_with_its_place(name: str, text: str) -> None:
     with pytest.raises(InvalidConfig, match=f"^{name} \\(flag --{name.replace('_', '-')}\\): "):
         load_config({name: text}, {})
+
+
+@pytest.mark.parametrize("port", ["9000", "9001", "9002"])
+def test_the_port_may_be_none_of_the_status_ports(port: str) -> None:
+    given = {"port": port, "status_port": "9000", "processes": "3"}
+    with pytest.raises(InvalidConfig, match=rf"^status_port: 3 daemons listen on 9000 to 9002, and port {port} is"):
+        load_config(given, {})
+    assert load_config({**given, "status_host": "10.0.0.7"}, {}).settings.processes == 3
+    assert load_config({**given, "role": "run"}, {}).settings.processes == 3
+    assert load_config({**given, "port": "9003"}, {}).settings.processes == 3
 
 
 def test_an_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from journal import (
-    BacklogFull,
     InvalidWrite,
     Journal,
     JournalClosed,
@@ -243,15 +242,6 @@ async def test_bad_input_writes_nothing(journal: Journal) -> None:
     with pytest.raises(LimitExceeded):
         await journal.write("a-b", ["fine", "x" * 5000])
     assert await take(journal) == []
-
-
-async def test_a_full_backlog_refuses_and_resumes(tmp_path: Path) -> None:
-    async with Journal(tmp_path, "a7", JournalOptions(max_backlog_bytes=1000)) as journal:
-        await journal.write("a-b", ["x" * 1000])
-        with pytest.raises(BacklogFull, match="max_backlog_bytes=1000"):
-            await journal.write("a-b", ["y"])
-        await take(journal)
-        await journal.write("a-b", ["z"])
 
 
 async def test_one_writer_per_directory(journal: Journal, tmp_path: Path) -> None:

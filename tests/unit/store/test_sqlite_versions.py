@@ -5,17 +5,22 @@ is tested of later schemas does not depend on how many there are.
 """
 
 import asyncio
+import errno
 import gzip
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from store.base import JobState, Store
-from store.errors import SchemaTooNew, StoreError, StoreFull
+from store.errors import SchemaTooNew, StoreError, StoreFull, StoreUnavailable
 from store.sqlite import SqliteStore
 from store.sqlite.file import maintenance, schema
 from store.values.transfer import Part
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, new_jobs
+from tests.support.needs import missing
+from tests.support.small_disk import SmallDisk
 from tests.support.store_audit import check_states
 from tests.support.store_content import BIG, read_content
 
@@ -47,6 +52,15 @@ async def current(tmp_path: Path) -> Path:
     async with SqliteStore(tmp_path / "store.db") as store:
         await store.add_jobs(new_jobs(5), now_ms=T0)
     return tmp_path / "store.db"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path / "disk", 16 << 20)
+    if trouble := disk.mount():
+        missing("the right to mount a tmpfs", f"run the tests as root ({trouble})")
+    yield disk
+    disk.unmount()
 
 
 @pytest.fixture
@@ -149,6 +163,48 @@ async def test_without_room_for_the_copy_nothing_is_migrated(
     with pytest.raises(StoreFull, match="free some space"):
         await SqliteStore(current).open()
     assert await schema_of(SqliteStore(current)) == upgraded - 1
+
+
+async def test_a_disk_that_fills_during_a_migration_leaves_room_for_the_next(
+    small_disk: SmallDisk, known: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite rolls back by itself then; and the copy of the attempt would take the room that somebody frees."""
+    folder = small_disk.path / "data"
+    await asyncio.to_thread(folder.mkdir)
+    async with SqliteStore(folder / "store.db"):
+        pass
+
+    def leave_room_for_the_copy() -> None:
+        small_disk.fill()
+        with (small_disk.path / "ballast").open("r+b") as ballast:
+            ballast.truncate(
+                (small_disk.path / "ballast").stat().st_size - (folder / "store.db").stat().st_size - 2**19
+            )
+
+    await asyncio.to_thread(leave_room_for_the_copy)
+    big = "CREATE TABLE later (x BLOB); INSERT INTO later VALUES (zeroblob(3000000))"
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, big))
+    for _ in range(2):
+        with pytest.raises(StoreFull, match="the disk is full"):
+            await SqliteStore(folder / "store.db").open()
+        assert await files_in(folder) == ["store.db"]
+    assert await schema_of(SqliteStore(folder / "store.db")) == known
+    await asyncio.to_thread(small_disk.free)
+    async with SqliteStore(folder / "store.db"):
+        assert await asyncio.to_thread((folder / f"store.db.schema-{known}").exists)
+
+
+@pytest.mark.parametrize(("number", "error"), [(errno.ENOSPC, StoreFull), (errno.EIO, StoreUnavailable)])
+async def test_a_copy_that_cannot_be_synced_is_no_copy(
+    current: Path, upgraded: int, monkeypatch: pytest.MonkeyPatch, number: int, error: type[StoreError]
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(maintenance, "_sync", fail)
+    with pytest.raises(error, match="must be migrated"):
+        await SqliteStore(current).open()
+    assert await files_in(current.parent) == ["store.db"]
 
 
 async def test_of_many_that_start_at_once_one_migrates(current: Path, upgraded: int) -> None:
