@@ -205,7 +205,7 @@ class Wire:
     def _log_readable(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LOG_STEPS):
-                data = os.read(self._child.log_fd, _READ_BYTES)
+                data = os.read(self._child.log_fd, _PIPE_BYTES)
                 if not data:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

@@ -118,3 +118,15 @@ async def test_what_an_ended_context_left_is_read_once_while_somebody_goes_on_wr
     wire.drain()
     wire.close()
     assert AS_IT_COMES <= parser.read_bytes <= (1 << 20) + AS_IT_COMES
+
+
+async def test_of_what_a_context_prints_little_is_read_in_one_turn(ends: Ends) -> None:
+    wire = wire_of(ends, Swallow())
+    fed = list[int]()
+    wire._log.feed = lambda data: fed.append(len(data))  # type: ignore[method-assign]
+    fcntl.fcntl(ends.log, fcntl.F_SETPIPE_SZ, 1 << 20)  # as the context can do itself
+    os.set_blocking(ends.log, False)
+    os.write(ends.log, b"x" * (1 << 20))
+    wire.drain_log()
+    wire.close()
+    assert sum(fed) == AS_IT_COMES
