@@ -23,7 +23,7 @@ from runner.secret_forms import forms_of
 MASK: Final = b"***"
 _DROPPED: Final = b" bytes before this were dropped]\n"
 _MOST_NOTE: Final = 32
-_AT_ONCE_BYTES: Final = 64 * 1024
+_AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
 
 
