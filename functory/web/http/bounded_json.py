@@ -18,7 +18,7 @@ from msgspec import inspect
 
 from functory.errors import InvalidInput, RequestTooLarge
 
-SMALL_BYTES: Final = 8 * 1024
+SMALL_BYTES: Final = 2 * 1024
 """A text up to this size is decoded as it is."""
 MOST_FIELD_BYTES: Final = 32 * 1024
 """Of a field that is an object or a list, and has numbers in it: twice what `options` may have without blanks."""
@@ -58,9 +58,9 @@ class Fields:
         most = most_bytes or {}
         self._raw = {field.encode_name for field in info.fields if _is_raw(field.type)}
         for field in info.fields:
-            name, items = field.encode_name, _items_of(field.type)
-            if items is not None:
-                self._checks[name] = items.checked
+            name, structs = field.encode_name, _structs_in(field.type)
+            if structs is not None:
+                self._checks[name] = structs.checked
             elif name in most or _has_numbers(field.type):
                 self._checks[name] = partial(_checked, most_bytes=most.get(name, MOST_FIELD_BYTES))
 
@@ -74,13 +74,18 @@ class Fields:
 
     def once(self, text: bytes, place: str) -> bytes:
         """The same object, with each field once."""
-        return self._joined(self._taken_apart(text, None, f"{place}."))
+        return self._joined(self._taken_apart(text, None, place))
 
     def _taken_apart(
         self, text: bytes | msgspec.Raw, raw: dict[str, msgspec.Raw] | None, place: str = ""
     ) -> Iterator[tuple[str, bytes | msgspec.Raw]]:
         """The fields with their texts. Those that stay texts go to `raw`, with something small in their place."""
-        texts = self._texts.decode(text)
+        try:
+            texts = self._texts.decode(text)
+        except msgspec.ValidationError as error:
+            if place:
+                raise msgspec.ValidationError(f"{error} - at `$.{place}`") from None
+            raise
         for name, attribute in self._names.items():
             value = getattr(texts, attribute)
             if value is msgspec.UNSET:
@@ -89,37 +94,32 @@ class Fields:
                 raw[name] = value
                 value = b"0"
             check = self._checks.get(name)
-            yield name, value if check is None else check(f"{place}{name}", bytes(value))
+            yield name, value if check is None else check(f"{place}.{name}" if place else name, bytes(value))
 
     @staticmethod
     def _joined(fields: Iterator[tuple[str, bytes | msgspec.Raw]]) -> bytes:
         return b"{" + b",".join([b'"%b":%b' % (name.encode(), text) for name, text in fields]) + b"}"
 
 
-class _Items:
-    """A list of structs that have numbers."""
+class _Structs:
+    """A field that is a struct with numbers, or a list of them."""
 
-    def __init__(self, fields: Fields, most: int | None) -> None:
+    def __init__(self, fields: Fields, most: int | None = None) -> None:
         self._fields = fields
         self._most = most
 
     def checked(self, name: str, text: bytes) -> bytes:
         if text[:1] != b"[":
-            return _checked(name, text)
+            return self._one(name, text)
         items = _ITEMS.decode(text)
         if self._most is not None and len(items) > self._most:
             raise msgspec.ValidationError(f"Expected `array` of length <= {self._most} - at `$.{name}`")
         if len(items) > MOST_ITEMS:
             raise _too_large(f"{name} has {len(items)} entries, at most {MOST_ITEMS} are taken")
-        return b"[" + b",".join([self._item(f"{name}[{at}]", bytes(item)) for at, item in enumerate(items)]) + b"]"
+        return b"[" + b",".join([self._one(f"{name}[{at}]", bytes(item)) for at, item in enumerate(items)]) + b"]"
 
-    def _item(self, name: str, text: bytes) -> bytes:
-        if text[:1] != b"{":
-            return _checked(name, text)
-        try:
-            return self._fields.once(text, name)
-        except msgspec.ValidationError as error:
-            raise msgspec.ValidationError(f"{error} - at `$.{name}`") from None
+    def _one(self, name: str, text: bytes) -> bytes:
+        return self._fields.once(text, name) if text[:1] == b"{" else _checked(name, text)
 
 
 def _checked(name: str, text: bytes, most_bytes: int = MOST_FIELD_BYTES) -> bytes:
@@ -136,12 +136,12 @@ def _too_large(text: str) -> RequestTooLarge:
     return RequestTooLarge(text, detail={"limit": "json_values"})
 
 
-def _items_of(kind: inspect.Type) -> _Items | None:
+def _structs_in(kind: inspect.Type) -> _Structs | None:
     for it in _choices(kind):
-        if isinstance(it, inspect.ListType):
-            for item in _choices(it.item_type):
-                if isinstance(item, inspect.StructType) and _has_numbers(item):
-                    return _Items(Fields(item.cls), it.max_length)
+        most = it.max_length if isinstance(it, inspect.ListType) else None
+        for item in _choices(it.item_type) if isinstance(it, inspect.ListType) else (it,):
+            if isinstance(item, inspect.StructType) and _has_numbers(item):
+                return _Structs(Fields(item.cls), most)
     return None
 
 

@@ -14,7 +14,7 @@ from functory.web.http.endpoint import decode_json
 from functory.wire.handlers import InvokeBody
 from functory.wire.jobs import CreateBody, NewJob, RetryBody
 from functory.wire.untyped_json import decode_untyped, json_decoder
-from functory.wire.workers import ReportBody
+from functory.wire.workers import RenewBody, ReportBody
 
 DEAR = b"2.2250738585072011123456789e-308"
 FILL = b"x" * SMALL_BYTES
@@ -99,6 +99,10 @@ def test_a_large_text_is_what_it_would_be_in_one_step(kind: Any, fields: dict[st
         (CreateBody, b'{"jobs":[{"type":"a"},{"type":"a","payload":"%b","delay_s":1e300}]}' % FILL, "jobs[1].delay_s"),
         (CreateBody, b'{"jobs":[{"type":"a"},{"type":"a","payload":"%b","delay_s":-1}]}' % FILL, "jobs[1].delay_s"),
         (ReportBody, b'{"reports":[%b]}' % b",".join([report()] * 1001), "reports"),
+        (ReportBody, b'{"reports":[],"take":{"types":["%b"],"worker":{"colour":1}}}' % FILL, "take.worker.colour"),
+        (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":61,"colour":"%b"}}' % FILL, "take.colour"),
+        (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":%b}}' % FILL.replace(b"x", b"1"), "take.wait_s"),
+        (RenewBody, b'{"leases":[%b,{"id":1}]}' % b",".join([report()] * 100), "leases[100].id"),
     ],
 )
 def test_what_is_wrong_in_a_large_text_is_named(kind: Any, body: bytes, field: str) -> None:
