@@ -126,7 +126,8 @@ def _checked(name: str, text: bytes, most_bytes: int = MOST_FIELD_BYTES) -> byte
     """Of a field with numbers: it is one, or a few."""
     first = text[:1]
     if first in _NUMBER_BEGINS and _NUMBER.fullmatch(text) is None:
-        raise InvalidInput(f"{name} is a number that is too long, or far out of range", detail={"field": name})
+        shown = text[:40].decode("ascii", "replace")
+        raise InvalidInput(f"{name} {shown} is too long for a number, or far out of range", detail={"field": name})
     if first in _NESTED_BEGINS and len(text) > most_bytes:
         raise _too_large(f"{name} has {len(text)} bytes, at most {most_bytes} are taken")
     return text
