@@ -34,6 +34,11 @@ _TEXT_BYTES: Final = 10_000
 MAX_PROGRESS_BYTES: Final = 1024
 """Of what a running job says of its progress."""
 
+PROGRESS_FREE: Final = 100
+PROGRESS_PER_S: Final = 20
+"""How often a running job may tell its progress: so many times at once, and so often from then on. Bootstraps leave out
+what is more than ten times, and ten a second."""
+
 OnStopped = Callable[[Sequence[Stopped]], None]
 
 
@@ -64,6 +69,8 @@ class Batch:
         self.progress = b""
         """What the running job last said of its progress, as JSON."""
         self.progress_at = now
+        self._told = 0.0  # how often the running job has told its progress lately
+        self._told_at = now
         self._started_at = now
         self._unheard_ms = 0.0  # before the daemon heard that its handler is ready: jobs may have run by then
         self._on_stopped = on_stopped
@@ -116,8 +123,12 @@ class Batch:
         for at in [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]:
             if at > start:
                 self._take_stopped(replies[start:at], now)
-            self._take_phase(Reply(*replies[at]), now)
             start = at + 1
+            if replies[at][0] == protocol.PROGRESS:
+                self._count_progress(now)
+                if replies[start : start + 1] and replies[start][0] == protocol.PROGRESS:
+                    continue  # only the last word counts
+            self._take_phase(Reply(*replies[at]), now)
         if start < len(replies):
             self._take_stopped(replies[start:], now)
         return self.over
@@ -189,12 +200,19 @@ class Batch:
             if reply.body:
                 self._hook_error = f"afterEach failed: {_text(reply.body)}"
             self.over = True
-        elif reply.kind == protocol.LEAVING and self.reported:
+        elif reply.kind == protocol.LEAVING and self.reported and not self._left:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
             # handler could have its jobs given back for ever.
             self._left = True
         else:
             raise ProtocolError("spoke out of order")
+
+    def _count_progress(self, now: float) -> None:
+        """To send such a reply is cheaper than to take it: a job could keep everybody busy."""
+        forgotten, self._told_at = PROGRESS_PER_S * (now - self._told_at), now
+        self._told = max(self._told - forgotten, 0.0) + 1
+        if self._told > PROGRESS_FREE:
+            raise ProtocolError("told its progress far too often")
 
     def _take_stopped(self, replies: Sequence[ReplyRow], now: float) -> None:
         """Turn STOPPED replies into outcomes; the short path is jobs that left nothing but a result."""
@@ -225,6 +243,7 @@ class Batch:
             if stopped:
                 self.reported += len(stopped)
                 self.progress = b""
+                self._told = 0.0
                 self.progress_at = now
                 self._report(stopped)
 
@@ -357,11 +376,11 @@ class Batch:
 
 
 def progress_of(body: bytes) -> bytes:
-    """Raises ProtocolError unless it is a small JSON value: an honest child has seen to that."""
+    """Raises ProtocolError unless it is a small JSON value that can be shown: an honest child has seen to that."""
     if len(body) > MAX_PROGRESS_BYTES:
         raise ProtocolError(f"sent progress of {len(body)} bytes")
     try:
-        json.dumps(json.loads(body), ensure_ascii=False).encode()  # half a surrogate pair could never be shown
+        json.dumps(json.loads(body), ensure_ascii=False, allow_nan=False).encode()  # nor could half a surrogate pair
     except (ValueError, RecursionError):
         raise ProtocolError("sent progress that is not JSON") from None
     return body

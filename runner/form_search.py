@@ -15,8 +15,10 @@ from typing import Final, NamedTuple
 
 KEY_BYTES: Final = 6
 """No form is shorter."""
-STEPS_PER_BYTE: Final = 2
-_FREE_STEPS: Final = 64
+STEPS_PER_BYTE: Final = 1
+_FREE_STEPS: Final = 1024
+_STEPS_PER_START: Final = 3
+"""For a place where a form may start, beside the comparisons: such places are dear, and a text can be full of them."""
 _STEP_BYTES: Final = 512
 """A comparison of more bytes counts as several steps."""
 _FEW: Final = 64
@@ -64,14 +66,14 @@ class FormSearch:
         return merged(found)
 
     def _whole(self, data: bytes, budget: "_Budget") -> Iterator[Span]:
-        for start in self._candidates(data):
+        for start in self._candidates(data, budget):
             for form in self._by_head[data[start : start + KEY_BYTES]]:
                 budget.spend(len(form))
                 if data.startswith(form, start):
                     yield Span(start, start + len(form))
                     break
 
-    def _candidates(self, data: bytes) -> list[int]:
+    def _candidates(self, data: bytes, budget: "_Budget") -> list[int]:
         """Where a form may start, as its first bytes are there. Looked at are whole words at even places: one of them
         is in the first bytes of any form, wherever it starts."""
         if self._few is not None and not any(beginning in data for beginning in self._few):
@@ -83,9 +85,11 @@ class FormSearch:
             hits = bytes(map(self._words.__contains__, words))
             at = hits.find(1)
             while at >= 0:
+                budget.take(1)
                 place = offset + at * _WORD
                 for start in (place - 1, place):
                     if start >= 0 and data[start : start + KEY_BYTES] in self._by_head:
+                        budget.take(_STEPS_PER_START)
                         starts.append(start)
                 at = hits.find(1, at + 1)
         return sorted(starts)
@@ -113,7 +117,10 @@ class _Budget:
         self._left = steps
 
     def spend(self, size_bytes: int) -> None:
-        self._left -= 1 + size_bytes // _STEP_BYTES
+        self.take(1 + size_bytes // _STEP_BYTES)
+
+    def take(self, steps: int) -> None:
+        self._left -= steps
         if self._left < 0:
             raise TooCostly
 

@@ -24,7 +24,7 @@ from runner.wrapped_text import LONGEST_BREAK, SHORTEST_LINE, blocks_in
 MASK: Final = b"***"
 _DROPPED: Final = b" bytes before this were dropped]\n"
 _MOST_NOTE: Final = 32
-_AT_ONCE_BYTES: Final = 64 * 1024
+_AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
 
 

@@ -4,6 +4,7 @@ Keeps the end of it and takes out `J: ` lines, in bounded memory whatever comes:
 newline ever. It belongs to the job that was running when it was read.
 """
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from runner.errors import ProtocolError
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.protocol import NewJob, parse_new_job
+from vocabulary.names import TYPE
 
 if TYPE_CHECKING:
     from runner.masking import Masker
@@ -19,6 +21,9 @@ _MARKS: Final = (b"J: ", b"#J: ")
 _IDLE_BYTES: Final = 256 * 1024
 """More than a pipe holds: what a job printed may still be on its way when it has ended."""
 _NOTE: Final = b" [not a new job: write J: type|payload]"
+_LAST_NOTE: Final = b" [not a new job, either: from here on this is not noted]"
+MOST_NOTES: Final = 1000
+_LIKE_A_JOB: Final = re.compile(rb"#?J: %b[|?]" % TYPE.encode())
 
 
 class Printed(NamedTuple):
@@ -49,6 +54,7 @@ class RawLog:
         self._open = bytearray()  # the last line while it has no newline
         self._inside = False  # `_open` continues a line whose beginning is in the log already
         self._found = NewJobs(self._limits)
+        self._notes = 0
 
     def be_idle(self) -> None:
         """No job runs until `take` is called: what comes belongs to nobody, and is not kept."""
@@ -152,12 +158,21 @@ class RawLog:
                 self._inside = False
                 yield line
             elif (new := _new_job(line)) is None:
-                yield line if line.endswith(_NOTE) else line + _NOTE  # the context may have said so already
+                self._notes += 1
+                yield line if line.endswith(_NOTE) else line + self._note()  # the context may have said so already
             else:
                 self._found.add(new)
 
+    def _note(self) -> bytes:
+        """A line of four bytes becomes one of forty: not without end."""
+        if self._notes < MOST_NOTES:
+            return _NOTE
+        return _LAST_NOTE if self._notes == MOST_NOTES else b""
+
 
 def _new_job(line: bytes) -> NewJob | None:
+    if _LIKE_A_JOB.match(line) is None:  # to raise an error for each of many lines would hold up everybody
+        return None
     try:
         return parse_new_job(line.split(b"J: ", 1)[1])
     except ProtocolError:

@@ -24,6 +24,7 @@ from runner.raw_log import RawLog
 _READ_BYTES: Final = 256 * 1024
 _PIPE_BYTES: Final = 64 * 1024  # what a pipe holds as it comes
 _FULL_BYTES: Final = _PIPE_BYTES // 2  # a pipe in which there may be no room: each reply may leave a page half empty
+_MOST_PIPE_BYTES: Final = 1024 * 1024  # what a pipe holds that its owner has made as wide as the kernel allows
 _WIDE_PIPE_BYTES: Final = 256 * 1024  # a usual batch in one write, and so fewer wake-ups
 # A log pipe is drained in steps, so that a context that prints without end takes turns with everything else
 # on the loop.
@@ -94,9 +95,11 @@ class Wire:
             self._log_readable()
 
     def drain(self) -> None:
-        """Take in the replies that a context left behind when it ended."""
-        while not self._closed and self._read_once():
-            pass
+        """Take in the replies that a context left behind when it ended: as much as a pipe can hold, and no more.
+        Somebody may still hold its other end, and write on."""
+        left_bytes = _MOST_PIPE_BYTES
+        while left_bytes > 0 and not self._closed and (read_bytes := self._read_once()):
+            left_bytes -= read_bytes
 
     def close(self) -> None:
         if self._closed:
@@ -153,17 +156,18 @@ class Wire:
         if not self._closed:
             self._loop.add_reader(self._child.reader, self._readable)
 
-    def _read_once(self) -> bool:
+    def _read_once(self) -> int:
+        """How many bytes were taken in; 0 if there is nothing to go on with."""
         # A big reply is read to its end and not beyond: whether there is room for the next is asked then.
         most_bytes = min(self._parser.missing_bytes, _READ_BYTES) if self._flow.is_reading(self) else _READ_BYTES
         try:
             data = os.read(self._child.reader, most_bytes)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
             self._loop.remove_reader(self._child.reader)
             self._lost(None)
-            return False
+            return 0
         if len(data) >= _FULL_BYTES and self._child.reader not in self._wide:
             self._widen(self._child.reader)
         try:
@@ -175,8 +179,8 @@ class Wire:
         except ProtocolError as err:
             self._loop.remove_reader(self._child.reader)
             self._lost(err)
-            return False
-        return True
+            return 0
+        return len(data)
 
     def _watch_unfinished(self, *, begun: bool) -> None:
         """Count what is there of a message that is not whole, and see to it that it does not stay so."""
@@ -201,7 +205,7 @@ class Wire:
     def _log_readable(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LOG_STEPS):
-                data = os.read(self._child.log_fd, _READ_BYTES)
+                data = os.read(self._child.log_fd, _PIPE_BYTES)
                 if not data:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

@@ -11,6 +11,7 @@ import msgspec
 
 from functory.errors import InvalidInput
 from functory.statuses import status_of
+from functory.wire.untyped_json import decode_untyped
 from handlers.model import Handler
 from runner.launch import Level
 from runner.limits import MODULE_HINTS
@@ -245,7 +246,7 @@ def _told_in_json(text: str) -> str:
     """The reason in a result that is a JSON string, or an object with `error` or `message`, as `ctx.fail` makes them.
     Empty for any other text."""
     try:
-        told = msgspec.json.decode(text)
+        told = decode_untyped(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return ""
     reasons = [told]

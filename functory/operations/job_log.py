@@ -43,7 +43,12 @@ def log_of(service: Service, tenant: str, found: JobRecord) -> bytes:
 def get_progress(service: Service, tenant: str, job_id: str) -> Any:
     """What a job that runs here last said of its progress; None if it said nothing, or runs elsewhere."""
     glimpse = service.control.glimpse(tenant, job_id)
-    return json.loads(glimpse.progress) if glimpse is not None and glimpse.progress else None
+    if glimpse is None or not glimpse.progress:
+        return None
+    try:
+        return json.loads(glimpse.progress)
+    except ValueError:  # it had the value of a secret where there was no text
+        return glimpse.progress.decode("utf-8", "replace")
 
 
 async def follow_log(service: Service, tenant: str, job_id: str) -> AsyncGenerator[LogPart, None]:

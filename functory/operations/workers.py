@@ -19,6 +19,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.type_patterns import MOST_CHARS
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
+from functory.wire.untyped_json import decode_untyped
 from functory.workers.presence import Seen
 from functory.workers.values import INVALID, Answer, Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
@@ -260,7 +261,7 @@ def _check_report(report: Report) -> None:
         if len(report.progress) > _PROGRESS_BYTES:
             raise _wrong("progress", f"must have at most {_PROGRESS_BYTES} bytes as JSON")
         try:
-            said = msgspec.json.decode(report.progress)
+            said = decode_untyped(report.progress)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise _wrong("progress", "must be JSON") from None
         if is_too_deep(said):

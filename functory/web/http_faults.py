@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TOO_MANY: Final = "Too many headers received"
 _BAD_CODING: Final = "Request has invalid `Transfer-Encoding`"
 """How the texts of aiohttp and of its parser begin. tests/web/test_http.py fails when they change."""
+_BAD_EXPECTATION: Final = "Request has an unknown `Expect`"
 
 
 class Fault(NamedTuple):
@@ -37,6 +38,19 @@ def has_unknown_coding(headers: "CIMultiDictProxy[str]") -> bool:
     return bool(given) and [value.strip().lower() for value in given] != ["chunked"]
 
 
+class UnknownExpectation(BadHttpMessage):
+    """The client waits for something that nobody will do."""
+
+    def __init__(self) -> None:
+        super().__init__(_BAD_EXPECTATION)
+
+
+def has_unknown_expectation(headers: "CIMultiDictProxy[str]") -> bool:
+    """Whether the client waits for something else than the word that it may send its body."""
+    given = headers.get("Expect", "")
+    return bool(given) and given.lower() != "100-continue"
+
+
 def fault_of(error: BaseException | None, settings: WebSettings) -> Fault:
     """What the client is told about an error of the parser."""
     if isinstance(error, LineTooLong):
@@ -49,6 +63,9 @@ def fault_of(error: BaseException | None, settings: WebSettings) -> Fault:
     if said == _TOO_MANY:
         text = f"the request has more than {settings.max_headers} headers: leave some out"
         return Fault(431, "headers_too_large", text, {"limit": settings.max_headers})
+    if said == _BAD_EXPECTATION:
+        text = "Expect must be 100-continue or left out"
+        return Fault(417, "bad_expectation", text, {"header": "Expect"})
     if said.startswith(_BAD_CODING):
         text = "Transfer-Encoding must be chunked or left out: name a compression in Content-Encoding"
         return Fault(400, "bad_http", text, {"header": "Transfer-Encoding"})

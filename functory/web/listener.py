@@ -8,6 +8,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final
 
 from aiohttp import web
 
@@ -17,9 +18,21 @@ from functory.web.app import PATHS, WEB
 from functory.web.closing import stop_listening
 from functory.web.connection import BUSY, Connection
 from functory.web.express import Express
+from functory.web.http.answers import problem
+from functory.web.http.edge import Edge, Params
 from functory.web.http.endpoint import Endpoint
 from functory.web.http.path_index import PathIndex
-from functory.web.http_faults import UnknownCoding, has_unknown_coding
+from functory.web.http_faults import (
+    UnknownCoding,
+    UnknownExpectation,
+    has_unknown_coding,
+    has_unknown_expectation,
+)
+
+_OF_A_HOST: Final = 2
+"""Slashes of a path with `http://` and a host before it."""
+_MOST_PATH_CHARS: Final = 2000
+"""Names in paths have some 100 characters, also if each of them is written as three."""
 
 
 class Listener:
@@ -53,7 +66,8 @@ class Listener:
         state = self._app[WEB]
         paths = self._app[PATHS]
         express = Express(state) if paths.find("POST", ADD_ROUTE.format(tenant="t", type="t")) is not None else None
-        manager.request_handler = _Direct(paths, manager.request_handler)
+        most_parts = max(resource.canonical.count("/") for resource in self._app.router.resources())
+        manager.request_handler = _Direct(paths, most_parts, state.edge, manager.request_handler)
 
         addresses = Addresses(settings.max_connections_of_one, settings.trusted_proxies)
 
@@ -86,21 +100,41 @@ class _Direct:
     """Passes requests to their endpoints, past the application's router."""
 
     def __init__(
-        self, paths: PathIndex[Endpoint], app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+        self,
+        paths: PathIndex[Endpoint],
+        most_parts: int,
+        edge: Edge,
+        app: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
     ) -> None:
+        """most_parts: of the longest path that the application's router knows."""
         self._paths = paths
+        self._most_parts = most_parts
+        self._edge = edge
         self._app = app
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         if has_unknown_coding(request.headers):
             return request.protocol.handle_error(request, 400, UnknownCoding())
-        found = self._paths.find(request.method, request.raw_path.partition("?")[0])
+        if has_unknown_expectation(request.headers):
+            return request.protocol.handle_error(request, 417, UnknownExpectation())
+        path = request.raw_path.partition("?")[0]
+        found = self._paths.find(request.method, path)
+        if found is None and isinstance(request, web.Request) and self._is_nowhere(path):
+            return await self._edge.pass_through(request, {}, _nowhere, "")
         if found is None or "Expect" in request.headers or not isinstance(request, web.Request):
             if not request.rel_url.raw_path.startswith("/"):  # the * of OPTIONS: the application knows only paths
                 request = request.clone(rel_url="/" + request.rel_url.raw_path)
             return await self._app(request)  # it also handles "100 Continue"
         endpoint, params = found
         return await endpoint.handle(request, params)
+
+    def _is_nowhere(self, path: str) -> bool:
+        """Whether nobody needs to look for it. The router takes long for a long path, and anybody can send one."""
+        return path.count("/") > self._most_parts + _OF_A_HOST or len(path) > _MOST_PATH_CHARS
+
+
+async def _nowhere(_: web.Request, __: Params) -> web.StreamResponse:
+    return problem(404, "no_such_path", "there is nothing at this path")
 
 
 class _Refusal(asyncio.Protocol):

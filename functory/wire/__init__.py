@@ -8,6 +8,7 @@ base.py            bounds, texts with their encoding, the error
 jobs.py            submitting jobs, looking at them, replaying them
 progress_text.py   what a job says of its progress, as one line
 nesting.py         how deeply a value may be nested
+untyped_json.py    values of any kind, decoded at a price that their size bounds
 workers.py         taking jobs, renewing, reporting
 handlers.py        handlers and trial runs
 secrets.py         names and versions of secrets; values go in only

@@ -102,7 +102,7 @@ class InvokeBody(Request):
 
     payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | None = None
-    handler: dict[str, Any] | None = None
+    handler: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
 
 
 class NewJobLine(Answer):

@@ -782,7 +782,7 @@ class Channel:
 
     def progress(self, job: Context | None, value: object) -> None:
         """Called by any thread, at any time: what is not about the running job is left out."""
-        text = well_formed(json.dumps(value, ensure_ascii=False)).encode()
+        text = well_formed(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()
         if len(text) > PROGRESS_BYTES:
             raise ValueError(f"progress of more than {PROGRESS_BYTES} bytes: say it in fewer words")
         self.tells = True  # before `job` is looked at: see `end_job`

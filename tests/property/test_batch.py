@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from handlers.model import Handler
 from runner import protocol
-from runner.batch import Batch, progress_of
+from runner.batch import PROGRESS_FREE, Batch, progress_of
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
@@ -189,6 +189,10 @@ def said(*numbers: int, code: int = 200, body: bytes = b"") -> list[Reply]:
     return [Reply(protocol.STOPPED, code, number, 5, body) for number in numbers]
 
 
+def told(body: bytes, times: int = 1) -> list[Reply]:
+    return [Reply(protocol.PROGRESS, 0, NUMBER, 0, body)] * times
+
+
 ENDED = Reply(protocol.ENDED, 0, NUMBER, 0, b"")
 LEAVING = Reply(protocol.LEAVING, 0, NUMBER, 0, b"")
 TOO_LONG = struct.pack("<IIIII", 51, 0, 0, 0xFFFFFFFF, 0) + b"x" * 51
@@ -205,6 +209,8 @@ TOO_LONG = struct.pack("<IIIII", 51, 0, 0, 0xFFFFFFFF, 0) + b"x" * 51
         pytest.param([LEAVING], 0, id="leaving before anything was done"),
         pytest.param([*said(0, 1, 2, 3), LEAVING, ENDED], 4, id="at its end after all, having left"),
         pytest.param([*said(0), *said(1, body=TOO_LONG)], 1, id="a result that is too long"),
+        pytest.param([*said(0), LEAVING, LEAVING], 1, id="leaving again"),
+        pytest.param([*said(0), *told(b"1", PROGRESS_FREE + 1)], 1, id="progress without end"),
     ],
 )
 def test_the_first_word_that_is_wrong_is_refused(replies: list[Reply], kept: int) -> None:
@@ -255,10 +261,36 @@ def test_a_job_that_was_asked_to_stop_has_run_out_of_time_whatever_it_says() -> 
     assert [one.exitcode for one in stopped] == [504]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b'"' + b"x" * 1100 + b'"', b'"\\ud800"', b'{"\\udfff": 1}', b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b'"' + b"x" * 1100 + b'"', b'"\\ud800"', b'{"\\udfff": 1}', b"\xff", b"NaN", b"[-Infinity]", b"1e999"],
+)
 def test_progress_that_could_not_be_shown_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         progress_of(body)
+
+
+def test_of_progress_that_comes_together_only_the_last_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[bytes] = []
+
+    def counted(body: bytes) -> bytes:
+        looked_at.append(body)
+        return progress_of(body)
+
+    monkeypatch.setattr("runner.batch.progress_of", counted)
+    batch = began([])
+    batch.feed([*told(b"1", 50), *told(b"2"), *said(0), *told(b"3", 50), *told(b"4")], 0.0)
+    assert looked_at == [b"2", b"4"]
+    assert batch.progress == b"4"
+
+
+def test_a_job_may_tell_its_progress_for_as_long_as_it_runs() -> None:
+    batch = began([])
+    for tenth in range(10_000):
+        batch.feed(told(b"1"), tenth / 10)
+    batch.feed(told(b"1", PROGRESS_FREE - 1), 1000.0)
+    with pytest.raises(ProtocolError):
+        batch.feed(told(b"1", 2), 1000.0)
 
 
 @pytest.mark.parametrize("body", [b"0.5", b'{"done": 3, "of": 7}', b'"\\ud83d\\ude00"', b"null"])

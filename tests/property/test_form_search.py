@@ -92,3 +92,25 @@ def test_long_comparisons_count_as_several() -> None:
     search = FormSearch([b"a" * 16_000 + b"b"])
     with pytest.raises(TooCostly):
         search.spans(b"a" * 20_000)
+
+
+def test_a_text_that_is_one_form_after_the_other_is_given_up_early() -> None:
+    looked_at: list[bytes] = []
+
+    class Heads(dict[bytes, list[bytes]]):
+        def __contains__(self, head: object) -> bool:
+            looked_at.append(b"")
+            return super().__contains__(head)
+
+    search = FormSearch([b"aaaaaa"])
+    search._by_head = Heads(search._by_head)
+    data = b"a" * 64_000
+    with pytest.raises(TooCostly):
+        search.spans(data)
+    assert len(looked_at) < len(data) / 3
+
+
+def test_a_text_that_is_full_of_forms_is_searched_to_its_end() -> None:
+    forms = [b"password", b"password%2F", b"password\\n", b"password=="]
+    data = b"password: at 10.0.0.1 " * 3000
+    assert len(FormSearch(forms).spans(data)) == 3000

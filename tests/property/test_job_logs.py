@@ -3,6 +3,7 @@
 import importlib.util
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from handlers.bootstraps.python import Log
 from handlers.languages import BOOTSTRAPS
 from runner.limits import ContextLimits
 from runner.protocol import parse_new_job
-from runner.raw_log import RawLog
+from runner.raw_log import MOST_NOTES, RawLog
 
 KEEP = 60
 LINE = 90
@@ -54,6 +55,20 @@ def test_both_stay_within_their_bounds_and_keep_the_end(pieces: list[str]) -> No
         for line in new_jobs:
             assert parse_new_job(line).type  # raises when it is no new job
     assert all(len(line) <= LINE for line in outer(pieces)[1])
+
+
+@pytest.mark.parametrize("line", [b"J: ", b"#J: x", b"J: |", b"J: a b|c", "J: é|x".encode()])
+def test_lines_that_are_no_new_jobs_cost_little_however_many(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr("runner.raw_log.parse_new_job", parsed.append)
+    log = RawLog(ContextLimits(log_bytes=1 << 20))
+    log.feed((line + b"\n") * 10_000)
+    printed = log.take()
+    assert parsed == []
+    assert printed.log.count(b"[not a new job") == MOST_NOTES
+    assert printed.log.endswith(b"\n" + line + b"\n")
+    log.feed(line + b"\n")
+    assert b"[not a new job: write" in log.take().log, "the next job is told again"
 
 
 @given(texts)

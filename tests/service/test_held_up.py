@@ -130,6 +130,10 @@ def reported(what: dict[str, object]) -> Callable[[Client], None]:
     return act
 
 
+DEAR: Final = b"2.2250738585072011123456789e-308"
+"""A number that takes the decoder a thousand times as long as others."""
+DEAR_JOB: Final = b'{"type":"y","payload":0,"delay_s":1e-310}'
+NAMES: Final = {f"a{number}": "b" for number in range(480_000)}
 BIG_RESULT: Final = "return '\\x01' * (16 * 1024 * 1024 // 6 - 100)"
 WIDE_RESULT: Final = "return 'ß' * 7_000_000"
 
@@ -151,6 +155,14 @@ ACTS: Final[dict[str, Callable[[Client], None]]] = {
     "deep payload": post(lambda: b'{"payload":' + b"[" * (8 * MIB - 10) + b"]" * (8 * MIB - 10) + b"}", headers=JSON),
     "wide payload": post(lambda: b'{"payload":' + many(b"[]", 16 * MIB - 20) + b"}", headers=JSON),
     "wide options": post(lambda: b'{"payload":0,"options":{"a":' + many(b"[]", 15 * MIB) + b"}}", headers=JSON),
+    "dear numbers in options": post(
+        lambda: b'{"payload":0,"options":{"a":' + many(DEAR, 14 * MIB) + b"}}", headers=JSON
+    ),
+    "dear numbers again and again": post(lambda: b'{"payload":0' + b',"delay_s":1e-310' * 480_000 + b"}", headers=JSON),
+    "dear numbers of jobs": post(lambda: many(b'{"payload":0,"delay_s":1e-310,"dt":1e300}', 42 * 99_000), headers=JSON),
+    "dear numbers of a job": post(lambda: many(b'{"payload":0' + b',"delay_s":1e-310' * 500 + b"}"), headers=JSON),
+    "many options": post(lambda: b'{"payload":0,"options":' + json.dumps(NAMES).encode() + b"}", headers=JSON),
+    "a long number": post(lambda: b'{"payload":0,"delay_s":' + b"9" * (15 * MIB) + b"}", headers=JSON),
     "blank payload": post(lambda: b'{"payload":[' + b" " * (16 * MIB - 20) + b"]}", headers=JSON),
     "escaped payload": post(lambda: b'{"payload":"' + b"\\u00e9" * (2 * MIB) + b'"}', headers=JSON),
     "blank lines": post(lambda: b"\n" * (16 * MIB)),
@@ -162,6 +174,9 @@ ACTS: Final[dict[str, Callable[[Client], None]]] = {
     "queue": ask("POST", "/jobber/queue", lambda: b'{"type":"x","payload":' + many(b"[]", 16 * MIB - 40) + b"}"),
     "invoke": ask("POST", "/acme/handler/x/invoke", lambda: b'{"payload":' + many(b"[]", 16 * MIB - 40) + b"}"),
     "handler": ask("PUT", "/acme/handler/x", lambda: b'{"lang":"sh","env":' + many(b"[]", 16 * MIB - 40) + b"}"),
+    "dear numbers of a handler": ask("PUT", "/acme/handler/x", lambda: b'{"lock":' + many(DEAR, 14 * MIB) + b"}"),
+    "handler with many names": ask("PUT", "/acme/handler/x", lambda: json.dumps({"lang": "sh", "env": NAMES}).encode()),
+    "dear numbers of new jobs": ask("POST", "/acme/jobs", lambda: b'{"jobs":' + many(DEAR_JOB) + b"}"),
     "replay": ask("POST", "/acme/replay", lambda: b'{"codes":' + many(b'"ok"', 16 * MIB - 40) + b"}"),
     "a result of control characters": job(BIG_RESULT),
     "a wide result": job(WIDE_RESULT),

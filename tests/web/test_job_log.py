@@ -163,6 +163,15 @@ def test_the_rest_of_a_log_after_what_was_shown(log: bytes, offset: int, rest: b
     assert rest_of(log, offset) == rest
 
 
+@pytest.mark.parametrize("progress", [b"1" + b"0" * 400, b"***", b'{"at": ***}', b"[1e400]"])
+async def test_odd_progress_is_shown(site: Site, progress: bytes) -> None:
+    """Such as one in which the value of a secret was hidden."""
+    job_id = await running(site, b"", progress)
+    assert (await site.get(f"/acme/job/{job_id}")).status == 200
+    async with visitor(site, "acme") as acme:
+        assert (await acme.get(f"/ui/t/acme/job/{job_id}")).status == 200
+
+
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
@@ -172,6 +181,10 @@ def test_the_rest_of_a_log_after_what_was_shown(log: bytes, offset: int, rest: b
         ("reading", "reading"),
         ({"done": 3}, '{"done": 3}'),
         (True, "true"),
+        (10**400, "1" + "0" * 400),
+        (-(10**400), "-1" + "0" * 400),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
     ],
 )
 def test_progress_in_one_line(progress: object, text: str) -> None:

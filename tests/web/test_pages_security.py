@@ -366,3 +366,33 @@ async def test_a_static_file_is_kept_for_ever_and_nothing_else_is_served(site: S
         assert "immutable" in answer.headers["Cache-Control"]
         for path in ("/ui/static/x/app.css", f"{sheet}x", sheet.replace("app.css", "..%2fmount.py")):
             assert (await guest.get(path)).status == 404, path
+
+
+async def test_cookies_of_others_are_not_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with visitor(site, "acme") as acme:
+        session = acme.cookie()
+    parsed: list[str] = []
+
+    def counted(header: str) -> list[object]:
+        parsed.append(header)
+        return []
+
+    monkeypatch.setattr("aiohttp.web_request.parse_cookie_header", counted)
+    many = "a=b; " * 1500
+
+    async def shown(cookies: str) -> bytes:
+        lines = ["GET /ui/t/acme HTTP/1.1", f"Host: 127.0.0.1:{site.listener.port}", f"Cookie: {cookies}"]
+        return await site.raw("\r\n".join([*lines, "Connection: close", "", ""]).encode(), read=1 << 20)
+
+    for cookies in (many, f"xfunctory-session={session}", f"x=functory-session={session}", "functory-session=a"):
+        assert b" 303 " in (await shown(cookies)).partition(b"\r\n")[0], cookies[:40]
+    own = f"functory-session={session}"
+    for cookies in (
+        f"{many}{own}",
+        f"{own}; {many}",
+        f"a=1;{own}",
+        f'functory-session="{session}"',
+    ):
+        answer = await shown(f"{cookies}; functory-theme=dark")
+        assert b" 200 " in answer.partition(b"\r\n")[0], cookies[:40]
+    assert parsed == []

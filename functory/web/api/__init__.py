@@ -6,7 +6,7 @@ secrets.py    set secrets, list their names, delete
 workers.py    take jobs, renew, report, give back
 logs.py       the log of a job, as it is or followed
 legacy.py     paths of the systems that came before
-handlers.py   register and try handlers
+handlers.py   register and try handlers; handler_fields.py a handler as JSON
 results.py    lists, scoreboard, failures
 control.py    pauses and rates of a tenant's own types
 consumers.py  work through the jobs of a type by number

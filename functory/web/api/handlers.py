@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -11,10 +11,11 @@ from functory.execution.handler_document import decode_handler
 from functory.operations import handlers as operations
 from functory.operations.folders import Archive, download_folder, take_archive
 from functory.operations.packages import packages_of
+from functory.web.api.handler_fields import decode_handler_fields
 from functory.web.api.large_job import in_memory, json_in_pieces
 from functory.web.api.submission import payload_of
 from functory.web.http.answers import JSON_HEADERS
-from functory.web.http.endpoint import Call, decode_json
+from functory.web.http.endpoint import Call
 from functory.web.http.outflow import LARGE_BYTES, PIECE_BYTES, LargeAnswer
 from functory.web.http.presence import while_present
 from functory.web.http.routes import Routes
@@ -40,7 +41,6 @@ from vocabulary.names import type_of
 
 routes = Routes()
 
-_ANY: Final = msgspec.json.Decoder(dict)
 _HELD_BYTES: Final = 8 << 20
 """What a download keeps in memory, at most: some pieces of files."""
 _NO_PAYLOAD: Final = msgspec.Raw(b'""')
@@ -72,7 +72,7 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
         archive = Archive(body, KIND_OF_CONTENT_TYPE[content_type])
         fields = await take_archive(call.service, call.principal, archive, lang)
     elif content_type == "application/json":
-        fields = decode_json(_ANY, body)
+        fields = decode_handler_fields(body)
         if lang is not None and fields.setdefault("lang", lang) != lang:
             raise InvalidInput("the query and the body name different languages", detail={"field": "lang"})
     else:
@@ -152,7 +152,8 @@ async def roll_back(call: Call, body: RollbackBody) -> Handler:
 async def invoke(call: Call, body: InvokeBody) -> Invoked | LargeAnswer:
     call.web.edge.outflow.check(call.tenant)
     payload = payload_of(_NO_PAYLOAD if body.payload is msgspec.UNSET else body.payload, body.payload_base64)
-    invocation = operations.invoke(call.service, call.principal, call.type_name, payload, body.handler, tell=call.tell)
+    handler = None if body.handler is msgspec.UNSET else _given_handler(bytes(body.handler))
+    invocation = operations.invoke(call.service, call.principal, call.type_name, payload, handler, tell=call.tell)
     stopped = await while_present(call.request, invocation)
     if len(stopped.result) <= LARGE_BYTES:
         return _show_run(stopped)
@@ -160,6 +161,14 @@ async def invoke(call: Call, body: InvokeBody) -> Invoked | LargeAnswer:
     return LargeAnswer(
         lambda: json_in_pieces(shown, source), len(stopped.result), headers=dict(JSON_HEADERS), may_refuse=True
     )
+
+
+def _given_handler(text: bytes) -> dict[str, Any] | None:
+    if text == b"null":
+        return None
+    if text[:1] != b"{":
+        raise InvalidInput("handler must be an object", detail={"in": "body", "field": "handler"})
+    return decode_handler_fields(text)
 
 
 def _show_run(stopped: Stopped) -> Invoked:

@@ -16,14 +16,15 @@ from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
 from functory.wire.jobs import JobSettings, NewJob, UpdateBody
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
+from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
 from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
-_JOB: Final = msgspec.json.Decoder(NewJob)
-_ONE_OR_MORE: Final = msgspec.json.Decoder(NewJob | list[NewJob])
-"""For a body that is one job, and for what a body that is neither is told."""
+_JOB: Final = json_decoder(NewJob)
+_ONE_OR_MORE: Final = json_decoder(NewJob | list[NewJob])
+"""For what a body that is neither one job nor a list of them is told."""
 _TEXT: Final = msgspec.json.Decoder(str)
 _TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
@@ -68,7 +69,8 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     """
     limit = max_jobs(service)
     if is_array and body.lstrip()[:1] != b"[":
-        return [to_submission(decode_json(_ONE_OR_MORE, body), service.now_ms(), {})]
+        decoder = _JOB if body.lstrip()[:1] == b"{" else _ONE_OR_MORE
+        return [to_submission(decode_json(decoder, body), service.now_ms(), {})]
     texts: Sequence[bytes | msgspec.Raw] = _elements(body, limit) if is_array else _lines(body, limit)
     jobs: list[Submission] = []
     known: dict[JobOptions, JobOptions] = {}

@@ -7,6 +7,7 @@ presence.py       whether the client is still there
 request_rates.py  how many requests a key may make
 validation_words.py  what is wrong with a query or a body, in the words of the interface
 json_faults.py    why a text is not JSON
+bounded_json.py   a large text is taken apart before it is built
 body.py           reads a body; turns.py large bodies take turns; body_room.py how many are in memory
 form.py           the fields of a form
 answers.py        values and errors as JSON; outflow.py large answers in pieces, not many at once

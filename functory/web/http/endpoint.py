@@ -6,9 +6,9 @@ that tenant; and only with a query and body of the declared types.
 
 import math
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from aiohttp import web
@@ -21,6 +21,7 @@ from functory.operations.service import Service
 from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import MIB, BodyRoom, most_bytes
+from functory.web.http.bounded_json import SMALL_BYTES, Fields, fields_of
 from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
 from functory.web.http.forwarded import client_of
@@ -34,6 +35,7 @@ from functory.web.http.settings import WebSettings
 from functory.web.http.turns import Turns
 from functory.web.http.validation_words import refusal
 from functory.wire.admin import TenantLimits
+from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
 from vocabulary.names import is_type
 
@@ -129,7 +131,7 @@ class Endpoint:
         self._is_of_tenant = route.is_of_tenant
         self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
-        self._decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
+        self._decoder = json_decoder(route.body) if route.body is not None else None
         self._is_without_body = route.body is None and not route.raw
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
@@ -220,13 +222,15 @@ def bearer(header: str | None) -> str:
     return text.strip()
 
 
-def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, field: str = "") -> Any:
-    """Decode a body, or a field of it. Raises BadRequest if it is not JSON, InvalidInput if it does not fit."""
+def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, field: str = "", parts: Fields | None = None) -> Any:
+    """Decode a body, or a field of it. `parts`: how it is taken apart if it is large, unless its type says it. Raises
+    BadRequest if it is not JSON, InvalidInput if it does not fit, RequestTooLarge."""
     check_json_size(body)
+    parts = None if len(body) <= SMALL_BYTES else parts or fields_of(cast("Hashable", decoder.type))
     try:
-        return decoder.decode(body)
+        return decoder.decode(body) if parts is None else parts.decode(decoder, body)
     except msgspec.ValidationError as error:
-        raise refusal(error, decoder.type, "body") from None
+        raise refusal(error, decoder.type if parts is None else parts.kind, "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = {"in": "body", **({"field": field} if field else {})}
         raise BadRequest(f"{field or 'the body'} is not JSON: {why_not_json(body, error)}", detail=detail) from None

@@ -4,6 +4,7 @@
     declaration.py      a page is declared by a decorated function: path, scope; it returns a template and its values
     endpoint.py         from a page to what aiohttp calls: host, session, tenant, form, then the function, then HTML
     call.py             one request for a page, and what all pages share
+    cookies.py          our own cookies in a request
     allowed_origins.py  which hosts and origins may reach a page
     signin.py           the form to sign in with a key; throttle.py how often
     unknown.py          addresses that no page has

@@ -14,6 +14,7 @@ from functory.web.http.endpoint import NOBODY, Web, check_type_name
 from functory.web.http.forwarded import client_of
 from functory.web.pages.allowed_origins import AllowedOrigins, Place
 from functory.web.pages.assets import Assets, load_assets
+from functory.web.pages.cookies import cookie_of
 from functory.web.pages.live import LiveHub
 from functory.web.pages.recent import Recent
 from functory.web.pages.throttle import SignInThrottle
@@ -132,4 +133,4 @@ class PageCall:
 
     @property
     def cookie(self) -> str | None:
-        return self.request.cookies.get(self.cookie_name)
+        return cookie_of(self.request, self.cookie_name)

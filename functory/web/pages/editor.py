@@ -8,11 +8,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from functory.errors import FunctoryError, InvalidInput, Missing
+from functory.errors import BadRequest, FunctoryError, InvalidInput, Missing
 from functory.execution.handler_document import decode_handler
 from functory.operations import folders, handlers, jobs
 from functory.operations.jobs import Queued
-from functory.web.http.endpoint import check_json_size, check_type_name
+from functory.web.api.handler_fields import decode_handler_fields
+from functory.web.http.endpoint import check_type_name
 from functory.web.http.presence import while_present
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
@@ -243,12 +244,11 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
 def _fields(draft: Draft) -> dict[str, Any]:
     """The form as the handler's JSON. Values are checked later, with the handler. Raises InvalidInput,
     RequestTooLarge."""
-    check_json_size(draft.more.encode())
     try:
-        more = json.loads(draft.more or "{}")
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the settings under More settings are not JSON: {error}") from None
-    if not isinstance(more, dict) or any(name in more for name in _OWN_FIELDS):
+        more = decode_handler_fields(draft.more.encode() or b"{}")
+    except (BadRequest, InvalidInput) as error:
+        raise InvalidInput(f"the settings under More settings: {error}") from None
+    if any(name in more for name in _OWN_FIELDS):
         raise InvalidInput(f"the settings under More settings are a JSON object without {', '.join(_OWN_FIELDS)}")
     fields: dict[str, Any] = {**more, "lang": draft.lang, "body": draft.body}
     try:

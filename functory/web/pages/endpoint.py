@@ -26,6 +26,7 @@ from functory.web.http.endpoint import Web
 from functory.web.http.form import parse_form
 from functory.web.http.progress import ProgressEvents, wants_progress
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
+from functory.web.pages.cookies import cookie_of
 from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
@@ -264,7 +265,7 @@ def _page_state(call: PageCall, page: Page) -> str:
 
 def frame(call: PageCall) -> dict[str, Any]:
     """Values for the frame around every page."""
-    theme = call.request.cookies.get(THEME_COOKIE, "auto")
+    theme = cookie_of(call.request, THEME_COOKIE)
     return {
         "path": call.path,
         "path_qs": call.link(),

@@ -16,6 +16,7 @@ from functory.errors import Forbidden, FunctoryError, InvalidInput, Unauthorized
 from functory.operations.audit import audit
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.pages.call import THEME_COOKIE, PageCall
+from functory.web.pages.cookies import cookie_of
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import redirect, render_page
 
@@ -82,7 +83,7 @@ async def set_theme(call: PageCall) -> web.StreamResponse:
 
 
 async def _authenticate(call: PageCall) -> Principal:
-    expected = call.request.cookies.get(FORM_COOKIE, "")
+    expected = cookie_of(call.request, FORM_COOKIE)
     given = call.form.get("token", "")
     if not expected or not hmac.compare_digest(expected.encode("utf-8", "surrogatepass"), given.encode()):
         raise Forbidden("the form had expired: send it again")

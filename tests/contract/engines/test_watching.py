@@ -156,7 +156,7 @@ async def test_new_jobs_of_a_job_that_was_watched_are_made(runner: Runner) -> No
         assert seen.stopped[0].log == b"one\ntwo\nthree\n", lang
 
 
-@pytest.mark.parametrize("value", ["'x' * 2000", "object()"])
+@pytest.mark.parametrize("value", ["'x' * 2000", "object()", "float('nan')", "{'at': float('inf')}"])
 async def test_progress_that_cannot_be_shown_is_an_error_of_the_handler(runner: Runner, value: str) -> None:
     seen = Run()
     await runner.run_jobs("acme-test", jobs("x"), Handler("python", f"ctx.progress({value})"), seen.hear)

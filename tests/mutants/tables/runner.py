@@ -144,6 +144,11 @@ MUTANTS: list[Mutant] = [
     form_search("a value that was cut after a text is shown", "        if cut_end:", "        if False:"),
     form_search("a short form hides a part of a longer one", "key=len, reverse=True)", "key=len)"),
     form_search("a search for secrets may take for ever", "            raise TooCostly\n", "            pass\n"),
+    form_search(
+        "places where a form may start cost nothing",
+        "                        budget.take(_STEPS_PER_START)\n",
+        "",
+    ),
     form_search("long comparisons cost nothing", "1 + size_bytes // _STEP_BYTES", "1"),
     form_search("secrets at odd places are not found", "for start in (place - 1, place):", "for start in (place,):"),
     form_search("only every other word is looked at", "for offset in (0, _WORD // 2):", "for offset in (0,):"),
@@ -238,9 +243,10 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "a context may have its jobs given back for ever",
-        "        elif reply.kind == protocol.LEAVING and self.reported:",
-        "        elif reply.kind == protocol.LEAVING:",
+        "        elif reply.kind == protocol.LEAVING and self.reported and not self._left:",
+        "        elif reply.kind == protocol.LEAVING and not self._left:",
     ),
+    batch("a job tells its progress without end", "        if self._told > PROGRESS_FREE:\n", "        if False:\n"),
     batch(
         "a job decides its own code after it was asked to stop",
         "        if self._asked:\n            self._take_last_words(Reply(*replies[0]))\n            return\n",

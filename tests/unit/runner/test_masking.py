@@ -254,6 +254,10 @@ async def test_large_results_are_searched_beside_the_loop_in_their_order() -> No
     reports = MaskedReports(seen.extend, 1 << 20)
     reports.masker = Masker(["sesame-open"])
     large = b"sesame-open" * 10_000
+    reports.put([stopped(b"x" * 17_000, id="0")])
+    assert seen == []
+    await reports.finish()
+    assert seen.pop().id == "0"
     reports.put([stopped(large, id="1")])
     reports.put([stopped(b"sesame-open", id="2")])
     assert seen == []

@@ -95,3 +95,38 @@ async def test_a_request_that_is_longer_than_its_pipe_gets_a_wider_one(
     assert (size_of(ends.writer) > AS_IT_COMES) is is_wide
     assert size_of(ends.reader) == AS_IT_COMES
     wire.close()
+
+
+async def test_what_an_ended_context_left_is_read_once_while_somebody_goes_on_writing(ends: Ends) -> None:
+    class Refilled(Swallow):
+        """Whatever is read, as much comes again."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.read_bytes = 0
+
+        def feed(self, data: bytes) -> list[ReplyRow]:
+            self.read_bytes += len(data)
+            assert self.read_bytes < 4 << 20
+            os.write(ends.replies, data)
+            return super().feed(data)
+
+    parser = Refilled()
+    wire = wire_of(ends, parser)
+    os.set_blocking(ends.replies, False)
+    os.write(ends.replies, b"x" * AS_IT_COMES)
+    wire.drain()
+    wire.close()
+    assert AS_IT_COMES <= parser.read_bytes <= (1 << 20) + AS_IT_COMES
+
+
+async def test_of_what_a_context_prints_little_is_read_in_one_turn(ends: Ends) -> None:
+    wire = wire_of(ends, Swallow())
+    fed = list[int]()
+    wire._log.feed = lambda data: fed.append(len(data))  # type: ignore[method-assign]
+    fcntl.fcntl(ends.log, fcntl.F_SETPIPE_SZ, 1 << 20)  # as the context can do itself
+    os.set_blocking(ends.log, False)
+    os.write(ends.log, b"x" * (1 << 20))
+    wire.drain_log()
+    wire.close()
+    assert sum(fed) == AS_IT_COMES
