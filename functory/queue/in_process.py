@@ -6,6 +6,7 @@ folder whose process is gone is used again, with the lines that are in it.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,10 +23,11 @@ from functory.operations.principal import Principal
 from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
+from functory.operations.worker_families import Relative, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
-from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked
 from runner.targets import Targets
 from store.errors import Conflict
@@ -72,8 +74,9 @@ class InProcessLink:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
         taken = await operations.take(self._service, self._who, order)
+        told = await with_children(self._service, self._who, taken)
         now_ms = self._service.now_ms()
-        jobs = [_given(one, now_ms) for one in taken]
+        jobs = [_given(one, now_ms) for one in told]
         return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
@@ -126,7 +129,8 @@ def _beside(url: str) -> Path:
     return path.with_name(path.name + ".queues")
 
 
-def _given(taken: Taken, now_ms: int) -> Given:
+def _given(one: Relative, now_ms: int) -> Given:
+    taken = one.taken
     job = taken.job
     return Given(
         job.id,
@@ -137,4 +141,5 @@ def _given(taken: Taken, now_ms: int) -> Given:
         max(job.dt_ms - now_ms, 0) / 1000,
         None if taken.timeout_ms is None else taken.timeout_ms / 1000,
         is_renewable=job.retry_after_ms is None,
+        children=json.loads(one.children) if one.children else [],
     )

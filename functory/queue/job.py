@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -80,6 +80,12 @@ class Job:
     def attempts(self) -> int:
         """This attempt's number, from 1."""
         return self.given.attempts
+
+    @property
+    def children(self) -> Sequence[Mapping[str, Any]]:
+        """What became of the jobs that this one made with `child=True`: when they have ended, it is delivered again and
+        has them here. Each has id, type, state, code, exitcode, result and result_bytes, as in `ctx.children`."""
+        return self.given.children
 
     @property
     def delivery(self) -> Delivery:

@@ -1,7 +1,7 @@
 """What a queue asks of the other side, in process or remote. Values only."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from functory.workers.values import Delivery, Report, Verdict, Worker
 
@@ -17,6 +17,7 @@ class Given(NamedTuple):
     lease_s: float
     timeout_s: float | None
     is_renewable: bool
+    children: Sequence[Mapping[str, Any]] = ()
 
 
 class Batch(NamedTuple):

@@ -53,7 +53,15 @@ class RemoteLink:
 def _given(job: TakenJob) -> Given:
     payload = from_wire(job.payload, job.payload_encoding)
     return Given(
-        job.id, job.token, job.type, payload, job.attempts, job.lease_s, job.timeout_s, is_renewable=job.is_renewable
+        job.id,
+        job.token,
+        job.type,
+        payload,
+        job.attempts,
+        job.lease_s,
+        job.timeout_s,
+        is_renewable=job.is_renewable,
+        children=[msgspec.structs.asdict(child) for child in job.children],
     )
 
 
