@@ -25,6 +25,7 @@ from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.operations.worker_families import Relative, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.refusals import refusals
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
@@ -73,7 +74,8 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
-        taken = await operations.take(self._service, self._who, order)
+        with refusals():
+            taken = await operations.take(self._service, self._who, order)
         told = await with_children(self._service, self._who, taken)
         now_ms = self._service.now_ms()
         jobs = [_given(one, now_ms) for one in told]
@@ -92,16 +94,17 @@ class InProcessLink:
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
         dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
         priority = DEFAULT_PRIORITY if options.priority is None else options.priority
-        said = JobOptions(dt_ms, priority, options.domain, key=options.key)
+        said = JobOptions(dt_ms, priority, options.domain or "", key=options.key or "")
         unsaid = {"repeat"} if options.priority is not None else {"repeat", "priority"}
-        jobs = [
-            Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent, frozenset(unsaid))
-            for payload in payloads
-        ]
-        return await submit_jobs(self._service, self._who, job_type, jobs)
+        plain = PLAIN if said == PLAIN else said
+        names = (options.unique or "", options.parent or "")
+        jobs = [Submission(payload, plain, *names, frozenset(unsaid)) for payload in payloads]
+        with refusals():
+            return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        await serve_by_workers(self._service, self._who, job_type, fields)
+        with refusals():
+            await serve_by_workers(self._service, self._who, job_type, fields)
 
     async def close(self) -> None:
         self._daemon.quit()

@@ -42,14 +42,15 @@ class AddOptions(NamedTuple):
 
     delay_s: float | None = None
     priority: int | None = None
-    domain: str = ""
-    unique: str = ""
-    parent: str = ""
-    key: str = ""
+    domain: str | None = None
+    unique: str | None = None
+    parent: str | None = None
+    key: str | None = None
 
 
 class Link(Protocol):
-    """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable."""
+    """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable; `take`, `add` and
+    `register` what refusals.py lists."""
 
     async def take(self, wish: Wish) -> Batch: ...
 
@@ -63,6 +64,6 @@ class Link(Protocol):
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
         """Have a type served by workers. Fields that are not given stay as they are; a handler in another language is
-        not replaced: Conflict, or ClientError with 409."""
+        not replaced: Conflict."""
 
     async def close(self) -> None: ...

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 import functory
 from functory.errors import InvalidInput, WorkerDrained
-from functory.queue.checks import check_options, encode
+from functory.queue.checks import check_options, check_type, encode
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
@@ -117,21 +117,27 @@ class Queue:
         *payloads: object,
         delay_s: float | None = None,
         priority: int | None = None,
-        domain: str = "",
-        unique: str = "",
-        parent: str = "",
-        key: str = "",
+        domain: str | None = None,
+        unique: str | None = None,
+        parent: str | None = None,
+        key: str | None = None,
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
-        Raises InvalidInput for what neither kind of queue takes, such as a delay below 0."""
+        Raises InvalidInput, NotFound for an unknown parent, Conflict while the job with the unique name is running,
+        OverLimit for a payload that is too large."""
+        check_type(job_type)
+        if not payloads:
+            raise InvalidInput("give a payload for each job: there is none")
         options = AddOptions(delay_s, priority, domain, unique, parent, key)
         check_options(options)
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 
     async def register(self, *types: str, **fields: object) -> None:
         """Have types served by workers: `body` describes the payload, `timeout_s` and `options` as docs/workers.md has
-        them. Fields that are not given stay as they are, and a handler in another language is not replaced: that is
-        an error."""
+        them. Fields that are not given stay as they are. Raises InvalidInput, and Conflict for a type with a handler in
+        another language, which is not replaced."""
+        for job_type in types:
+            check_type(job_type)
         for job_type in types:
             await self._link.register(job_type, fields)
 
