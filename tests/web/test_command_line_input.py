@@ -48,6 +48,9 @@ async def test_input_that_is_no_text_is_said_to_be_so(terminal: Terminal, tmp_pa
     assert "odd is not UTF-8 text" in await terminal.run("job", "list", "--key-file", str(odd), status=2)
     assert "the key has characters" in await terminal.run("job", "list", "--key", "a\nb", status=2)
     assert "no password" in await terminal.run("job", "list", "--url", "http://a:b@127.0.0.1:1", status=2)
+    for url in ("127.0.0.1:1", "localhost:1", "ftp://127.0.0.1:1"):
+        assert "begins with http:// or https://" in await terminal.run("job", "list", "--url", url, status=2)
+    assert "leave out what follows" in await terminal.run("job", "list", "--url", "http://127.0.0.1:1/ui/", status=2)
     for deep in (900, 100_000):
         text = f'{{"type": "thumb", "options": {"[" * deep}{"]" * deep}}}'
         async with given_input(text.encode()):
