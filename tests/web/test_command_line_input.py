@@ -96,6 +96,17 @@ async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -
     assert (len(lines), "one\\ntwo" in lines[-1]) == (3, True), "the names of the columns, a rule, and the job"
 
 
+async def test_what_a_run_before_left_is_labelled(site: Site, terminal: Terminal) -> None:
+    (job_id,) = await site.add("x")
+    await site.run()
+    ended = await terminal.run("job", "get", job_id)
+    again = await terminal.run("job", "retry", job_id)
+    for name in ("code", "ended", "took", "log:"):
+        assert any(line.startswith(name) for line in ended.splitlines())
+        assert any(line.startswith(f"last {name}") for line in again.splitlines())
+        assert not any(line.startswith(name) for line in again.splitlines())
+
+
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 async def test_what_was_added_before_an_error_is_told(site: Site, terminal: Terminal) -> None:
     async with given_input(b"\n".join([b"good"] * 1000 + [b"x" * 2_000_000])):
