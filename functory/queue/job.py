@@ -138,8 +138,10 @@ class Job:
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
-        `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out."""
+        `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out. Raises InvalidInput."""
         said = {name: _option(value) for name, value in options.items() if value is not None}
+        for name in [name for name, value in said.items() if value == ""]:
+            raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(said)))
 
     # As a block

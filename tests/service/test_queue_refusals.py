@@ -72,6 +72,8 @@ async def test_a_mistake_is_the_same_error_on_both_kinds(place: Place) -> None:
             assert isinstance(caught.value, FunctoryError)
             assert says in str(caught.value)
             assert "-bad type" not in str(caught.value), "the caller named no tenant"
+        with pytest.raises(InvalidInput, match="unique is empty"):
+            job.add("resize", "x", unique="")
         await job.done()
 
 
