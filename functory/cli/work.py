@@ -55,7 +55,9 @@ def add_commands(commands: Commands) -> None:
     drain.add_argument("name", help="as `work list` shows it")
     drain.add_argument("--undo", action="store_true", help="let it take jobs again")
     add_remote(drain, run_drain)
-    add_remote(actions.add_parser("list", help="workers of the last hour"), run_list)
+    add_remote(
+        actions.add_parser("list", help="workers that asked for jobs in the last hour and have not left"), run_list
+    )
 
 
 def _add_leases(parser: argparse.ArgumentParser, count: str | None) -> None:
@@ -133,7 +135,13 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
         for it in listed.workers
     ]
     headers = ("name", "host", "version", "types", "running", "a minute", "last asked")
-    return show_table(arguments, listed, headers, rows, "No worker has asked for jobs in the last hour.")
+    return show_table(
+        arguments,
+        listed,
+        headers,
+        rows,
+        "No workers: none has asked for jobs in the last hour, or all that did have left.",
+    )
 
 
 def _show(arguments: argparse.Namespace, answer: object, verdicts: "list[VerdictRow]") -> int:
