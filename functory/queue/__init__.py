@@ -7,6 +7,7 @@
 
 queue.py       take, next, add; the jobs in hand are kept alive in the background (keepalive.py)
 checks.py      what is refused before it is sent
+outage.py      how often a server that is away is asked again, and what is logged of it
 job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together
 refusals.py    what the other side refuses, as the same few errors from either
 link.py        what a queue asks of the other side: remote.py over HTTP, in_process.py with a daemon of its own

@@ -20,13 +20,16 @@ from functory.queue.checks import check_options, check_type, encode
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
-from functory.queue.reporter import Reporter, is_passing, pause_s
+from functory.queue.outage import Outage
+from functory.queue.reporter import Reporter, is_passing
 from functory.workers.values import Worker
 
 log = logging.getLogger("functory.queue")
 
 _WAIT_S: Final = 30.0
 """Of one request; then another follows."""
+_LONGEST_PAUSE_S: Final = 10.0
+"""Until a server that is away is asked for jobs again."""
 _MOST_GIVEN_BACK: Final = 1000
 """In one request: the server takes no more."""
 
@@ -41,6 +44,7 @@ class Queue:
         self._lease_s = lease_s
         self._reporter = Reporter(link)
         self._keepalive = Keepalive(link, lease_s)
+        self._outage = Outage("queue.take_again", _LONGEST_PAUSE_S)
         self.is_draining = False
         """Somebody wants this worker to stop: it gets no more jobs."""
         self.is_closed = False
@@ -98,9 +102,9 @@ class Queue:
         except Exception as error:
             if not is_passing(error):
                 raise
-            log.warning("queue.take_again", extra={"reason": str(error)})
-            await asyncio.sleep(min(pause_s(error), wait_s))
+            await asyncio.sleep(min(self._outage.failed(error), wait_s))
             return []
+        self._outage.over()
         self.is_draining = batch.drain
         return self._in_hand(batch.jobs)
 
