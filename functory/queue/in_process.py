@@ -18,7 +18,7 @@ from functory.daemon.daemon import Daemon
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import serve_by_workers
+from functory.operations.handlers import find_handler, serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, submit_jobs
@@ -105,6 +105,10 @@ class InProcessLink:
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
         with refusals():
             await serve_by_workers(self._service, self._who, job_type, fields)
+
+    async def language(self, job_type: str) -> str | None:
+        stored = await find_handler(self._service, self._who.tenant, job_type)
+        return None if stored is None else stored.lang
 
     async def close(self) -> None:
         self._daemon.quit()

@@ -66,4 +66,7 @@ class Link(Protocol):
         """Have a type served by workers. Fields that are not given stay as they are; a handler in another language is
         not replaced: Conflict."""
 
+    async def language(self, job_type: str) -> str | None:
+        """Of the handler of a type; None if it has none, and "" if that may not be known here."""
+
     async def close(self) -> None: ...

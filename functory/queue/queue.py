@@ -145,6 +145,10 @@ class Queue:
         for job_type in types:
             await self._link.register(job_type, fields)
 
+    async def language(self, job_type: str) -> str | None:
+        """Of the handler of a type; None if it has none, and "" if this key may not look."""
+        return await self._link.language(job_type)
+
     # The end
 
     async def close(self) -> None:

@@ -2,15 +2,18 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from functory.client import Client
+from functory.client import Client, ClientError
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.queue.refusals import refusals
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
+
+_NO_HANDLER: Final = 404
 
 
 class RemoteLink:
@@ -44,6 +47,12 @@ class RemoteLink:
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
         with refusals():
             await self._client.serve_by_workers(job_type, **fields)
+
+    async def language(self, job_type: str) -> str | None:
+        try:
+            return str((await self._client.get_handler(job_type)).handler.get("lang", ""))
+        except ClientError as error:
+            return None if error.status == _NO_HANDLER else ""
 
     async def close(self) -> None:
         await self._client.close()

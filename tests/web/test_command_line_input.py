@@ -96,6 +96,14 @@ async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -
     assert (len(lines), "one\\ntwo" in lines[-1]) == (3, True), "the names of the columns, a rule, and the job"
 
 
+async def test_a_name_that_may_be_mistyped_is_told(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    assert "Type thmb has no handler: is its name right?" in await terminal.run("type", "pause", "thmb")
+    assert "no handler" not in await terminal.run("type", "pause", "thumb")
+    told = await terminal.run("job", "list", "--tenant", "acne", status=3)
+    assert "'acne' is not the tenant of the key, which is acme" in told
+
+
 async def test_what_a_run_before_left_is_labelled(site: Site, terminal: Terminal) -> None:
     (job_id,) = await site.add("x")
     await site.run()
