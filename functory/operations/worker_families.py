@@ -1,8 +1,8 @@
 """What workers are told of the children of jobs that they took: the same as handlers, of all jobs of a take together in
 bounded memory.
 
-Ensures: a job that is handed out has its children with it. What does not fit is given back, and comes with a later
-take.
+Ensures: a job that is handed out has its children with it. What does not fit, or cannot be read now, is given back and
+comes with a later take.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.workers import return_taken
 from functory.workers.values import Taken
+from store.errors import StoreUnavailable
 
 
 class Relative(NamedTuple):
@@ -23,7 +24,7 @@ class Relative(NamedTuple):
 
 
 async def with_children(service: Service, who: Principal, taken: Sequence[Taken]) -> list[Relative]:
-    """Raises StoreUnavailable; then all are given back."""
+    """Never raises because the store is away: what a worker has reported with the same request is answered."""
     told: list[Relative] = []
     left: list[Taken] = []
     size_bytes = 0
@@ -32,7 +33,11 @@ async def with_children(service: Service, who: Principal, taken: Sequence[Taken]
             if not one.job.children:
                 told.append(Relative(one))
             elif size_bytes < RESULTS_BYTES:
-                children = await read_children(service.store, one.job, service.now_ms())
+                try:
+                    children = await read_children(service.store, one.job, service.now_ms())
+                except StoreUnavailable:
+                    left.append(one)
+                    continue
                 size_bytes += len(children)
                 told.append(Relative(one, children))
             else:

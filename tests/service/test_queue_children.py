@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from functory.queue import Job, Queue
+from functory.queue.remote import RemoteLink
+from store.errors import StoreUnavailable
 from tests.support.queue_places import KINDS, Place, open_place
 
 
@@ -60,3 +62,25 @@ async def test_what_a_take_cannot_hold_comes_with_the_next(place: Place, monkeyp
         assert sorted(job.id for job in seen) == sorted(ids)
         assert [job.attempts for job in seen] == [1, 1, 1], "what did not fit was given back unused"
         assert all(len(job.children[0]["result"]) > 1000 for job in seen)
+
+
+async def test_a_report_is_answered_also_if_the_children_of_the_next_job_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> bytes:
+        raise StoreUnavailable("it is away")
+
+    async with open_place("remote", tmp_path) as place, place.open() as queue:
+        await queue.register("album", "part")
+        await queue.add("album", "one")
+        await make_parts(await queue.next("album"))
+        part = await queue.next("part")
+        link = queue._link
+        assert isinstance(link, RemoteLink)
+        end = {"id": part.id, "token": part.delivery.token, "outcome": "ok"}
+        with monkeypatch.context() as patched:
+            patched.setattr("functory.operations.worker_families.read_children", away)
+            answer = await link._client.report_jobs([end], take={"types": ["album"], "wait_s": 30})
+        assert ([it.answer for it in answer.verdicts], answer.jobs) == (["ok"], [])
+        album = await queue.next("album")
+        assert (album.attempts, len(album.children)) == (1, 1), "it was given back unused"
