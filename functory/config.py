@@ -9,8 +9,9 @@ place that it came from. Nothing is read again later.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -213,6 +214,8 @@ def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = No
         _from_flags(flags),
     ):
         sources |= given
+    for name in sources.keys() - known.keys():  # of flags: a file and the environment are looked at for what is known
+        raise InvalidConfig(f"{name!r} is not a setting{_hint(name, known)}")
     values = {}
     for name, (text, place) in sources.items():
         try:
@@ -269,10 +272,15 @@ def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Sour
         raise InvalidConfig(f"{path}: {error}") from None
     for name, value in content.items():
         if name not in known:
-            raise InvalidConfig(f"{path}: {name!r} is not a setting; `functory config` lists them")
+            raise InvalidConfig(f"{path}: {name!r} is not a setting{_hint(name, known)}")
         if isinstance(value, dict | list):
             raise InvalidConfig(f"{path}: {name} must be a plain value")
     return {name: Source(_as_text(value), str(path)) for name, value in content.items()}
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else "; `functory config` lists them"
 
 
 def _from_environment(environ: Mapping[str, str], known: Mapping[str, object]) -> dict[str, Source]:

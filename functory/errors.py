@@ -3,7 +3,8 @@
 FunctoryError
 ├── BadRequest              the request cannot be read: malformed JSON, broken gzip, no such encoding
 ├── InvalidInput            it was read, and a value in it is not allowed
-│   └── IdempotencyMismatch the idempotency key was used before, for another request
+│   ├── IdempotencyMismatch the idempotency key was used before, for another request
+│   └── RefusedInput        a queue refuses it (`functory.queue`); also a ClientError
 ├── Unauthorized            no key, or one that is not known, has expired or was revoked
 ├── Forbidden               the key does not reach this: another tenant's path, a scope that it lacks
 │   └── TenantSuspended     the operator has suspended the tenant: it may read, and nothing else
@@ -25,6 +26,9 @@ FunctoryError
 ├── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
 ├── ServerUnreachable       a client found no server at the address, or it did not answer
 └── ClientError             a client got an answer that is an error
+    ├── NotFound            of a queue, in this process too: what is named does not exist
+    ├── Conflict            the same: it is in a state in which this cannot be
+    └── OverLimit           the same: too large, or too many
 
 Messages are shown to tenants as they are: they say what was wrong, where, and what to do.
 """
@@ -149,3 +153,20 @@ class ClientError(FunctoryError):
         super().__init__(f"{message} ({error_code})", detail=detail, retry_after_s=retry_after_s)
         self.status = status
         self.error_code = error_code
+
+
+class RefusedInput(InvalidInput, ClientError):
+    code = "refused_input"
+    __init__ = ClientError.__init__
+
+
+class NotFound(ClientError):
+    code = "refused_not_found"
+
+
+class Conflict(ClientError):
+    code = "refused_conflict"
+
+
+class OverLimit(ClientError):
+    code = "refused_over_limit"

@@ -61,6 +61,8 @@ def parse_pattern(text: str, *, any_port: bool = False) -> HostPattern:
     """Raises ValueError with the reason. With `any_port` the port may be `*`: for operators."""
     if len(text) > _MAX_PATTERN:
         raise ValueError(f"{text[:40]!r}... is not {_EXPECTED}")
+    if "/" in text:
+        raise ValueError(f"{text!r} is not a host: leave out http:// and the path, as in api.example.org")
     name, ports = _split(text.strip(), any_port=any_port)
     if name == "*":
         return HostPattern(name, ports)

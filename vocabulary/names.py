@@ -11,6 +11,8 @@ from typing import Final
 
 TENANT: Final = r"[a-z0-9][a-z0-9_]{0,31}"
 TYPE: Final = r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}"
+TYPE_RULE: Final = "a letter or digit, then up to 126 of letters, digits and _ . : -"
+"""TYPE in words, for people whose type is none."""
 JOBTYPE: Final = f"{TENANT}-{TYPE}"
 SYSID: Final = r"[a-z0-9]{1,8}"
 JOB_ID: Final = r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}"

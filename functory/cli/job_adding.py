@@ -142,10 +142,16 @@ async def _only_one(batches: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[Se
 
 
 async def _hint_at_handler(client: Client, job_type: str) -> None:
-    """Say so when nothing can run the jobs yet. A key that may not look gets no hint."""
+    """Say so when nothing can run the jobs yet."""
+    if await has_no_handler(client, job_type):
+        print(f"Type {job_type} has no handler yet, so its jobs wait.", file=sys.stderr)
+        print(f"Register one: functory handler put {job_type} FILE", file=sys.stderr)
+
+
+async def has_no_handler(client: Client, job_type: str) -> bool:
+    """False also for a key that may not look."""
     try:
         await client.get_handler(job_type)
     except ClientError as error:
-        if error.status == 404:
-            print(f"Type {job_type} has no handler yet, so its jobs wait.", file=sys.stderr)
-            print(f"Register one: functory handler put {job_type} FILE", file=sys.stderr)
+        return error.status == 404
+    return False

@@ -56,18 +56,19 @@ def show_job(job: Job, *, as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
+    last = "" if job.state == "archived" else "last "  # of an attempt or a round before
     facts = {
         "id": job.id,
         "type": job.type,
         "state": paint(job.state),
-        "code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
+        f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
         "attempts": job.attempts,
         "created": moment(job.created_ms),
         "due": moment(job.due_ms),
         "started": moment(job.started_ms) if job.started_ms else None,
-        "ended": moment(job.done_ms) if job.done_ms else None,
-        "took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
+        f"{last}ended": moment(job.done_ms) if job.done_ms else None,
+        f"{last}took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
         "handler": f"version {job.handler_version}" if job.handler_version else None,
         "isolation": job.isolation or None,
         "parent": job.parent or None,
@@ -84,8 +85,8 @@ def show_job(job: Job, *, as_json: bool) -> None:
         print("attempts so far:\n" + indented(_attempts(job)))
     for name, text, encoding in (
         ("payload", job.payload, job.payload_encoding),
-        ("result" if job.state == "archived" else "last result", job.result, job.result_encoding),
-        ("log", job.log, job.log_encoding),
+        (f"{last}result", job.result, job.result_encoding),
+        (f"{last}log", job.log, job.log_encoding),
     ):
         if text:
             print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))

@@ -1,6 +1,7 @@
 """`functory replay | cancel | delete | failures | timeline | type ... | rate ...`: many jobs, and what limits them."""
 
 import argparse
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -241,7 +242,11 @@ async def run_timeline(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_pause(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_adding import has_no_handler  # noqa: PLC0415 (not for the parser)
+
     await client.pause_type(arguments.type)
+    if await has_no_handler(client, arguments.type):
+        print(f"Type {arguments.type} has no handler: is its name right?", file=sys.stderr)
     return show(arguments, {"ok": True}, f"{arguments.type} is paused.")
 
 

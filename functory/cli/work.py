@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from functory.cli.answers import inert, moment
@@ -10,8 +11,10 @@ from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from functory.client import Client
-    from functory.wire.workers import VerdictRow
+    from functory.wire.workers import TakenChild, VerdictRow
 
 _OUTCOMES: Final = ("ok", "failed", "retry", "error")
 
@@ -52,7 +55,9 @@ def add_commands(commands: Commands) -> None:
     drain.add_argument("name", help="as `work list` shows it")
     drain.add_argument("--undo", action="store_true", help="let it take jobs again")
     add_remote(drain, run_drain)
-    add_remote(actions.add_parser("list", help="workers of the last hour"), run_list)
+    add_remote(
+        actions.add_parser("list", help="workers that asked for jobs in the last hour and have not left"), run_list
+    )
 
 
 def _add_leases(parser: argparse.ArgumentParser, count: str | None) -> None:
@@ -72,8 +77,13 @@ async def run_take(client: "Client", arguments: argparse.Namespace) -> int:
     if arguments.name:
         request["worker"] = {"name": arguments.name}
     taken = await client.take_jobs(*arguments.types, **request)
-    rows = [(f"{job.id}:{job.token}", job.type, job.attempts, _in_a_line(job.payload)) for job in taken.jobs]
-    show_table(arguments, taken, ("lease", "type", "attempt", "payload"), rows, "No jobs.")
+    headers = ["lease", "type", "attempt", "payload"]
+    rows = [[f"{job.id}:{job.token}", job.type, job.attempts, _in_a_line(job.payload)] for job in taken.jobs]
+    if any(job.children for job in taken.jobs):
+        headers.insert(3, "children")
+        for row, job in zip(rows, taken.jobs, strict=True):
+            row.insert(3, _children(job.children))
+    show_table(arguments, taken, headers, rows, "No jobs.")
     return 0 if rows else 1
 
 
@@ -125,7 +135,13 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
         for it in listed.workers
     ]
     headers = ("name", "host", "version", "types", "running", "a minute", "last asked")
-    return show_table(arguments, listed, headers, rows, "No worker has asked for jobs in the last hour.")
+    return show_table(
+        arguments,
+        listed,
+        headers,
+        rows,
+        "No workers: none has asked for jobs in the last hour, or all that did have left.",
+    )
 
 
 def _show(arguments: argparse.Namespace, answer: object, verdicts: "list[VerdictRow]") -> int:
@@ -136,6 +152,12 @@ def _show(arguments: argparse.Namespace, answer: object, verdicts: "list[Verdict
     if refused and arguments.json:
         print(f"functory: {len(refused)} refused", file=sys.stderr)
     return 5 if refused else 0
+
+
+def _children(children: "Sequence[TakenChild]") -> str:
+    """How they ended: `2 ok, 1 failed`."""
+    counts = Counter(child.code or child.state for child in children)
+    return ", ".join(f"{count} {code}" for code, count in sorted(counts.items())) or "-"
 
 
 def _in_a_line(text: str) -> str:

@@ -80,6 +80,10 @@ async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> Non
     async with open_queue(
         arguments.url, key=key, tenant=arguments.tenant, name=arguments.name, lease_s=arguments.lease_s
     ) as queue:
-        print(f"Working on {', '.join(worker.types)}.", file=sys.stderr, flush=True)
-        await worker.run(queue, concurrency=arguments.concurrency, grace_s=arguments.grace_s)
+        await worker.run(
+            queue,
+            concurrency=arguments.concurrency,
+            grace_s=arguments.grace_s,
+            begun=lambda: print(f"Working on {', '.join(worker.types)}.", file=sys.stderr, flush=True),
+        )
     print("Stopped.", file=sys.stderr)

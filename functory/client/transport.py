@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -16,6 +16,7 @@ from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.wire.base import ErrorAnswer, check_text
 
 _T = TypeVar("_T")
+_SAMPLE: Final = "http://127.0.0.1:8484"
 
 Tell = Callable[[str], None]
 """Hears the steps of what the server does: short lines, as they come."""
@@ -44,8 +45,7 @@ class Transport:
         """Raises InvalidInput for a key or a URL that no request could carry."""
         if not (key.isascii() and key.isprintable()):
             raise InvalidInput("the key has characters that no key has, such as a line break in it")
-        if "@" in url.partition("://")[2].partition("/")[0]:
-            raise InvalidInput("the URL of a server has no user and no password: leave them out, and give a key")
+        _check_url(url)
         self._url = url.rstrip("/")
         self._tenant = tenant
         self._session = ClientSession(
@@ -118,10 +118,22 @@ class Transport:
                     return await _last_of(response, tell)
                 return Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
-            raise InvalidInput(f"{self._url!r} is not the URL of a server, such as http://127.0.0.1:8484") from error
+            raise InvalidInput(f"{self._url!r} is not the URL of a server, such as {_SAMPLE}") from error
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+
+
+def _check_url(url: str) -> None:
+    """Raises InvalidInput."""
+    scheme, mark, rest = url.partition("://")
+    host, _, path = (rest or url).partition("/")
+    if "@" in host:
+        raise InvalidInput("the URL of a server has no user and no password: leave them out, and give a key")
+    if not mark or scheme.lower() not in {"http", "https"}:
+        raise InvalidInput(f"{url!r}: the URL of a server begins with http:// or https://, such as {_SAMPLE}")
+    if path.partition("/")[0] == "ui":
+        raise InvalidInput(f"{url!r} is the address of a page: leave out what follows the host, as in {_SAMPLE}")
 
 
 def path_of(*parts: str) -> str:

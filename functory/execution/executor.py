@@ -202,7 +202,7 @@ class Executor:
                 log.warning("execute.store_unavailable", extra={"reason": str(error)})
                 await asyncio.sleep(self._poll_s)
             try:
-                async with asyncio.timeout(self._poll_s):
+                async with asyncio.timeout(self._outlook.due_in_s(self._poll_s)):
                     await self._woken.wait()
             except TimeoutError:
                 self._wants_look = True

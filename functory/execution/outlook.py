@@ -169,6 +169,12 @@ class Outlook:
     def age_s(self) -> float:
         return self._clock.monotonic_s() - self.looked_s
 
+    def due_in_s(self, every_s: float) -> float:
+        """After how long the next look is due. Where one is overdue nothing can be started now, and it waits as long as
+        for any other."""
+        left_s = every_s - self.age_s
+        return left_s if left_s > 0 else every_s
+
     def untried_for(self, for_s: float) -> list[str]:
         """Types with runnable jobs for which no claim was tried for this long."""
         now_s = self._clock.monotonic_s()

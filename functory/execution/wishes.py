@@ -27,6 +27,7 @@ from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
 
 _OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling")
+_NAMES: Final = ("domain", "key", "unique")
 _MAX_DELAY_S: Final = 3_155_760_000
 _PIECE_LINES: Final = 1000
 _PIECE_BYTES: Final = 8 << 20
@@ -141,6 +142,9 @@ def _said(wanted: WantedJob) -> dict[str, str]:
     for name in said:
         if name not in _OPTIONS:
             raise _wrong(name[:40], f"is not an option of a new job: use {', '.join(_OPTIONS)}")
+    for name in _NAMES:
+        if said.get(name) == "":  # of a variable that is not set, mostly
+            raise _wrong(name, "is empty: leave it out if the job has none")
     return said
 
 

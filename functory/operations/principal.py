@@ -38,4 +38,8 @@ class Principal(NamedTuple):
         """Raises Forbidden unless the path is of the key's own tenant. The answer is the same whether the other
         tenant exists or not."""
         if tenant != self.tenant:
-            raise Forbidden("the tenant in the path is not the tenant of the key", detail={"tenant": self.tenant})
+            own = self.tenant or "none: it is the operator's"
+            raise Forbidden(
+                f"{tenant[:40]!r} is not the tenant of the key, which is {own}; choose that tenant, or use another key",
+                detail={"tenant": self.tenant},
+            )

@@ -10,7 +10,7 @@ from functory.errors import InvalidInput
 from functory.loops.slices import Slices
 from functory.operations.service import Service
 from vocabulary.glob import glob_cost, glob_matcher
-from vocabulary.names import is_type, jobtype_of, type_of
+from vocabulary.names import TYPE_RULE, is_type, jobtype_of, type_of
 
 _SPECIAL: Final = frozenset("*?[")
 MOST_CHARS: Final = 127
@@ -42,9 +42,7 @@ async def jobtypes_named(service: Service, tenant: str, text: str | None) -> tup
     if _SPECIAL.isdisjoint(text):
         if not is_type(text):
             raise InvalidInput(
-                f"{text[:80]!r} is not a type: a letter or digit, then up to 126 of letters, digits and _ . : -; or a"
-                " pattern with * ? [a-c]",
-                detail={"field": "type"},
+                f"{text[:80]!r} is not a type: {TYPE_RULE}; or a pattern with * ? [a-c]", detail={"field": "type"}
             )
         return (jobtype_of(tenant, text),)
     return tuple(await types_matching(service, tenant, text))

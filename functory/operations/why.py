@@ -258,7 +258,11 @@ async def _about_workers(service: Service, tenant: str, jobtype: str) -> AsyncIt
     now_ms = service.now_ms()
     workers = await AskedTypes(await service.workers.seen(tenant)).workers_of(type_of(jobtype))
     if not workers:
-        yield "no_worker", "workers take the jobs of its type, and none has asked for them in the last hour", {}
+        text = (
+            "workers take the jobs of its type, and there is none: none has asked for them in the last hour, or those"
+            " that did have left"
+        )
+        yield "no_worker", text, {}
         return
     asked_ms = max(seen.asked_ms for seen in workers)
     if now_ms - asked_ms > JUST_NOW_MS:

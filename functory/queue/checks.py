@@ -7,6 +7,7 @@ from typing import Final
 from functory.errors import InvalidInput
 from functory.queue.link import AddOptions
 from functory.wire.base import MAX_DELAY_S, check_text
+from vocabulary.names import TYPE_RULE, is_type
 
 _TEXTS: Final = ("domain", "unique", "parent", "key")
 
@@ -15,7 +16,17 @@ def check_options(options: AddOptions) -> None:
     """What the queues would not both refuse by themselves. Raises InvalidInput."""
     check_delay(options.delay_s)
     for name in _TEXTS:
-        check_text(getattr(options, name), name)
+        text = getattr(options, name)
+        if text == "":
+            raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
+        if text is not None:
+            check_text(text, name)
+
+
+def check_type(job_type: str) -> None:
+    """Raises InvalidInput."""
+    if not is_type(job_type):
+        raise InvalidInput(f"{job_type[:80]!r} is not a type: {TYPE_RULE}", detail={"field": "type"})
 
 
 def check_delay(delay_s: float | None) -> None:

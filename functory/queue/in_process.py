@@ -6,6 +6,7 @@ folder whose process is gone is used again, with the lines that are in it.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,14 +19,16 @@ from functory.daemon.service import service_of
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import serve_by_workers
+from functory.operations.handlers import find_handler, serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
+from functory.operations.worker_families import Relative, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.refusals import refusals
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
-from functory.workers.values import Delivery, Order, Report, Taken, Verdict
+from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked
 from store.errors import Conflict
 from store.url import open_store
@@ -55,9 +58,11 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
-        taken = await operations.take(self._service, self._who, order)
+        with refusals():
+            taken = await operations.take(self._service, self._who, order)
+        told = await with_children(self._service, self._who, taken)
         now_ms = self._service.now_ms()
-        jobs = [_given(one, now_ms) for one in taken]
+        jobs = [_given(one, now_ms) for one in told]
         return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
@@ -73,16 +78,21 @@ class InProcessLink:
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
         dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
         priority = DEFAULT_PRIORITY if options.priority is None else options.priority
-        said = JobOptions(dt_ms, priority, options.domain, key=options.key)
+        said = JobOptions(dt_ms, priority, options.domain or "", key=options.key or "")
         unsaid = {"repeat"} if options.priority is not None else {"repeat", "priority"}
-        jobs = [
-            Submission(payload, PLAIN if said == PLAIN else said, options.unique, options.parent, frozenset(unsaid))
-            for payload in payloads
-        ]
-        return await submit_jobs(self._service, self._who, job_type, jobs)
+        plain = PLAIN if said == PLAIN else said
+        names = (options.unique or "", options.parent or "")
+        jobs = [Submission(payload, plain, *names, frozenset(unsaid)) for payload in payloads]
+        with refusals():
+            return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        await serve_by_workers(self._service, self._who, job_type, fields)
+        with refusals():
+            await serve_by_workers(self._service, self._who, job_type, fields)
+
+    async def language(self, job_type: str) -> str | None:
+        stored = await find_handler(self._service, self._who.tenant, job_type)
+        return None if stored is None else stored.lang
 
     async def close(self) -> None:
         self._daemon.quit()
@@ -110,7 +120,8 @@ def _beside(url: str) -> Path:
     return path.with_name(path.name + ".queues")
 
 
-def _given(taken: Taken, now_ms: int) -> Given:
+def _given(one: Relative, now_ms: int) -> Given:
+    taken = one.taken
     job = taken.job
     return Given(
         job.id,
@@ -121,4 +132,5 @@ def _given(taken: Taken, now_ms: int) -> Given:
         max(job.dt_ms - now_ms, 0) / 1000,
         None if taken.timeout_ms is None else taken.timeout_ms / 1000,
         is_renewable=job.retry_after_ms is None,
+        children=json.loads(one.children) if one.children else [],
     )

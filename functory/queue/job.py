@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -82,6 +82,12 @@ class Job:
         return self.given.attempts
 
     @property
+    def children(self) -> Sequence[Mapping[str, Any]]:
+        """What became of the jobs that this one made with `child=True`: when they have ended, it is delivered again and
+        has them here. Each has id, type, state, code, exitcode, result and result_bytes, as in `ctx.children`."""
+        return self.given.children
+
+    @property
     def delivery(self) -> Delivery:
         return Delivery(self.given.id, self.given.token)
 
@@ -132,8 +138,10 @@ class Job:
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
-        `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out."""
+        `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out. Raises InvalidInput."""
         said = {name: _option(value) for name, value in options.items() if value is not None}
+        for name in [name for name, value in said.items() if value == ""]:
+            raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(said)))
 
     # As a block

@@ -10,8 +10,10 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from functory.errors import ServerUnreachable
 from functory.queue.job import Job
 from functory.queue.link import Link
+from functory.queue.outage import Outage
 from functory.workers.values import Answer
 
 log = logging.getLogger("functory.queue")
@@ -29,6 +31,7 @@ class Keepalive:
     def __init__(self, link: Link, lease_s: float | None) -> None:
         self._link = link
         self._lease_s = lease_s
+        self._outage = Outage("queue.renew_failed", _AGAIN_S)
         self._jobs: dict[str, Job] = {}
         self._renew_at_s: dict[str, float] = {}
         self._changed = asyncio.Event()
@@ -87,12 +90,12 @@ class Keepalive:
             async with asyncio.timeout(max(left_s / 2, _LEAST_S)):
                 verdicts = await self._link.renew([job.delivery for job in jobs], self._lease_s)
         except Exception as error:  # noqa: BLE001 (whatever it is, the next try may do better while leases hold)
-            reason = str(error) or "no answer in time"
-            log.warning("queue.renew_failed", extra={"jobs": len(jobs), "reason": reason})
+            self._outage.failed(error if str(error) else ServerUnreachable("no answer in time"))
             now_s = loop.time()
             for job in jobs:
                 self._renew_at_s[job.id] = now_s + min(_AGAIN_S, max((job.until_s - now_s) / _PART, _SOON_S))
             return
+        self._outage.over()
         for job, verdict in zip(jobs, verdicts, strict=True):
             if job.is_over:
                 continue

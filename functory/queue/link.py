@@ -1,7 +1,7 @@
 """What a queue asks of the other side, in process or remote. Values only."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from functory.workers.values import Delivery, Report, Verdict, Worker
 
@@ -17,6 +17,7 @@ class Given(NamedTuple):
     lease_s: float
     timeout_s: float | None
     is_renewable: bool
+    children: Sequence[Mapping[str, Any]] = ()
 
 
 class Batch(NamedTuple):
@@ -41,14 +42,15 @@ class AddOptions(NamedTuple):
 
     delay_s: float | None = None
     priority: int | None = None
-    domain: str = ""
-    unique: str = ""
-    parent: str = ""
-    key: str = ""
+    domain: str | None = None
+    unique: str | None = None
+    parent: str | None = None
+    key: str | None = None
 
 
 class Link(Protocol):
-    """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable."""
+    """Raises ServerUnreachable or another FunctoryError, StoreUnavailable, or JournalUnavailable; `take`, `add` and
+    `register` what refusals.py lists."""
 
     async def take(self, wish: Wish) -> Batch: ...
 
@@ -62,6 +64,9 @@ class Link(Protocol):
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
         """Have a type served by workers. Fields that are not given stay as they are; a handler in another language is
-        not replaced: Conflict, or ClientError with 409."""
+        not replaced: Conflict."""
+
+    async def language(self, job_type: str) -> str | None:
+        """Of the handler of a type; None if it has none, and "" if that may not be known here."""
 
     async def close(self) -> None: ...

@@ -16,17 +16,20 @@ from typing import Final, Self
 
 import functory
 from functory.errors import InvalidInput, WorkerDrained
-from functory.queue.checks import check_options, encode
+from functory.queue.checks import check_options, check_type, encode
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
-from functory.queue.reporter import Reporter, is_passing, pause_s
+from functory.queue.outage import Outage
+from functory.queue.reporter import Reporter, is_passing
 from functory.workers.values import Worker
 
 log = logging.getLogger("functory.queue")
 
 _WAIT_S: Final = 30.0
 """Of one request; then another follows."""
+_LONGEST_PAUSE_S: Final = 10.0
+"""Until a server that is away is asked for jobs again."""
 _MOST_GIVEN_BACK: Final = 1000
 """In one request: the server takes no more."""
 
@@ -41,6 +44,7 @@ class Queue:
         self._lease_s = lease_s
         self._reporter = Reporter(link)
         self._keepalive = Keepalive(link, lease_s)
+        self._outage = Outage("queue.take_again", _LONGEST_PAUSE_S)
         self.is_draining = False
         """Somebody wants this worker to stop: it gets no more jobs."""
         self.is_closed = False
@@ -98,9 +102,9 @@ class Queue:
         except Exception as error:
             if not is_passing(error):
                 raise
-            log.warning("queue.take_again", extra={"reason": str(error)})
-            await asyncio.sleep(min(pause_s(error), wait_s))
+            await asyncio.sleep(min(self._outage.failed(error), wait_s))
             return []
+        self._outage.over()
         self.is_draining = batch.drain
         return self._in_hand(batch.jobs)
 
@@ -117,23 +121,33 @@ class Queue:
         *payloads: object,
         delay_s: float | None = None,
         priority: int | None = None,
-        domain: str = "",
-        unique: str = "",
-        parent: str = "",
-        key: str = "",
+        domain: str | None = None,
+        unique: str | None = None,
+        parent: str | None = None,
+        key: str | None = None,
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
-        Raises InvalidInput for what neither kind of queue takes, such as a delay below 0."""
+        Raises InvalidInput, NotFound for an unknown parent, Conflict while the job with the unique name is running,
+        OverLimit for a payload that is too large."""
+        check_type(job_type)
+        if not payloads:
+            raise InvalidInput("give a payload for each job: there is none")
         options = AddOptions(delay_s, priority, domain, unique, parent, key)
         check_options(options)
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 
     async def register(self, *types: str, **fields: object) -> None:
         """Have types served by workers: `body` describes the payload, `timeout_s` and `options` as docs/workers.md has
-        them. Fields that are not given stay as they are, and a handler in another language is not replaced: that is
-        an error."""
+        them. Fields that are not given stay as they are. Raises InvalidInput, and Conflict for a type with a handler in
+        another language, which is not replaced."""
+        for job_type in types:
+            check_type(job_type)
         for job_type in types:
             await self._link.register(job_type, fields)
+
+    async def language(self, job_type: str) -> str | None:
+        """Of the handler of a type; None if it has none, and "" if this key may not look."""
+        return await self._link.language(job_type)
 
     # The end
 

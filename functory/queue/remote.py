@@ -2,14 +2,18 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from functory.client import Client
+from functory.client import Client, ClientError
 from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.refusals import refusals
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
+
+_NO_HANDLER: Final = 404
 
 
 class RemoteLink:
@@ -17,13 +21,9 @@ class RemoteLink:
         self._client = Client(url, key, tenant)
 
     async def take(self, wish: Wish) -> Batch:
-        answer = await self._client.take_jobs(
-            *wish.types,
-            limit=wish.limit,
-            wait_s=wish.wait_s,
-            lease_s=wish.lease_s,
-            worker=wish.worker._asdict(),
-        )
+        request = {"limit": wish.limit, "wait_s": wish.wait_s, "lease_s": wish.lease_s}
+        with refusals():
+            answer = await self._client.take_jobs(*wish.types, worker=wish.worker._asdict(), **request)
         return Batch([_given(job) for job in answer.jobs], answer.drain)
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
@@ -39,12 +39,20 @@ class RemoteLink:
         return [_verdict(row) for row in answer.verdicts]
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
-        said = {name: value for name, value in options._asdict().items() if value not in (None, "")}
-        added = await self._client.add_jobs(job_type, payloads, **said)
+        said = {name: value for name, value in options._asdict().items() if value is not None}
+        with refusals():
+            added = await self._client.add_jobs(job_type, payloads, **said)
         return added.ids if isinstance(added.ids, list) else []
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        await self._client.serve_by_workers(job_type, **fields)
+        with refusals():
+            await self._client.serve_by_workers(job_type, **fields)
+
+    async def language(self, job_type: str) -> str | None:
+        try:
+            return str((await self._client.get_handler(job_type)).handler.get("lang", ""))
+        except ClientError as error:
+            return None if error.status == _NO_HANDLER else ""
 
     async def close(self) -> None:
         await self._client.close()
@@ -53,7 +61,15 @@ class RemoteLink:
 def _given(job: TakenJob) -> Given:
     payload = from_wire(job.payload, job.payload_encoding)
     return Given(
-        job.id, job.token, job.type, payload, job.attempts, job.lease_s, job.timeout_s, is_renewable=job.is_renewable
+        job.id,
+        job.token,
+        job.type,
+        payload,
+        job.attempts,
+        job.lease_s,
+        job.timeout_s,
+        is_renewable=job.is_renewable,
+        children=[msgspec.structs.asdict(child) for child in job.children],
     )
 
 

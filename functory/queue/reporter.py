@@ -6,21 +6,21 @@ leases may still hold.
 """
 
 import asyncio
-import logging
 from typing import Final
 
-from functory.errors import ClientError, FunctoryError, NotReadyYet, ServerUnreachable
+from functory.errors import ClientError, NotReadyYet, ServerUnreachable
 from functory.queue.link import Link
+from functory.queue.outage import Outage
 from functory.workers.values import Report, Verdict
 from journal.errors import JournalUnavailable
 from store.errors import StoreUnavailable
 
-log = logging.getLogger("functory.queue")
-
 _MOST: Final = 200
 _MOST_BYTES: Final = 4 << 20
-_AGAIN_S: Final = 0.5
 _TRIES: Final = 60
+_PATIENCE_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 2.0
+"""Short: an end should arrive while its lease holds, once the server is back."""
 
 
 class Reporter:
@@ -28,6 +28,7 @@ class Reporter:
         self._link = link
         self._waiting: list[tuple[Report, asyncio.Future[Verdict]]] = []
         self._sending: asyncio.Task[None] | None = None
+        self._outage = Outage("queue.report_again", _LONGEST_PAUSE_S)
 
     async def report(self, report: Report) -> Verdict:
         """Raises what the link raises, if it says so of all of them."""
@@ -76,14 +77,18 @@ class Reporter:
                 future.set_result(verdict)
 
     async def _until_it_works(self, reports: list[Report]) -> list[Verdict]:
+        began_s = asyncio.get_running_loop().time()
         for number in range(_TRIES):
             try:
-                return await self._link.report(reports)
+                verdicts = await self._link.report(reports)
             except Exception as error:
-                if not is_passing(error) or number == _TRIES - 1:
+                waited_s = asyncio.get_running_loop().time() - began_s
+                if not is_passing(error) or number == _TRIES - 1 or waited_s >= _PATIENCE_S:
                     raise
-                log.warning("queue.report_again", extra={"reason": str(error)})
-                await asyncio.sleep(pause_s(error))
+                await asyncio.sleep(self._outage.failed(error))
+            else:
+                self._outage.over()
+                return verdicts
         raise AssertionError("the last try returns or raises")
 
 
@@ -92,9 +97,3 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, ClientError):
         return error.status in (429, 503, 507)
     return isinstance(error, ServerUnreachable | NotReadyYet | StoreUnavailable | JournalUnavailable)
-
-
-def pause_s(error: Exception) -> float:
-    """How much later."""
-    asked_s = error.retry_after_s if isinstance(error, FunctoryError) else None
-    return _AGAIN_S if asked_s is None else asked_s

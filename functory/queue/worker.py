@@ -18,8 +18,10 @@ from typing import Any, Final, TypeVar
 from functory.errors import InvalidInput, LeaseLost
 from functory.queue.job import Job
 from functory.queue.queue import Queue
+from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
+from handlers.languages import WORKER
 
 log = logging.getLogger("functory.worker")
 
@@ -61,8 +63,11 @@ class Worker:
                 task.cancel()
         self._stop.set()
 
-    async def run(self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0) -> None:
-        """Work until `stop`. Jobs that run then have `grace_s` to end. Raises InvalidInput."""
+    async def run(
+        self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0, begun: Callable[[], None] | None = None
+    ) -> None:
+        """Work until `stop`. Jobs that run then have `grace_s` to end. begun: called when its types are registered.
+        Raises what `Queue.register` raises."""
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be 1 or more, not {concurrency}")
         if not self._tasks:
@@ -71,6 +76,10 @@ class Worker:
             if fields.get("register", bool(fields)):
                 said = {name: value for name, value in fields.items() if name != "register"}
                 await queue.register(job_type, **said)
+            else:
+                await _look_for_handler(queue, job_type)
+        if begun is not None:
+            begun()
         stopped = asyncio.create_task(self._stop.wait())
         threads = TaskThreads()
         try:
@@ -141,6 +150,22 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def _look_for_handler(queue: Queue, job_type: str) -> None:
+    """Workers get no jobs of a type that is not registered as theirs: somebody should know why nothing comes."""
+    try:
+        lang = await queue.language(job_type)
+    except Exception as error:
+        if not is_passing(error):
+            raise
+        return
+    if lang is None:
+        hint = "register it with register=True, or with functory handler put"
+        log.warning("worker.type_without_handler", extra={"type": job_type, "hint": hint})
+    elif lang not in ("", WORKER):
+        hint = f"its handler is in {lang}, so the daemons run its jobs"
+        log.warning("worker.type_of_daemons", extra={"type": job_type, "hint": hint})
 
 
 async def _take_back(taking: "asyncio.Task[list[Job]]") -> None:

@@ -111,8 +111,22 @@ class ReturnBody(Request):
     goodbye: Word = ""
 
 
+class TakenChild(Answer):
+    """A child of a job that was taken. `code` and what follows are null while it has not ended. `result`: its first
+    64 KB, and less if those of all children are over 4 MB; `result_bytes` says how long it is."""
+
+    id: str
+    type: str
+    state: str
+    code: str | None
+    exitcode: int | None
+    result: str | None
+    result_bytes: int | None
+
+
 class TakenJob(Answer):
-    """A job to work on. `timeout_s`: how long it can be held with all renewals; null: as long as it is renewed."""
+    """A job to work on. `timeout_s`: how long it can be held with all renewals; null: as long as it is renewed.
+    `children`: up to 1,000 of those that it has had. A job that made some is delivered again when they have ended."""
 
     id: str
     type: str
@@ -129,6 +143,7 @@ class TakenJob(Answer):
     due_ms: int
     parent: str = ""
     options: Any = None
+    children: list[TakenChild] = field(default_factory=list)
 
 
 class TakenJobs(Answer):

@@ -315,8 +315,7 @@ class Context {
       throw new TypeError(`not a job type: ${type}; letters, digits and _ . : - without the tenant`);
     }
     const query = asQuery({
-      delay_s: delayS, priority, domain: domain || undefined, key: key || undefined, unique: unique || undefined,
-      child: child ? 1 : undefined, sibling: sibling ? 1 : undefined,
+      delay_s: delayS, priority, domain, key, unique, child: child ? 1 : undefined, sibling: sibling ? 1 : undefined,
     });
     const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
     this.add(Buffer.concat([Buffer.from(type + (query && '?' + query) + '|'), data]));
@@ -361,7 +360,9 @@ function asQuery(options) {
   }
   if (![0, 500, 1000].includes(priority)) throw new RangeError(`priority must be 0, 500 or 1000, not ${priority}`);
   for (const name of ['domain', 'key', 'unique']) {
-    const value = options[name] ?? '';
+    const value = options[name] ?? undefined;
+    if (value === '') throw new RangeError(`${name} is empty: leave it out if the job has none`);
+    if (value === undefined) continue;
     if (typeof value !== 'string' || value.length > 255) throw new RangeError(`${name} must be a text of up to 255 characters`);
   }
   const said = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);

@@ -64,11 +64,11 @@ final class FunctoryContext
         mixed $payload = '',
         ?float $delay_s = null,
         ?int $priority = null,
-        string $domain = '',
-        string $unique = '',
+        ?string $domain = null,
+        ?string $unique = null,
         bool $child = false,
         bool $sibling = false,
-        string $key = '',
+        ?string $key = null,
     ): void {
         if (!preg_match(Functory::TYPE, $type)) {
             throw new ValueError("not a job type: $type; letters, digits and _ . : - without the tenant");
@@ -79,9 +79,11 @@ final class FunctoryContext
         if ($priority !== null && !in_array($priority, [0, 500, 1000], true)) {
             throw new ValueError("priority must be 0, 500 or 1000, not $priority");
         }
-        $options = ['delay_s' => $delay_s, 'priority' => $priority, 'domain' => $domain === '' ? null : $domain,
-            'key' => $key === '' ? null : $key,
-            'unique' => $unique === '' ? null : $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null];
+        $options = ['delay_s' => $delay_s, 'priority' => $priority, 'domain' => $domain, 'key' => $key,
+            'unique' => $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null];
+        foreach (array_keys($options, '', true) as $name) {
+            throw new ValueError("$name is empty: leave it out if the job has none");
+        }
         $query = http_build_query(array_filter($options, fn ($value) => $value !== null), '', '&', PHP_QUERY_RFC3986);
         if (strlen($query) > 2000) {
             throw new ValueError('the options of a new job are more than 2,000 characters: choose shorter names');

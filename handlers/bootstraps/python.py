@@ -133,19 +133,18 @@ class Context:
         *,
         delay_s: float | None = None,
         priority: int | None = None,
-        domain: str = "",
-        key: str = "",
-        unique: str = "",
+        domain: str | None = None,
+        key: str | None = None,
+        unique: str | None = None,
         child: bool = False,
         sibling: bool = False,
     ) -> None:
         if not is_type(type):
             raise ValueError(f"not a job type: {type!r}; letters, digits and _ . : - without the tenant")
         head = type
-        if delay_s is not None or priority is not None or domain or key or unique or child or sibling:
-            said = {"delay_s": delay_s, "priority": priority, "domain": domain or None, "key": key or None,
-                    "unique": unique or None, "child": 1 if child else None,
-                    "sibling": 1 if sibling else None}  # fmt: skip
+        if child or sibling or (delay_s, priority, domain, key, unique) != (None,) * 5:
+            said = {"delay_s": delay_s, "priority": priority, "domain": domain, "key": key, "unique": unique,
+                    "child": 1 if child else None, "sibling": 1 if sibling else None}  # fmt: skip
             head += "?" + as_query({name: value for name, value in said.items() if value is not None})
         data = payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else dump(payload)
         self.add(head.encode() + b"|" + data)
@@ -197,8 +196,10 @@ def as_query(options: dict[str, object]) -> str:
     if options.get("priority", 500) not in (0, 500, 1000):
         raise ValueError(f"priority must be 0, 500 or 1000, not {options['priority']!r:.80}")
     for name in ("domain", "key", "unique"):
-        value = options.get(name, "")
-        if not isinstance(value, str) or len(value) > 255:
+        value = options.get(name)
+        if value == "":
+            raise ValueError(f"{name} is empty: leave it out if the job has none")
+        if value is not None and (not isinstance(value, str) or len(value) > 255):
             raise ValueError(f"{name} must be a text of up to 255 characters, not {value!r:.80}")
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in options.items())
     if len(query) > 2000:

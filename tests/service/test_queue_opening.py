@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput
+from functory.errors import InvalidConfig, InvalidInput
 from functory.execution.handler_document import decode_handler, encode_handler
-from functory.queue import Worker, open_queue
+from functory.queue import Conflict, Worker, open_queue
 from handlers.validation import parse_handler
-from store.errors import Conflict, UnsupportedStore
+from store.errors import UnsupportedStore
 from tests.support.queue_places import KINDS, Place, open_place
 
 
@@ -40,7 +40,7 @@ async def test_a_worker_does_not_replace_a_handler_in_another_language(place: Pl
     data = encode_handler(parse_handler({"lang": "python", "body": "return 1"}))
     await place.store.set_handler(place.tenant, jobtype, lang="python", data=data, now_ms=1, author="")
     async with place.open() as queue:
-        with pytest.raises((Conflict, ClientError), match="has a handler in python"):
+        with pytest.raises(Conflict, match="has a handler in python"):
             await worker.run(queue)
     stored = await place.store.get_handler(place.tenant, jobtype)
     assert stored
@@ -63,11 +63,25 @@ async def test_a_queue_is_opened_with_what_it_needs(tmp_path: Path) -> None:
 async def test_a_mistyped_url_of_a_store_is_said_to_be_none(tmp_path: Path, with_folder: bool) -> None:
     folder = tmp_path if with_folder else None
     for url, words in (
-        ("jobs.db", "the store speaks sqlite://"),
-        ("myserver:8484", "the store speaks sqlite://"),
         ("sqlite://jobs.db", "reads sqlite:///absolute/path.db"),
         ("sqlite:///", "reads sqlite:///absolute/path.db"),
     ):
         with pytest.raises(UnsupportedStore, match=words):
             async with open_queue(url, folder=folder):
                 pass
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+@pytest.mark.parametrize("url", ["jobs.db", "myserver:8484", "127.0.0.1:8484", "htp://myserver:8484"])
+async def test_a_url_of_neither_a_server_nor_a_store_is_said_to_be_none(tmp_path: Path, url: str, key: str) -> None:
+    with pytest.raises(InvalidInput, match=r"the URL begins with http:// or https:// .* sqlite://"):
+        async with open_queue(url, key=key, tenant="acme", folder=tmp_path):
+            pass
+
+
+async def test_a_mistyped_setting_is_named(tmp_path: Path) -> None:
+    for name, hint in (("leese", "; did you mean lease?"), ("nonsense", "; `functory config` lists them")):
+        with pytest.raises(InvalidConfig) as caught:
+            async with open_queue(f"sqlite://{tmp_path}/x.db", **{name: "5s"}):  # type: ignore[arg-type]
+                pass
+        assert str(caught.value) == f"{name!r} is not a setting{hint}"

@@ -1,14 +1,14 @@
 """functory.queue: what both kinds of queue refuse, with the same error, and what they show of a worker."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.errors import InvalidInput
-from functory.queue import Job, Worker
+from functory.errors import FunctoryError
+from functory.queue import Conflict, InvalidInput, Job, NotFound, OverLimit, Worker
 from functory.workers.presence import Seen
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
@@ -31,6 +31,7 @@ async def test_what_no_queue_takes_is_refused_in_the_same_words(place: Place) ->
         ("x", {"unique": "\ud800"}, "unique holds a lone surrogate, which is not text"),
         ("x", {"domain": "\ud800"}, "domain holds a lone surrogate, which is not text"),
         ("x", {"key": "\ud800"}, "key holds a lone surrogate, which is not text"),
+        *(("x", {name: ""}, f"{name} is empty: leave it out") for name in ("unique", "domain", "key", "parent")),
         ("\ud800", {}, "the payload holds a lone surrogate, which is not text"),
         (NAN, {}, "the payload cannot be written as JSON"),
         ({"deep": [NAN]}, {}, "the payload cannot be written as JSON"),
@@ -44,6 +45,36 @@ async def test_what_no_queue_takes_is_refused_in_the_same_words(place: Place) ->
             assert says in str(caught.value)
         (job_id,) = await queue.add("resize", {"a": 1.5}, delay_s=0, unique="\U0001f600")
         assert (await queue.next()).id == job_id, "nothing else was added"
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_a_mistake_is_the_same_error_on_both_kinds(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "x", unique="one")
+        job = await queue.next()
+        mistakes: list[tuple[Awaitable[Any], type[Exception], str]] = [
+            (queue.add("resize", "x", unique="one"), Conflict, "the unique name 'one' is taken"),
+            (queue.add("resize", "x", parent="nobody"), NotFound, "job nobody"),
+            (queue.add("resize", b"x" * (1 << 20) + b"x"), OverLimit, "1048577"),
+            (queue.add("resize", "x", priority=7), InvalidInput, "priority"),
+            (queue.add("resize", "x", domain="a\n"), InvalidInput, "rate domain 'a\\n'"),
+            (queue.add("resize", "x", key="k" * 256), InvalidInput, "key"),
+            (queue.add("bad type", "x"), InvalidInput, "'bad type' is not a type"),
+            (queue.add("resize"), InvalidInput, "give a payload"),
+            (queue.register("good", "bad type"), InvalidInput, "'bad type' is not a type"),
+            (queue.register("resize", options={"max_atempts": 3}), InvalidInput, "options.max_atempts"),
+            (queue.take_some("resize", limit=0, capacity=1), InvalidInput, "limit"),
+        ]
+        for mistake, kind, says in mistakes:
+            with pytest.raises(kind) as caught:
+                await mistake
+            assert isinstance(caught.value, FunctoryError)
+            assert says in str(caught.value)
+            assert "-bad type" not in str(caught.value), "the caller named no tenant"
+        with pytest.raises(InvalidInput, match="unique is empty"):
+            job.add("resize", "x", unique="")
+        await job.done()
 
 
 async def test_a_result_that_json_cannot_say_is_an_error_of_its_job(place: Place) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functory.queue import Queue, Worker
+from functory.queue import InvalidInput, Queue, Worker
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -131,3 +131,28 @@ async def test_only_tasks_that_say_so_are_registered(place: Place) -> None:
     assert sorted(row.jobtype for row in await place.store.list_handlers(place.tenant)) == [
         f"{place.tenant}-{name}" for name in "ab"
     ]
+
+
+async def test_a_worker_says_why_nothing_will_come_before_it_begins(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker, begun = Worker(), asyncio.Event()
+    for name in ("mine", "of.nobody"):
+        worker.task(name)(lambda payload: payload)
+    async with place.open() as queue:
+        await queue.register("mine")
+        running = asyncio.create_task(worker.run(queue, begun=begun.set))
+        await begun.wait()
+        told = [record.__dict__["type"] for record in caplog.records if record.message == "worker.type_without_handler"]
+        assert told == ["of.nobody"]
+        worker.stop()
+        await running
+
+
+async def test_a_worker_whose_type_is_refused_does_not_begin(place: Place) -> None:
+    worker, begun = Worker(), asyncio.Event()
+    worker.task("resize", options={"max_atempts": 1})(lambda payload: payload)
+    async with place.open() as queue:
+        with pytest.raises(InvalidInput, match="max_atempts"):
+            await worker.run(queue, begun=begun.set)
+    assert not begun.is_set()

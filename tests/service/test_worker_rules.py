@@ -207,6 +207,9 @@ async def test_why_says_who_asks(tmp_path: Path) -> None:
         clock.advance(40)
         reason = await why(shop.service, "acme", job_id)
         assert (reason.reason, reason.text) == ("no_worker", "no worker has asked for 40 s")
+        await operations.give_back(shop.service, ACME, [], goodbye="b")
+        reason = await why(shop.service, "acme", job_id)
+        assert (reason.reason, "or those that did have left" in reason.text) == ("no_worker", True)
         waiter = asyncio.create_task(shop.take("resize", "crop", wait_s=30.0, worker=Worker("b")))
         (job,) = await waiter
         reason = await why(shop.service, "acme", job.job.id)

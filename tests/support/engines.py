@@ -112,6 +112,7 @@ BODIES: dict[str, dict[str, str]] = {
         " child=True)\n"
         "ctx.enqueue('mail', sibling=True)\nprint('J: mail?child=1|x')\nprint('J: mail?bad option|x')",
         "enqueue_wrong": "ctx.enqueue('mail', priority=int(payload))",
+        "enqueue_empty": "ctx.enqueue('mail', **{payload: '' if ctx.attempt else None})",
         "children": "return [[c['id'], c['code'], c['result']] for c in ctx.children]",
         "carry": "ctx.carry({'n': int(payload) + 1})",
         "carry_and_retry": "ctx.carry(payload + '!'); ctx.retry()",
@@ -143,6 +144,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         " key: 'k&k', unique: 'ü|?', child: true}); ctx.enqueue('mail', '', {sibling: true});"
         " console.log('J: mail?child=1|x'); console.log('J: mail?bad option|x') }",
         "enqueue_wrong": "(payload, ctx) => ctx.enqueue('mail', '', {priority: Number(payload)})",
+        "enqueue_empty": "(payload, ctx) => ctx.enqueue('mail', '', {[payload]: ctx.attempt ? '' : null})",
         "children": "(payload, ctx) => ctx.children.map((c) => [c.id, c.code, c.result])",
         "carry": "(payload, ctx) => ctx.carry({n: Number(payload) + 1})",
         "carry_and_retry": "(payload, ctx) => { ctx.carry(payload + '!'); ctx.retry() }",
@@ -196,6 +198,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         " child: true, key: 'k&k');"
         "$ctx->enqueue('mail', sibling: true); echo \"J: mail?child=1|x\\nJ: mail?bad option|x\\n\";",
         "enqueue_wrong": "$ctx->enqueue('mail', priority: (int) $payload);",
+        "enqueue_empty": "$ctx->enqueue('mail', ...[$payload => $ctx->attempt ? '' : null]);",
         "children": "return array_map(fn ($c) => [$c['id'], $c['code'], $c['result']], $ctx->children);",
         "carry": "$ctx->carry(['n' => (int) $payload + 1]);",
         "carry_and_retry": "$ctx->carry($payload . '!'); $ctx->retry();",

@@ -123,6 +123,32 @@ async def use_workers(site: Site, terminal: Terminal) -> None:
     shown = await run("work", "list")
     assert "resize" in shown
     assert "by hand" not in shown, "it said goodbye"
+    await use_a_worker_with_children(site, terminal)
+
+
+async def use_a_worker_with_children(site: Site, terminal: Terminal) -> None:
+    run = terminal.run
+
+    async def take() -> tuple[str, str]:
+        await site.intake.flush()
+        site.workers.wake()
+        shown = await run("work", "take", "album")
+        return shown, next(word for word in shown.split() if "Z-" in word)
+
+    await site.call("PUT", "/acme/handler/album", json={"lang": "worker"})
+    site.workers.changed("acme")
+    await site.add("a", path="/acme/job/album/add")
+    shown, parent = await take()
+    assert "children" not in shown
+    await site.add("b", path=f"/acme/job/album/add?parent={parent.rpartition(':')[0]}")
+    await site.intake.flush()
+    await run("work", "report", parent, "ok")
+    _, child = await take()
+    await run("work", "report", child, "failed", "--result", "no")
+    shown, again = await take()
+    assert "children" in shown
+    assert "1 failed" in shown
+    await run("work", "report", again, "ok")
 
 
 async def use_consumers(site: Site, terminal: Terminal) -> None:

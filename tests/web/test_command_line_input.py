@@ -48,6 +48,9 @@ async def test_input_that_is_no_text_is_said_to_be_so(terminal: Terminal, tmp_pa
     assert "odd is not UTF-8 text" in await terminal.run("job", "list", "--key-file", str(odd), status=2)
     assert "the key has characters" in await terminal.run("job", "list", "--key", "a\nb", status=2)
     assert "no password" in await terminal.run("job", "list", "--url", "http://a:b@127.0.0.1:1", status=2)
+    for url in ("127.0.0.1:1", "localhost:1", "ftp://127.0.0.1:1"):
+        assert "begins with http:// or https://" in await terminal.run("job", "list", "--url", url, status=2)
+    assert "leave out what follows" in await terminal.run("job", "list", "--url", "http://127.0.0.1:1/ui/", status=2)
     for deep in (900, 100_000):
         text = f'{{"type": "thumb", "options": {"[" * deep}{"]" * deep}}}'
         async with given_input(text.encode()):
@@ -91,6 +94,25 @@ async def test_a_job_that_is_taken_is_one_line(site: Site, terminal: Terminal) -
     await site.intake.flush()
     lines = (await terminal.run("work", "take", "thumb")).splitlines()
     assert (len(lines), "one\\ntwo" in lines[-1]) == (3, True), "the names of the columns, a rule, and the job"
+
+
+async def test_a_name_that_may_be_mistyped_is_told(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+    assert "Type thmb has no handler: is its name right?" in await terminal.run("type", "pause", "thmb")
+    assert "no handler" not in await terminal.run("type", "pause", "thumb")
+    told = await terminal.run("job", "list", "--tenant", "acne", status=3)
+    assert "'acne' is not the tenant of the key, which is acme" in told
+
+
+async def test_what_a_run_before_left_is_labelled(site: Site, terminal: Terminal) -> None:
+    (job_id,) = await site.add("x")
+    await site.run()
+    ended = await terminal.run("job", "get", job_id)
+    again = await terminal.run("job", "retry", job_id)
+    for name in ("code", "ended", "took", "log:"):
+        assert any(line.startswith(name) for line in ended.splitlines())
+        assert any(line.startswith(f"last {name}") for line in again.splitlines())
+        assert not any(line.startswith(name) for line in again.splitlines())
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from functory.operations.service import OperationSettings
-from store.base import Archive, Code, Outcome, RateDomain, Retry
+from store.base import Archive, Code, Outcome, RateDomain, Rearm, Retry
 from store.errors import StoreUnavailable
 from tests.support.jobs import new_job
 from tests.support.web import SYSID, T0, Site, open_site
@@ -383,3 +383,18 @@ async def test_a_young_job_of_another_living_daemon_is_not_denied(site: Site) ->
     assert [(await site.get(f"/acme/job/{job_id}")).status for job_id in (old, unknown)] == [404, 404]
     await site.store.add_jobs([new_job(0, id=young)], now_ms=T0)
     assert (await site.get(f"/acme/job/{young}")).status == 200
+
+
+async def test_the_result_of_the_last_round_is_there_between_rounds(site: Site) -> None:
+    (job_id,) = await site.add("x", path=ADD + "?repeat=FINISHED,%20%2B1%20HOUR")
+    await site.intake.flush()
+    assert (await site.get(f"/acme/job/{job_id}/result")).status == 404
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=30_000, now_ms=T0)
+    outcome = Outcome(Code.OK, 200, T0, 1500, b"first round", b"", 3, "L2")
+    await site.store.release_jobs(SYSID, [Rearm(job.id, job.token, T0, outcome)], now_ms=T0)
+    raw = await site.get(f"/acme/job/{job_id}/result")
+    assert (raw.status, raw.body) == (200, b"first round")
+    (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=30_000, now_ms=T0)
+    outcome = outcome._replace(code=Code.ERROR, exitcode=500)
+    await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0, outcome)], now_ms=T0)
+    assert (await site.get(f"/acme/job/{job_id}/result")).status == 404, "an attempt is no round"

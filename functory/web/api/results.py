@@ -32,6 +32,7 @@ from vocabulary.names import jobtype_of, type_of
 routes = Routes()
 
 _CHILD_RESULT_BYTES: Final = 4096
+_TRIED_AGAIN: Final = frozenset({Code.RETRY, Code.ERROR})
 
 
 class ChildrenQuery(Request):
@@ -65,8 +66,7 @@ async def list_children(call: Call, query: ChildrenQuery) -> Page:
 async def get_result(call: Call) -> web.StreamResponse:
     """The raw bytes, in a form that no browser runs, whatever a handler returned."""
     found = await jobs.get_job(call.service, call.tenant, call.param("id"), max_bytes=LARGE_BYTES)
-    has_ended = isinstance(found, JobRecord) and found.state is JobState.ARCHIVED
-    if isinstance(found, Queued) or not has_ended or found.outcome is None or found.outcome.result is None:
+    if isinstance(found, Queued) or not _has_ended(found) or found.outcome is None or found.outcome.result is None:
         raise Missing("the job has no result, or none yet")
     return result_answer(call.service, call.tenant, found, "application/octet-stream", "attachment")
 
@@ -119,6 +119,13 @@ async def list_failures(call: Call, query: FailuresQuery) -> FailureList:
 @routes.add("GET", "/{tenant}/index/{type}", scope="read", summary="How far an indexed queue has come")
 async def get_index(call: Call) -> IndexAnswer:
     return IndexAnswer(*await type_controls.get_index_state(call.service, call.tenant, call.type_name))
+
+
+def _has_ended(found: JobRecord) -> bool:
+    """The job, or the last round of one that repeats."""
+    if found.state is JobState.ARCHIVED:
+        return True
+    return bool(found.job.repeat) and found.outcome is not None and found.outcome.code not in _TRIED_AGAIN
 
 
 def _jobtype(call: Call, type_name: str | None) -> str | None:

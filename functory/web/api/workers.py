@@ -9,6 +9,7 @@ import msgspec
 
 from functory.errors import FunctoryError, InvalidInput
 from functory.operations import workers as operations
+from functory.operations.worker_families import Relative, with_children
 from functory.web.api.rendering import show_options
 from functory.web.api.submission import payload_of
 from functory.web.http.body_room import most_bytes
@@ -29,6 +30,7 @@ from functory.wire.workers import (
     ReportItem,
     ReturnBody,
     TakeBody,
+    TakenChild,
     TakenJob,
     TakenJobs,
     VerdictRow,
@@ -52,6 +54,7 @@ _STATUSES: Final = {
     Answer.LATE: 409,
     Answer.REFUSED: 413,
 }
+_CHILDREN: Final = msgspec.json.Decoder(list[TakenChild])
 _SLICE_BYTES: Final = 256 * 1024
 _SLICE_ITEMS: Final = 100
 
@@ -59,8 +62,7 @@ _SLICE_ITEMS: Final = 100
 @routes.add("POST", "/{tenant}/work/take", scope="work", summary="Take jobs of types that workers serve")
 async def take_jobs(call: Call, body: TakeBody) -> TakenJobs:
     taken = await operations.take(call.service, call.principal, _order(call, body))
-    await _confirm(call, taken)
-    return _show_taken(call, body, taken)
+    return await _show_taken(call, body, taken)
 
 
 @routes.add("POST", "/{tenant}/work/renew", scope="work", summary="Keep jobs for longer")
@@ -79,8 +81,7 @@ async def report_jobs(call: Call, body: ReportBody) -> Reported:
         body.take.wait_s = 0.0  # the room that a large body takes is not kept for that long
     order = _order(call, body.take)
     verdicts, taken = await operations.report_and_take(call.service, call.principal, reports, order)
-    await _confirm(call, taken)
-    shown = _show_taken(call, body.take, taken)
+    shown = await _show_taken(call, body.take, taken)
     return Reported(_show_verdicts(verdicts), shown.jobs, shown.drain)
 
 
@@ -128,10 +129,12 @@ async def _confirm(call: Call, taken: Sequence[Taken]) -> None:
         raise
 
 
-def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken]) -> TakenJobs:
+async def _show_taken(call: Call, body: TakeBody, taken: Sequence[Taken]) -> TakenJobs:
+    await _confirm(call, taken)
+    told = await with_children(call.service, call.principal, taken)
     now_ms = call.service.now_ms()  # what is left of a lease is told from here on
     encode = to_wire if body.encoding == "auto" else _in_base64
-    jobs = [_show(one, now_ms, encode) for one in taken]
+    jobs = [_show(one, now_ms, encode) for one in told]
     return TakenJobs(jobs, operations.is_draining(call.service, call.principal, body.worker.name))
 
 
@@ -139,7 +142,8 @@ def _in_base64(data: bytes) -> tuple[str, Encoding]:
     return b64encode(data).decode(), "base64"
 
 
-def _show(taken: Taken, now_ms: int, encode: Callable[[bytes], tuple[str, Encoding]]) -> TakenJob:
+def _show(one: Relative, now_ms: int, encode: Callable[[bytes], tuple[str, Encoding]]) -> TakenJob:
+    taken = one.taken
     job = taken.job
     payload, encoding = encode(job.data)
     return TakenJob(
@@ -158,6 +162,7 @@ def _show(taken: Taken, now_ms: int, encode: Callable[[bytes], tuple[str, Encodi
         due_ms=job.due_ms,
         parent=job.parent,
         options=show_options(job.options),
+        children=_CHILDREN.decode(one.children) if one.children else [],
     )
 
 

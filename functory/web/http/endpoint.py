@@ -37,7 +37,7 @@ from functory.web.http.validation_words import refusal
 from functory.wire.admin import TenantLimits
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
-from vocabulary.names import is_type
+from vocabulary.names import TYPE_RULE, is_type
 
 MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
@@ -252,10 +252,7 @@ def check_json_size(body: bytes) -> None:
 
 def check_type_name(name: str) -> str:
     if not is_type(name):
-        raise InvalidInput(
-            f"{name[:80]!r} is not a type: a letter or digit, then up to 126 of letters, digits and _ . : -",
-            detail={"in": "path", "field": "type"},
-        )
+        raise InvalidInput(f"{name[:80]!r} is not a type: {TYPE_RULE}", detail={"in": "path", "field": "type"})
     return name
 
 

@@ -54,6 +54,17 @@ async def test_a_wrong_option_is_an_error_of_the_call(runner: Runner, lang: str)
     assert seen.stopped[1].new_jobs == (NewJob("mail", b"", "priority=0"),)
 
 
+@pytest.mark.parametrize("lang", behaviours("enqueue_empty"))
+async def test_an_empty_option_is_an_error_of_the_call_and_none_is_none(runner: Runner, lang: str) -> None:
+    names = ("unique", "key", "domain")
+    seen = await run(runner, handler(lang, "enqueue_empty"), jobs(*names))
+    assert seen.exitcodes == [500, 500, 500]
+    for name, result in zip(names, seen.results, strict=True):
+        assert f"{name} is empty: leave it out".encode() in result
+    seen = await run(runner, handler(lang, "enqueue_empty"), [job._replace(attempts=0) for job in jobs(*names)])
+    assert [stopped.new_jobs for stopped in seen.stopped] == [(NewJob("mail", b""),)] * 3
+
+
 async def test_lines_of_sh_have_options(runner: Runner) -> None:
     seen = await run(runner, Handler("sh", "echo 'J: mail?delay_s=5&unique=a%7Cb|x|y'"), jobs("x"))
     assert seen.stopped[0].new_jobs == (NewJob("mail", b"x|y", "delay_s=5&unique=a%7Cb"),)

@@ -50,6 +50,9 @@ class SilentLink:
     async def register(self, job_type: str, document: Mapping[str, object]) -> None:
         raise NotImplementedError
 
+    async def language(self, job_type: str) -> str | None:
+        raise NotImplementedError
+
     async def close(self) -> None:
         raise NotImplementedError
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from functory.loops.shared import make_shared
 from scheduler import Pick
 from scheduler.retry import RetryPolicy
 from tests.support.clocks import FakeClock
+from tests.support.virtual_time import run_in_virtual_time
 
 LOOK_S = 0.001
 POLL_S = 3600.0
@@ -21,17 +23,24 @@ class EmptyStore:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self.looks: asyncio.Queue[None] = asyncio.Queue()
+        self.looks: asyncio.Queue[float] = asyncio.Queue()
 
     async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool) -> list[Any]:
         assert runnable, "types without a handler are nobody's business here"
         self._clock.advance(LOOK_S)
-        self.looks.put_nowait(None)
+        self.looks.put_nowait(self._clock.monotonic_s())
         return []
 
 
+class LoopClock(FakeClock):
+    """The time of the loop, and what the looks took."""
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time() + self.elapsed_s
+
+
 @asynccontextmanager
-async def idle(clock: FakeClock) -> AsyncIterator[tuple[Executor, asyncio.Queue[None]]]:
+async def idle(clock: FakeClock, poll_s: float = POLL_S) -> AsyncIterator[tuple[Executor, asyncio.Queue[float]]]:
     """One that has looked once, and found nothing."""
     store: Any = EmptyStore(clock)
     runner: Any = SimpleNamespace(warm_jobtypes=frozenset)
@@ -40,7 +49,7 @@ async def idle(clock: FakeClock) -> AsyncIterator[tuple[Executor, asyncio.Queue[
     )
     unused: Any = None
     shared = make_shared(store, unused, clock, "a1")
-    settings = ExecutorSettings(lease_s=60, poll_s=POLL_S, retry=RetryPolicy(), languages=frozenset({"python"}))
+    settings = ExecutorSettings(lease_s=60, poll_s=poll_s, retry=RetryPolicy(), languages=frozenset({"python"}))
     straight: Any = SimpleNamespace(catch_up=lambda *_: None, waiting=list, leaves_nothing_to_do=lambda _: False)
     execute = Executor(shared, runner, policy, unused, unused, settings)
     execute.use(straight)
@@ -88,3 +97,16 @@ async def test_nothing_is_claimed_that_was_picked_before_a_pause() -> None:
         execute.set_paused(paused=False)
         await execute.stop(0.0)
         assert await execute._claim(Pick("acme-x", 1), None, 0) == []
+
+
+def test_what_wakes_the_loop_all_the_time_does_not_put_off_the_next_look() -> None:
+    async def story() -> list[float]:
+        async with idle(LoopClock(), poll_s=1.0) as (execute, looks):
+            execute.wake()
+            while looks.qsize() < 4:
+                await asyncio.sleep(0.3)
+                execute.note_long_batches()
+            return [looks.get_nowait() for _ in range(4)]
+
+    looked_s = run_in_virtual_time(story())
+    assert max(after - before for before, after in pairwise(looked_s)) <= 1.0 + LOOK_S

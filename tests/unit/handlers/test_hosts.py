@@ -47,6 +47,12 @@ def test_what_is_no_pattern(text: str) -> None:
         parse_pattern(text)
 
 
+@pytest.mark.parametrize("text", ["http://example.com/", "https://example.com", "example.com/path", "example.com:80/"])
+def test_a_url_is_said_to_be_no_host(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a host: leave out http:// and the path"):
+        parse_pattern(text)
+
+
 @pytest.mark.parametrize(
     ("wanted", "allowed", "covered"),
     [
