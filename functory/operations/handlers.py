@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
 from functory.execution.handler_document import decode_handler, encode_handler
@@ -24,16 +25,27 @@ from store.base import HandlerSummary
 from store.errors import Conflict
 from vocabulary.names import jobtype_of
 
+_MERGES: Final = 10
+"""Workers that start together may change a type at the same time, each at its turn."""
+
 
 async def put_handler(
-    service: Service, who: Principal, type_name: str, data: object, *, upgrade: bool = False, tell: Tell = nobody
+    service: Service,
+    who: Principal,
+    type_name: str,
+    data: object,
+    *,
+    made_from: int | None = None,
+    upgrade: bool = False,
+    tell: Tell = nobody,
 ) -> StoredHandler:
     """Check a handler and put it in force. It is checked in the sandbox too, if this daemon runs its language.
 
     Its packages are locked and installed first, and `tell` hears the steps; with `upgrade` they are resolved anew. With
     `tree` it is a folder whose files were sent before. The same handler again makes no new version. Of saves at the
-    same time the one that was asked for last wins, however long each takes. Raises InvalidHandlerError,
-    HandlerSyntaxError, Forbidden, QuotaExceeded, Conflict, and what `operations.packages` raises.
+    same time the one that was asked for last wins, however long each takes. made_from: the version (0: none) that it
+    changes; it replaces no other. Raises InvalidHandlerError, HandlerSyntaxError, Forbidden, QuotaExceeded, Conflict,
+    and what `operations.packages` raises.
     """
     asked_ms, jobtype = service.now_ms(), jobtype_of(who.tenant, type_name)
     handler = parse_handler(data)
@@ -43,10 +55,7 @@ async def put_handler(
     await require_secrets(service, who.tenant, handler)
     await require_hosts(service, who.limits, handler)
     handler = await settle_folder(service, who, handler)
-    if handler.lang in service.control.languages():
-        await service.trial_runs.check(jobtype, handler)
-    else:
-        await _require_a_runner(service, handler.lang)
+    await _check_text(service, jobtype, handler)
     if before is None:
         await _check_quota(service, who)
     handler = await with_packages(service, jobtype, handler, before, upgrade=upgrade, tell=tell)
@@ -62,7 +71,8 @@ async def put_handler(
         now_ms=asked_ms,
         author=who.key_id,
         tree=handler.tree,
-        after=0 if before is None else before.version,
+        after=made_from if made_from is not None else before.version if before is not None else 0,
+        exactly=made_from is not None,
     )
     if before is None or stored.version != before.version:
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
@@ -73,25 +83,35 @@ async def put_handler(
 async def serve_by_workers(
     service: Service, who: Principal, type_name: str, fields: Mapping[str, object]
 ) -> StoredHandler:
-    """Have workers serve a type. Fields that are not given stay as they are. Raises Conflict if the type has a handler
-    in another language, and what `put_handler` raises."""
+    """Have workers serve a type. Fields and options that are not given stay as they are. Raises Conflict if the type
+    has a handler in another language, and what `put_handler` raises."""
     if fields.get("lang", WORKER) != WORKER:
         raise InvalidInput("merge is for types that workers serve: leave it out", detail={"field": "merge"})
-    try:
-        return await _merge(service, who, type_name, fields)
-    except Conflict:  # another worker may have been quicker: then with its fields, too
-        return await _merge(service, who, type_name, fields)
+    tries = _MERGES
+    while True:
+        stored = await find_handler(service, who.tenant, type_name)
+        before = {} if stored is None else _decode(stored).to_json()
+        if (lang := before.get("lang", WORKER)) != WORKER:
+            raise Conflict(
+                f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or"
+                " choose another type"
+            )
+        try:
+            made_from = 0 if stored is None else stored.version
+            return await put_handler(service, who, type_name, _merged(before, fields), made_from=made_from)
+        except Conflict:  # another was quicker: then with its fields, too
+            tries -= 1
+            if not tries:
+                raise
 
 
-async def _merge(service: Service, who: Principal, type_name: str, fields: Mapping[str, object]) -> StoredHandler:
-    stored = await find_handler(service, who.tenant, type_name)
-    before = {} if stored is None else _decode(stored).to_json()
-    if (lang := before.get("lang", WORKER)) != WORKER:
-        raise Conflict(
-            f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or choose"
-            " another type"
-        )
-    return await put_handler(service, who, type_name, {**before, **fields, "lang": WORKER})
+def _merged(before: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    data = {**before, **fields, "lang": WORKER}
+    for name in ("options", "env"):
+        old, new = before.get(name), fields.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            data[name] = {key: value for key, value in {**old, **new}.items() if value is not None}
+    return data
 
 
 async def find_handler(
@@ -194,6 +214,13 @@ async def _in_force(service: Service, tenant: str, type_name: str) -> Handler:
     if handler is None:
         raise Missing(f"type {type_name} has no handler")
     return handler
+
+
+async def _check_text(service: Service, jobtype: str, handler: Handler) -> None:
+    if handler.lang in service.control.languages():
+        await service.trial_runs.check(jobtype, handler)
+    else:
+        await _require_a_runner(service, handler.lang)
 
 
 async def _require_a_runner(service: Service, lang: str) -> None:

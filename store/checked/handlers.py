@@ -19,6 +19,7 @@ class CheckedHandlers(CheckedCore, HandlerShelf):
         author: str = "",
         tree: str = "",
         after: int | None = None,
+        exactly: bool = False,
         keep: int = 50,
     ) -> Handler:
         check_jobtype(tenant, jobtype)
@@ -26,7 +27,16 @@ class CheckedHandlers(CheckedCore, HandlerShelf):
         check_time("now_ms", now_ms)
         check_range("keep", keep, 1, 10_000)
         return await self._back.set_handler(
-            tenant, jobtype, lang=lang, data=data, now_ms=now_ms, author=author, tree=tree, after=after, keep=keep
+            tenant,
+            jobtype,
+            lang=lang,
+            data=data,
+            now_ms=now_ms,
+            author=author,
+            tree=tree,
+            after=after,
+            exactly=exactly,
+            keep=keep,
         )
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:

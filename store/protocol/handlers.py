@@ -20,13 +20,15 @@ class HandlerShelf(abc.ABC):
         author: str = "",
         tree: str = "",
         after: int | None = None,
+        exactly: bool = False,
         keep: int = 50,
     ) -> Handler:
         """Put a new version in force, and return it. Atomic.
 
         The same lang and data as the version in force make no new version: that one is returned (idempotent).
         With `after`, the version that was in force at now_ms (0: none), nothing is changed if that was deleted since,
-        or replaced by a version that was asked for later: by its now_ms. None: whatever is in force is replaced.
+        or replaced by a version that was asked for later: by its now_ms. exactly: by any version. None: whatever is in
+        force is replaced.
         tree is the digest of the list of the handler's files, "" if it is no folder; `list_trees` has it.
         Of the versions of this jobtype the newest keep stay, older ones are removed.
         Raises Conflict; InvalidValue: data over MAX_HANDLER_BYTES, keep < 1, malformed names.

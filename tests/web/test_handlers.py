@@ -143,6 +143,9 @@ async def test_workers_get_a_type_only_if_nothing_else_serves_it(site: Site) -> 
     answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "timeout_s": 90})
     handler = answer.json["handler"]
     assert (handler["body"], handler["options"], handler["timeout_s"]) == ("a name", options, 90)
+    changes = {"max_attempts": None, "max_per_key": 1}
+    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "options": changes})
+    assert answer.json["handler"]["options"] == {"lease_s": 60, "max_per_key": 1}
     await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)
     answer = await site.call("PUT", "/acme/handler/up?merge=true", json=body)
     assert (answer.status, answer.code) == (409, "conflict")
@@ -158,7 +161,6 @@ async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(
 
     async def slowly(*given: Any, **named: Any) -> Any:
         monkeypatch.setattr(functory.operations.handlers, "with_packages", with_packages)
-        site.clock.advance(1)
         other = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "worker", "body": "a name"})
         assert other.status == 200, other.body
         return await with_packages(*given, **named)

@@ -30,9 +30,12 @@ class MongoHandlers(Core):
         author: str = "",
         tree: str = "",
         after: int | None = None,
+        exactly: bool = False,
         keep: int = 50,
     ) -> Handler:
-        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, lang, data, author, 0, tree), after)
+        handler = await self._put_in_force(
+            Handler(jobtype, 0, now_ms, lang, data, author, 0, tree), after, exactly=exactly
+        )
         await self._drop_old(jobtype, keep)
         return handler
 
@@ -83,13 +86,13 @@ class MongoHandlers(Core):
         found = await self.collections.versions.find_one({"_id": _key(jobtype, version or 0)})
         return None if found is None else handler_from(found)
 
-    async def _put_in_force(self, new: Handler, after: int | None = None) -> Handler:
+    async def _put_in_force(self, new: Handler, after: int | None = None, *, exactly: bool = False) -> Handler:
         for _ in range(_TRIES):
             current = await self._handler(new.jobtype, None)
             if current is not None and (current.lang, current.data) == (new.lang, new.data):
                 return current
             if after is not None:
-                check_still_wanted(current, after, new.created_ms)
+                check_still_wanted(current, after, new.created_ms, exactly=exactly)
             made = await self._add_version(new)
             version = 0 if current is None else current.version
             replaced = {"$lt": made.version} if after is None else version

@@ -24,8 +24,8 @@ class NewHandler(NamedTuple):
     restored_from: int = 0
 
 
-def set_handler(tx: Tx, new: NewHandler, keep: int, after: int | None = None) -> Handler:
-    handler = _put_in_force(tx, new, after)
+def set_handler(tx: Tx, new: NewHandler, keep: int, after: int | None = None, *, exactly: bool = False) -> Handler:
+    handler = _put_in_force(tx, new, after, exactly=exactly)
     tx.conn.execute(
         "DELETE FROM handlers WHERE type = ?1 AND version NOT IN"
         " (SELECT version FROM handlers WHERE type = ?1 ORDER BY version DESC LIMIT ?2)"
@@ -35,13 +35,13 @@ def set_handler(tx: Tx, new: NewHandler, keep: int, after: int | None = None) ->
     return handler
 
 
-def _put_in_force(tx: Tx, new: NewHandler, after: int | None) -> Handler:
+def _put_in_force(tx: Tx, new: NewHandler, after: int | None, *, exactly: bool) -> Handler:
     number = tx.catalog.make_type(new.jobtype)
     current = get_handler(tx.conn, new.jobtype, None)
     if current is not None and (current.lang, current.data) == (new.lang, new.data):
         return current
     if after is not None:
-        check_still_wanted(current, after, new.now_ms)
+        check_still_wanted(current, after, new.now_ms, exactly=exactly)
     sql = "UPDATE types SET last_handler = last_handler + 1, handler = last_handler + 1 WHERE type = ?"
     tx.conn.execute(sql, (number,))
     version = tx.conn.execute("SELECT handler FROM types WHERE type = ?", (number,)).get

@@ -18,10 +18,11 @@ class SqliteHandlers(SqliteCore, HandlerShelf):
         author: str = "",
         tree: str = "",
         after: int | None = None,
+        exactly: bool = False,
         keep: int = 50,
     ) -> Handler:
         new = handlers.NewHandler(jobtype, lang, data, author, now_ms, tree)
-        return await self._write(lambda tx: handlers.set_handler(tx, new, keep, after))
+        return await self._write(lambda tx: handlers.set_handler(tx, new, keep, after, exactly=exactly))
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
         return await self._read(lambda conn: handlers.get_handler(conn, jobtype, version))

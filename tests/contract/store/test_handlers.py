@@ -77,6 +77,16 @@ async def test_a_handler_that_was_deleted_while_another_was_saved_stays_deleted(
     assert (await put(store, b"two", T0 + 9, after=0)).data == b"two"
 
 
+async def test_what_was_made_from_a_version_replaces_no_other(store: Store) -> None:
+    one = await put(store, b"one")
+    two = await put(store, b"two", T0 + 1, after=one.version, exactly=True)
+    for version in (0, one.version):
+        with pytest.raises(Conflict, match="version 2 is in force"):
+            await put(store, b"three", T0 + 9, after=version, exactly=True)
+    assert await store.get_handler(TENANT, JOBTYPE) == two
+    assert (await put(store, b"three", T0 + 9, after=two.version, exactly=True)).data == b"three"
+
+
 async def test_whatever_the_order_the_save_that_was_asked_for_last_is_in_force(store: Store) -> None:
     one = await put(store, b"one")
     saves = [put(store, b"at %d" % ms, T0 + ms, after=one.version) for ms in (4, 2, 5, 1, 3)]
