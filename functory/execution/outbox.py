@@ -252,32 +252,31 @@ class Outbox:
             log.exception("outbox.refused", extra={"id": job.id[:80], "reason": str(error)[:200]})
 
     async def _record(self, batch: Sequence[Admitted]) -> None:
-        straight = self._straight
-        new: Sequence[Admitted] = ()
-        known = batch
+        straight, ids = self._straight, set[str]()
         if straight is not None:
             await straight.showing.settled([job.id for job, _, _ in batch])
-        if straight is not None and (ids := straight.among([job.id for job, _, _ in batch])):
-            new = [ending for ending in batch if ending[0].id in ids]
-            known = [ending for ending in batch if ending[0].id not in ids]
-        if known:
-            releases = [release for _, release, _ in known]
-            report = await self._until_it_works(
-                lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now())
-            )
-            if straight is not None:
-                straight.released(known, report.stale)
-            self._note(known, report)
-        if straight is not None and new:
-            await self._record_straight(straight, new)
+            ids = straight.among([job.id for job, _, _ in batch])
+            if len(ids) == len(batch):
+                await self._record_straight(straight, batch)
+                return
+        known = [ending for ending in batch if ending[0].id not in ids] if ids else batch
+        releases = [release for _, release, _ in known]
+        report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now()))
+        if straight is not None:
+            straight.released(known, report.stale)
+        self._note(known, report)
+        if ids:
+            await self._record([ending for ending in batch if ending[0].id in ids])  # which may be shown by now
 
     async def _record_straight(self, straight: StraightWay, batch: Sequence[Admitted]) -> None:
-        """Jobs that the store need not have: they are added with their end, and the journal's position with them."""
+        """Jobs that the store need not have: they are added with their end, and the journal's position with them. From
+        now on they are not shown as running."""
         jobs = [straight.new_job(job.id) for job, _, _ in batch]
         releases = [release for _, release, _ in batch]
         position, ended_ms = self._intake.position(), self._now()
         add = partial(add_ended, self._store, self._owner, jobs, releases, ended_ms=ended_ms, position=position)
         ids = [job.id for job in jobs]
+        straight.ending.begin(ids)
         report = await self._until_it_works(lambda: straight.ending.told(ids, add(now_ms=self._now())))
         straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), ended_ms)
         await self._intake.arrived(ids, position)

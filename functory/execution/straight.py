@@ -12,7 +12,7 @@ crash the line is read again and takes the long way, which counts its attempts: 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from operator import itemgetter
 from typing import Any, Final
 
@@ -149,9 +149,9 @@ class StraightWay:
         while any(map(self._intake.is_held, ids)):
             if trouble:
                 raise StoreUnavailable(trouble)
-            left = self._left
-            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, left.set)
-            await left.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await self._left.wait()
             trouble = await self.showing.show([job_id for job_id in ids if self._intake.is_held(job_id)])
 
     # The executor's half
@@ -190,10 +190,8 @@ class StraightWay:
 
     def among(self, ids: Iterable[str]) -> set[str]:
         """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
-        other: if it is not there any more, its tenant was deleted. From now on they are not shown as running."""
-        new = {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
-        self.ending.begin(new)
-        return new
+        other: if it is not there any more, its tenant was deleted."""
+        return {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
 
     def new_job(self, job_id: str) -> NewJob:
         return self._running[job_id]

@@ -271,6 +271,7 @@ class Backlog:
         reader is spared; those that did not land are its own."""
         while self._boarding and any(map(self._is_boarding, map(_ID_READ, records))):
             await self._landed.wait()
+            self._progress.beat("ingest")
         self._reached = max(self._reached, records[-1].id)
 
     def _is_boarding(self, job_id: str) -> bool:
