@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, in_file
 
 AGAIN = "tests/service/test_names_used_again.py"
+UNHEARD = "tests/service/test_names_unheard.py -k sqlite"
 
 former = in_file("functory/intake/former_tenants.py", AGAIN)
 outbox = in_file("functory/execution/outbox.py", AGAIN)
@@ -10,6 +11,10 @@ tenants = in_file("functory/operations/tenants.py", AGAIN)
 in_mongo = in_file("store/mongo/records/tenants.py", "tests/contract/store/test_names_again.py -k mongodb")
 tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
+keyring = in_file("functory/operations/keyring.py", UNHEARD)
+claims_under_way = in_file("functory/execution/claims_under_way.py", UNHEARD)
+claims_of_workers = in_file("functory/workers/claims.py", UNHEARD)
+batches = in_file("functory/execution/batches.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
 MUTANTS: list[Mutant] = [
@@ -47,5 +52,23 @@ MUTANTS: list[Mutant] = [
     ),
     handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
     handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
-    handler_cache("a new tenant gets the code of one that is gone", "if forgotten == self._forgotten", "if True"),
+    handler_cache(
+        "a new tenant gets the code of one that is gone",
+        "(known.incarnation, known.version) == (incarnation, version)",
+        "known.version == version",
+    ),
+    keyring(
+        "a job of a new tenant goes straight into the old one's code",
+        "await service.control.meet_tenant(name, tenant.created_ms)",
+        "pass",
+    ),
+    claims_under_way(
+        "a claim for one tenant takes a job of the next",
+        "tenant_created_ms=tenant_created_ms,",
+        "tenant_created_ms=None,",
+    ),
+    claims_of_workers(
+        "a worker gets a job of the next tenant", "tenant_created_ms=incarnation,", "tenant_created_ms=None,"
+    ),
+    batches("a job of a tenant that is gone runs", " if allowance.incarnation == incarnation else ()", ""),
 ]
