@@ -2,8 +2,10 @@
 its own code, in contexts of its own, and are handed to nobody else."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.operations import consumers
 from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key
 from functory.operations.principal import Principal
@@ -18,7 +21,8 @@ from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from functory.workers.values import Order
-from store.base import NewJob
+from store.base import NewJob, Tenant
+from tests.service.test_consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 
@@ -189,6 +193,27 @@ async def test_a_warm_context(tmp_path: Path, url: str, way: str) -> None:
         await until(is_idle)
         await pair.make(PID, eid="shared")
         assert await result() != first
+
+
+async def test_the_source_of_a_consumer(tmp_path: Path, url: str) -> None:
+    async with running_daemon(tmp_path, store=url, wake="off", poll="1h") as daemon:
+        service, now_ms = service_of(daemon), daemon.clock.now_ms()
+
+        async def leads_none() -> bool:
+            return daemon.consumers.led == 0
+
+        for created_ms in (now_ms - 2, now_ms - 1):
+            while (await daemon.store.delete_tenant("acme")).more:  # as another daemon does
+                pass
+            await daemon.store.create_tenant(Tenant("acme", created_ms))
+            source = json.dumps({"lang": "python", "body": f"return {created_ms}", "returns": "value"}).encode()
+            await daemon.store.set_handler("acme", "acme-chain", lang="python", data=source, now_ms=now_ms)
+            await put(service, pull="chain", max_processing=1)
+            job = await until(partial(daemon.store.get_job_at, "acme", "acme-block", 1, now_ms=now_ms))
+            assert job.job.data == b"%d" % created_ms
+            await consumers.delete_consumer(service, WHO, "verify")
+            daemon.consumers.changed()
+            await until(leads_none)
 
 
 async def test_jobs_for_workers(tmp_path: Path, url: str) -> None:
