@@ -14,6 +14,9 @@ admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_l
 keyring = in_file("functory/operations/keyring.py", UNHEARD)
 claims_under_way = in_file("functory/execution/claims_under_way.py", UNHEARD)
 claims_of_workers = in_file("functory/workers/claims.py", UNHEARD)
+leaders = in_file("functory/consumers/leaders.py", UNHEARD)
+in_mongo_claim = in_file("store/mongo/queue/claim.py", "tests/contract/store/test_claim.py -k mongodb")
+in_sqlite_claim = in_file("store/sqlite/queue/bulk_claim.py", "tests/contract/store/test_claim.py -k sqlite")
 batches = in_file("functory/execution/batches.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
@@ -69,6 +72,13 @@ MUTANTS: list[Mutant] = [
     ),
     claims_of_workers(
         "a worker gets a job of the next tenant", "tenant_created_ms=incarnation,", "tenant_created_ms=None,"
+    ),
+    leaders("a consumer is fed by the code of another tenant", "await self._refresh_tenants()", "pass"),
+    in_mongo_claim(
+        "a claim for one tenant takes of another", "created_ms not in {None, self._tenant_created_ms}", "False"
+    ),
+    in_sqlite_claim(
+        "a claim for one tenant takes of another", "ifnull(?2, ifnull(o.created, 0))", "ifnull(o.created, ?2)"
     ),
     batches("a job of a tenant that is gone runs", " if allowance.incarnation == incarnation else ()", ""),
 ]
