@@ -86,7 +86,7 @@ class Limit:
         claimed = []
         for _ in range(batches):
             conn.execute("BEGIN IMMEDIATE")
-            found = find_first_deliveries(conn, 1, 1, NOW_MS, size)
+            found = find_first_deliveries(conn, 1, None, 1, NOW_MS, size)
             assert found is not None
             conn.execute(LOCK, ("a7", NOW_MS + 60_000, NOW_MS, numbers(found.numbers)))
             conn.execute(LANE, (-len(found.ids), 0, len(found.ids), 0))

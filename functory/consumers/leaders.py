@@ -53,12 +53,15 @@ class ConsumerLeaders:
         ask: Ask,
         admit: Admit,
         listeners: Sequence[Callable[[Iterable[str]], None]],
+        refresh_tenants: Callable[[], Awaitable[None]],
     ) -> None:
-        """listeners: to be told the types of jobs that have entered the queue."""
+        """listeners: to be told the types of jobs that have entered the queue. refresh_tenants: awaited before a
+        consumer is led that may be of another tenant than the one that is known by its name."""
         self._shared = shared
         self._settings = settings
         self._around = Surroundings(shared, settings.retry, self._queued, self._moved, ask, admit)
         self._listeners = listeners
+        self._refresh_tenants = refresh_tenants
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._records: dict[Key, ConsumerRecord] = {}
         """As they were when their tasks began."""
@@ -198,10 +201,19 @@ class ConsumerLeaders:
         mine: dict[Key, ConsumerRecord] = {(record.tenant, record.name): record for record in records}
         changed = [key for key in self._tasks if not _is_same(mine.get(key), self._records[key])]
         await self._give_up([*changed, *(key for key, task in self._tasks.items() if task.done())])
-        for key, record in mine.items():
-            if key not in self._tasks:
+        new = [item for item in mine.items() if item[0] not in self._tasks]
+        if new and await self._knows_tenants():
+            for key, record in new:
                 self._records[key] = record
                 self._tasks[key] = asyncio.create_task(self._lead(record), name=f"consumer {record.name}")
+
+    async def _knows_tenants(self) -> bool:
+        try:
+            await self._refresh_tenants()
+        except StoreUnavailable as error:  # the next renewal tries again
+            log.warning("consumers.store_unavailable", extra={"reason": str(error)})
+            return False
+        return True
 
     async def _finish_deleting(self) -> None:
         """What a daemon that died has begun. A step for each; the next renewal makes another."""

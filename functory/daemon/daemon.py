@@ -201,6 +201,9 @@ class Daemon:
         glimpse = self._parts.runner.glimpse(tenant, job_id, offset)
         return self.workers.glimpse(tenant, job_id, offset) if glimpse is None else glimpse
 
+    async def meet_tenant(self, name: str, created_ms: int) -> None:
+        await self.executor.meet_tenants({name: created_ms})
+
     async def tenants_changed(self) -> None:
         await self.executor.refresh_tenants()
         self.executor.changed()

@@ -188,10 +188,9 @@ def _policy(settings: Settings) -> Policy:
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
-    waiters = Waiters(settings.poll_s)
+    waiters, policy = Waiters(settings.poll_s), _policy(settings)
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
-    policy = _policy(settings)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
@@ -205,7 +204,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     announcer = _announcer(settings, isolation, shared, executor)
     handlers = HandlersInForce(shared.store, gates, executor.handlers)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
-    consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, partial(_admit, admission, tenants), told)
+    admit = partial(_admit, admission, tenants)
+    consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
     outbox.when_released(executor.released)

@@ -61,8 +61,12 @@ class Batches:
         retry: RetryPolicy,
         jobs: Sequence[Job],
         may_start: MayStart,
+        incarnation: int,
     ) -> float:
-        """Returns for how many seconds its jobs were running: without the start of a context, and the way to it."""
+        """Returns for how many seconds its jobs were running: without the start of a context, and the way to it.
+
+        incarnation: of the tenant that the jobs and the handler are of. If another is known to have the name by now,
+        the jobs are given back."""
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
         self._give_up(exhausted, afterwards)
@@ -71,11 +75,11 @@ class Batches:
         try:
             on_stopped = partial(self._on_stopped, delivery)
             allowance = self._tenants.of(jobtype)
-            handler, who = permitted(handler, allowance), allowance.incarnation
-            for some in _parts(going):
+            handler = permitted(handler, allowance)
+            for some in _parts(going) if allowance.incarnation == incarnation else ():
                 ready = partial(may_start, some)
                 to_run = await self._with_children(some)
-                if await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=who):
+                if await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=incarnation):
                     break
         finally:
             # Given back by the runner, or this daemon is stopping: these jobs did not start.

@@ -25,18 +25,18 @@ class ClaimsUnderWay:
         self.jobs: Counter[str] = Counter()
         """That they are about to take, by type. A look may still see them as waiting."""
 
-    async def claim(self, pick: Pick, max_per_key: int | None, now_ms: int) -> list[Job]:
+    async def claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> list[Job]:
         """Raises StoreUnavailable."""
         self.jobs[pick.jobtype] += pick.jobs
         try:
             with self._progress.step("execute"):
-                return await self._claim(pick, max_per_key, now_ms)
+                return await self._claim(pick, max_per_key, tenant_created_ms, now_ms)
         finally:
             self.jobs[pick.jobtype] -= pick.jobs
             if not self.jobs[pick.jobtype]:
                 del self.jobs[pick.jobtype]
 
-    async def _claim(self, pick: Pick, max_per_key: int | None, now_ms: int) -> list[Job]:
+    async def _claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> list[Job]:
         claiming = asyncio.ensure_future(
             self._store.claim_jobs(
                 pick.jobtype,
@@ -45,6 +45,7 @@ class ClaimsUnderWay:
                 lease_ms=self._lease_ms,
                 now_ms=now_ms,
                 max_per_key=max_per_key,
+                tenant_created_ms=tenant_created_ms,
             )
         )
         try:

@@ -8,7 +8,7 @@ New jobs, free slots and the operator wake the loop; the poll only finds what ot
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -77,10 +77,10 @@ class Executor:
         self._poll_s = settings.poll_s
         self._retry = settings.retry
         self._languages = settings.languages
-        self.handlers = HandlerCache(shared.store)
+        self.handlers = HandlerCache(shared.store, tenants.incarnation_of)
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
-        self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s)
+        self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s, self.meet_tenants)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self.leases = HeldLeases(shared.clock, self._lease_ms)
         """Everything claimed and not yet released. Upkeep renews it."""
@@ -97,6 +97,7 @@ class Executor:
         self._is_stopping = False
         self.is_paused = False
         self.claimed = 0  # jobs, so far
+        tenants.when_gone(self.changed)
 
     # For other parts
     def wake(self) -> None:
@@ -178,6 +179,12 @@ class Executor:
         self.is_paused = paused
         self.wake()
 
+    async def meet_tenants(self, created_ms: Mapping[str, int]) -> None:
+        """So the store says of these. If one is not the one that is known here by its name, it is from now on: nothing
+        starts with the handlers, gates and contexts of another. What runs of that one ends with `refresh_tenants`."""
+        if any(self._tenants.incarnation_of(name) != at_ms for name, at_ms in created_ms.items()):
+            self._policy.set_tenants(await self._tenants.refresh())
+
     async def refresh_tenants(self) -> None:
         """Weights and caps as the store has them now. What runs of tenants that were suspended or deleted is ended."""
         self._policy.set_tenants(await self._tenants.refresh())
@@ -187,7 +194,6 @@ class Executor:
     async def _end_tenant(self, tenant: str) -> None:
         """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
-        self.handlers.forget(tenant)
         await self._slots.end_tenant(tenant)
         await self._runner.end_tenant(tenant)
 
@@ -244,7 +250,8 @@ class Executor:
         while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
             pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
             jobs, version = self._straight.start(*pick)
-            batch = self._run_straight(pick.jobtype, jobs, version) if jobs else self._fill_slot(pick)
+            who = self._tenants.of(pick.jobtype).incarnation
+            batch = self._run_straight(pick.jobtype, jobs, version, who) if jobs else self._fill_slot(pick, who)
             self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
             self._outlook.untried.pop(pick.jobtype, None)
             self._slots.start(pick.jobtype, batch)
@@ -274,8 +281,9 @@ class Executor:
 
     # One slot
 
-    async def _fill_slot(self, pick: Pick) -> None:
-        """Claim a batch and run it. Claims of several slots run at the same time and share a commit."""
+    async def _fill_slot(self, pick: Pick, who: int) -> None:
+        """Claim a batch and run it. Claims of several slots run at the same time and share a commit. who: the tenant's
+        incarnation, which its handler and its jobs must be of."""
         jobtype = pick.jobtype
         version = self._outlook.versions.get(jobtype, 0)
         jobs: list[Job] = []
@@ -288,10 +296,10 @@ class Executor:
                     held = self._slots.count(jobtype)
                     pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
                     now_ms = self._clock.now_ms()
-                    jobs = await self._claim(pick, handler.max_per_key, now_ms)
+                    jobs = await self._claim(pick, handler.max_per_key, who, now_ms)
                     may_start = self._claimed(jobtype, jobs, now_ms)
                     began_s = self._clock.monotonic_s()
-                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
@@ -301,7 +309,7 @@ class Executor:
                 if worked_s is None or not jobs:
                     self._rest(jobtype)
 
-    async def _run_straight(self, jobtype: str, jobs: list[Job], version: int) -> None:
+    async def _run_straight(self, jobtype: str, jobs: list[Job], version: int, who: int) -> None:
         """Run jobs that the store does not have."""
         left: Sequence[Job] = jobs
         watch: asyncio.TimerHandle | None = None
@@ -316,7 +324,7 @@ class Executor:
                     watch = self._straight.showing.watch(jobs)
                     left = ()  # what is not run comes back by itself
                     may_start = self._straight.showing.may_start
-                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start)
+                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
@@ -349,12 +357,12 @@ class Executor:
             self._outlook.unable[jobtype] = version
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
-    async def _claim(self, pick: Pick, cap: int | None, now_ms: int) -> list[Job]:
+    async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> list[Job]:
         if self._is_stopping or self.is_paused:  # since it was picked
             return []
         looks = self._outlook.looks
         try:
-            return await self._claims.claim(pick, cap, now_ms)
+            return await self._claims.claim(pick, cap, who, now_ms)
         finally:
             if self._outlook.looks != looks:
                 self._outlook.added([pick.jobtype])  # it may have counted new jobs as those of this claim

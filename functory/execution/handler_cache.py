@@ -1,11 +1,11 @@
 """The handlers in force, decoded for the runner. Kept by version, so the store is read only after a change.
 
-Ensures: no more than so many are kept, and no more than so many bytes, however large tenants make them. Nothing that
-was read of a tenant before it was forgotten is kept after that.
+Ensures: no more than so many are kept, and no more than so many bytes, however large tenants make them. Once it is
+known that another tenant has a name, nothing is returned that was read before: the versions of each begin at 1.
 """
 
 from collections import OrderedDict
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 from functory.execution.handler_document import decode_handler
@@ -19,6 +19,8 @@ _MOST_BYTES: Final = 32 << 20
 
 
 class _Known(NamedTuple):
+    incarnation: int
+    """Of the tenant, as it was known when this was read."""
     version: int
     handler: Handler
     size_bytes: int
@@ -26,18 +28,12 @@ class _Known(NamedTuple):
 
 
 class HandlerCache:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, incarnation_of: Callable[[str], int]) -> None:
+        """incarnation_of: tells a tenant from others that had its name, as far as this daemon knows."""
         self._store = store
+        self._incarnation_of = incarnation_of
         self._handlers: OrderedDict[str, _Known] = OrderedDict()
         self._bytes = 0
-        self._forgotten = 0
-        """How often something was."""
-
-    def forget(self, tenant: str) -> None:
-        """The tenant is gone: the versions of another of that name begin anew."""
-        self._forgotten += 1
-        for jobtype in [jobtype for jobtype in self._handlers if tenant_of(jobtype) == tenant]:
-            self._drop(jobtype)
 
     async def is_in(self, languages: Container[str], jobtype: str, version: int) -> bool:
         """Whether the handler of that version is in one of the languages. If it is gone or cannot be read, that is said
@@ -50,17 +46,17 @@ class HandlerCache:
 
     async def get(self, jobtype: str, version: int) -> Handler | None:
         """The handler of that version; None when it was deleted meanwhile."""
+        tenant = tenant_of(jobtype)
+        incarnation = self._incarnation_of(tenant)
         known = self._handlers.get(jobtype)
-        if known is not None and known.version == version:
+        if known is not None and (known.incarnation, known.version) == (incarnation, version):
             self._handlers.move_to_end(jobtype)
             return known.handler
-        forgotten = self._forgotten
-        stored = await self._store.get_handler(tenant_of(jobtype), jobtype, version)
+        stored = await self._store.get_handler(tenant, jobtype, version)
         if stored is None:
             return None
         handler = decode_handler(stored.data)
-        if forgotten == self._forgotten:
-            self._keep(jobtype, _Known(version, handler, len(stored.data)))
+        self._keep(jobtype, _Known(incarnation, version, handler, len(stored.data)))
         return handler
 
     def _keep(self, jobtype: str, known: _Known) -> None:

@@ -5,7 +5,7 @@ look began. So a job that starts without the store overtakes nothing that this d
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from store.base import Job, Store, WaitingType
@@ -26,9 +26,13 @@ _KEY: Final = fields(Job, "key")
 
 
 class Outlook:
-    def __init__(self, store: Store, clock: Clock, life_s: float) -> None:
-        """life_s: how old a look may be that says that nothing waits."""
+    def __init__(
+        self, store: Store, clock: Clock, life_s: float, meet: Callable[[Mapping[str, int]], Awaitable[None]]
+    ) -> None:
+        """life_s: how old a look may be that says that nothing waits. meet: told the tenants of what waits, and when
+        each was created, before anything of them starts."""
         self._store = store
+        self._meet = meet
         self._clock = clock
         self._life_s = life_s
         self.unable: dict[str, int] = {}
@@ -70,6 +74,7 @@ class Outlook:
         changed, self._changed = self._changed, set()
         try:
             waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms(), runnable=True)
+            await self._meet({tenant_of(each.jobtype): each.tenant_created_ms for each in waiting})
         except BaseException:
             self._added |= self._asked
             self._changed |= changed

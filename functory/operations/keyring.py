@@ -132,6 +132,7 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     tenant = await service.store.get_tenant(name)
     if tenant is None or tenant.deleting:
         return None
+    await service.control.meet_tenant(name, tenant.created_ms)  # before it can bring a job
     limits = limits_of(tenant, service.settings.default_limits)
     return Principal(key_id, name, scopes, limits, tenant.suspended, tenant.created_ms)
 

@@ -330,6 +330,10 @@ class Control(Protocol):
         """What a job of the tenant that runs on this daemon has printed after `offset`, and its progress; None if it
         does not run here."""
 
+    async def meet_tenant(self, name: str, created_ms: int) -> None:
+        """So the store says. Nothing that this daemon knows of another tenant that had the name is used for this one.
+        Raises StoreUnavailable."""
+
     async def tenants_changed(self) -> None:
         """A tenant was made, changed or removed: its weight and caps hold here from the next start of a job on."""
 

@@ -94,7 +94,7 @@ async def update_tenant(
 
 
 async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport:
-    """Delete the tenant and its data, as far as one request should go: call again while `more`.
+    """Delete the tenant and its data, as far as one request should go: call `go_on_deleting` while `more`.
 
     Nothing new is accepted for it from the first step on. Lines that this daemon has accepted before reach the store,
     so they are deleted too.
@@ -103,10 +103,17 @@ async def delete_tenant(service: Service, actor: str, name: str) -> DeleteReport
     begun = await service.store.delete_tenant(name, limit=1)
     service.verified_keys.forget()
     await service.control.tenants_changed()
-    await service.intake.flush(name)
-    report = await _delete(service, name, only_deleting=True)  # not the next one of the name, if all was gone by now
-    await service.control.tenants_changed()
+    report = await go_on_deleting(service, name)
     return DeleteReport(begun.removed + report.removed, more=report.more)
+
+
+async def go_on_deleting(service: Service, name: str) -> DeleteReport:
+    """The next steps of a deletion that has begun, on any daemon. If it is over by now there may be another tenant of
+    the name, which is left alone."""
+    await service.intake.flush(name)
+    report = await _delete(service, name, only_deleting=True)
+    await service.control.tenants_changed()
+    return report
 
 
 async def _delete(

@@ -54,8 +54,14 @@ class TenantList(Answer):
     tenants: list[Tenant]
 
 
+class DeleteQuery(Request):
+    """`only_deleting`: go on with a deletion that has begun. A tenant that nobody deletes is left alone."""
+
+    only_deleting: bool = False
+
+
 class Deleted(Answer):
-    """`removed` records so far; call again while `more`."""
+    """`removed` records so far; call again while `more`, with `only_deleting`."""
 
     removed: int
     more: bool

@@ -69,6 +69,7 @@ class Claims:
 
     async def claim(self, jobtype: str, version: int, order: Order, limit: int) -> Claimed:
         """Raises StoreUnavailable."""
+        incarnation = self._tenants.of(jobtype).incarnation  # before the handler: both are of the same tenant
         handler = await self._handler(jobtype, version)
         if handler is None or handler.lang != WORKER:
             return Claimed([], may_have_more=False)
@@ -88,6 +89,7 @@ class Claims:
                     now_ms=now_ms,
                     max_bytes=MOST_BYTES,
                     max_per_key=handler.max_per_key,
+                    tenant_created_ms=incarnation,
                 )
         finally:
             self._policy.run_outside(tenant, -count)

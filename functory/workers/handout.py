@@ -144,7 +144,8 @@ class Handout:
             line.dismiss(name)
 
     def end_tenant(self, tenant: str) -> None:
-        """Its workers wait no longer."""
+        """Its workers wait no longer, and its types are not those of another of its name."""
+        self._types.forget(tenant)
         if line := self._lines.pop(tenant, None):
             line.close()
 

@@ -66,6 +66,7 @@ class CheckedQueue(CheckedCore, JobQueue):
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
+        tenant_created_ms: int | None = None,
     ) -> list[Job]:
         checked_tenant_of(jobtype)
         check_owner(owner)
@@ -79,6 +80,7 @@ class CheckedQueue(CheckedCore, JobQueue):
             now_ms=now_ms,
             max_bytes=max_bytes,
             max_per_key=max_per_key,
+            tenant_created_ms=tenant_created_ms,
         )
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -67,12 +67,15 @@ class JobQueue(abc.ABC):
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
+        tenant_created_ms: int | None = None,
     ) -> list[Job]:
         """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
 
         In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
         and the next eligible one is taken; each job taken from a limited domain takes one token of its
         bucket. Empty for a paused type, a suspended tenant, an unknown type.
+        tenant_created_ms: empty, too, unless the tenant was created then (0: unless there is none). So who knows the
+        handler of one tenant gets no job of another that has its name.
         Keys: the jobs of one key are taken in their order, a job whose rate domain has no token holds up those behind
         it, and no more are taken than max_per_key less those that run, on all daemons; leases that lapsed count until
         expire_locks. With max_per_key 1 they go strictly one after the other: one that is to be tried again holds up

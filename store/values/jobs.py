@@ -266,6 +266,7 @@ class Claim(NamedTuple):
     now_ms: int
     max_bytes: int
     max_per_key: int | None = None
+    tenant_created_ms: int | None = None
 
     @property
     def for_keys(self) -> int:
@@ -277,13 +278,15 @@ class Claim(NamedTuple):
 class WaitingType(NamedTuple):
     """A jobtype with something to claim now. handler_version is 0 when it has no handler. priority is the highest of
     what waits, and at least 500. oldest_due_ms: since when its first job could run; if its time lay back when it
-    entered the queue, or when its last run ended, since then."""
+    entered the queue, or when its last run ended, since then. tenant_created_ms tells its tenant from others that had
+    the name; 0 if there is none."""
 
     jobtype: str
     waiting: int
     oldest_due_ms: int
     handler_version: int
     priority: int = 500
+    tenant_created_ms: int = 0
 
 
 class TypeGate(NamedTuple):

@@ -103,7 +103,7 @@ async def test_a_store_that_is_away_is_not_told_as_a_bad_handler(
         (first,) = await daemon.intake.write("acme-x", [b"1"])
         await ended(daemon, first)
         failures = fail_until(daemon, monkeypatch, "get_handler", back)
-        daemon.executor.handlers.forget("acme")  # as if there were too many to keep
+        daemon.executor.handlers._drop("acme-x")  # as if there were too many to keep
         (id_,) = await daemon.intake.write("acme-x", [b"2"])
         assert daemon.straight.is_here(id_)
         await until(lambda: _count(failures[1:]))  # it came back, and was tried again

@@ -260,7 +260,7 @@ async def has_stopped(daemon: Daemon) -> bool:
 
 async def test_an_end_does_not_overtake_the_showing_of_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a job of which nothing is kept would come back, and run again."""
-    monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 0.0)
+    set_straight_times(monkeypatch, show_after_s=0.0)
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-x", "return payload", keep="none")
         await until(lambda: looked(daemon))

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from functory.execution.handler_document import decode_handler
 from functory.intake.job_options import PLAIN, JobOptions, to_attributes, to_new_jobs
@@ -126,6 +126,8 @@ class PaperControl:
         self.sysid = sysid
         self.is_paused = False
         self.has_quit = False
+        self.meet: Callable[[str, int], Awaitable[None]] | None = None
+        """Told of tenants, for what is real of this daemon."""
         self.wakes = 0
         self.cancels: list[str] = []
         self.told: list[str] = []
@@ -175,6 +177,10 @@ class PaperControl:
             return None
         text, progress = self.glimpses[tenant, job_id]
         return Glimpse(text[offset:], len(text), progress, self.attempts.get((tenant, job_id), 1))
+
+    async def meet_tenant(self, name: str, created_ms: int) -> None:
+        if self.meet is not None:
+            await self.meet(name, created_ms)
 
     async def tenants_changed(self) -> None:
         pass

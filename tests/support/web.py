@@ -141,16 +141,25 @@ class Site:
 
 
 @asynccontextmanager
-async def _workers(store: Store, journal: Journal, intake: LineIntake, clock: FakeClock) -> AsyncIterator[WorkerQueue]:
+async def _workers(
+    store: Store, journal: Journal, intake: LineIntake, clock: FakeClock, control: PaperControl
+) -> AsyncIterator[WorkerQueue]:
     """A real one. Nobody tells it of jobs that arrive: tests wake it."""
     shared = make_shared(store, journal, clock, SYSID)
     tenants = TenantBook(store)
+
+    async def meet(name: str, created_ms: int) -> None:
+        if tenants.incarnation_of(name) != created_ms:
+            await tenants.refresh()
+
+    control.meet = meet
     admission = Admission(store, journal, clock.now_ms)
     outbox = Outbox(replace(shared, owner=OWNER), cast("Any", intake), admission, tenants.limits_of)
     policy = make_policy("deficit", SchedulerOptions(slots=1), lambda: 0.5)
     defaults = ClaimDefaults(RetryPolicy(), 30_000)
-    claims = Claims(shared, outbox, tenants, policy, HandlerCache(store), defaults)
-    workers = WorkerQueue(shared, outbox, claims, 1.0, tenants.incarnation_of)
+    claims = Claims(shared, outbox, tenants, policy, HandlerCache(store, tenants.incarnation_of), defaults)
+    since_ms = 0  # of all tenants: the clock stands still, and a drain must be later than that
+    workers = WorkerQueue(shared, outbox, claims, 1.0, lambda _: since_ms)
     running = asyncio.create_task(workers.run())
     try:
         yield workers
@@ -176,7 +185,7 @@ async def open_site(
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(store_url or f"sqlite://{folder}/store.db"))
         journal = await stack.enter_async_context(Journal(folder / "journal", SYSID, clock=clock))
-        intake = LineIntake(journal, store, clock.now_ms)
+        intake, control = LineIntake(journal, store, clock.now_ms), PaperControl(SYSID)
         service = Service(
             store=store,
             journal=journal,
@@ -185,8 +194,8 @@ async def open_site(
             waiters=ToldWaiters(),
             handlers=StoredHandlers(store),
             trial_runs=PaperTrials(),
-            control=PaperControl(SYSID),
-            workers=await stack.enter_async_context(_workers(store, journal, intake, clock)),
+            control=control,
+            workers=await stack.enter_async_context(_workers(store, journal, intake, clock, control)),
             vault=Vault(store, KeyPlace(folder / "secrets.key", may_make=True)),
             packages=packages or NoPackages(),
             now_ms=clock.now_ms,

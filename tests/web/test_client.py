@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 import pytest
 
+import functory.operations.tenants
 from functory.client import Client, ClientError, ServerUnreachable
 from functory.errors import InvalidInput
-from store.base import Code
+from functory.wire.admin import Deleted
+from store.base import Code, Tenant
 from tests.support.service import until
 from tests.support.web import Site
 
@@ -115,6 +118,29 @@ async def test_the_operators_verbs(site: Site, operator: Client) -> None:
     assert [it.paused for it in (await operator.list_daemons()).daemons] == [True]
     await operator.resume_daemon(daemon.sysid)
     assert (await operator.audit(limit=1)).events[0].action == "daemon.resume"
+
+
+async def test_a_deletion_does_not_reach_the_next_tenant_of_the_name(
+    site: Site, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functory.operations.tenants, "_STEPS_PER_CALL", 1)
+    monkeypatch.setattr(functory.operations.tenants, "_ROWS_PER_STEP", 1)
+    call, answers = operator._call, list[Deleted]()
+
+    async def call_and_replace(*given: Any, **named: Any) -> Any:
+        answers.append(await call(*given, **named))
+        if len(answers) == 2:  # another daemon does the rest, and somebody creates a tenant
+            while (await site.store.delete_tenant("acme")).more:
+                pass
+            await site.store.create_tenant(Tenant("acme", 7))
+        return answers[-1]
+
+    async with Client(site.url, site.keys["acme"], "acme") as acme:
+        await acme.add_jobs("a", [b"x"] * 5, ack="store")
+    monkeypatch.setattr(operator, "_call", call_and_replace)
+    await operator.delete_tenant("acme")
+    assert [answer.more for answer in answers] == [True, True, False]
+    assert await site.store.get_tenant("acme") == Tenant("acme", 7)
 
 
 async def test_a_refusal_is_one_exception_with_all_that_was_said(site: Site, client: Client) -> None:

@@ -15,6 +15,7 @@ from functory.wire.admin import (
     Daemon,
     DaemonList,
     Deleted,
+    DeleteQuery,
     HealthDetail,
     Key,
     KeyList,
@@ -74,10 +75,13 @@ async def _update(call: Call, **changes: Any) -> Tenant:
 
 
 @routes.add("DELETE", "/admin/tenants/{name}", scope="operator", summary="Delete a tenant with all its data")
-async def delete_tenant(call: Call) -> Deleted:
+async def delete_tenant(call: Call, query: DeleteQuery) -> Deleted:
     name = call.param("name")
-    await tenants.get_tenant(call.service, name)
-    report = await tenants.delete_tenant(call.service, call.principal.key_id, name)
+    if query.only_deleting:
+        report = await tenants.go_on_deleting(call.service, name)
+    else:
+        await tenants.get_tenant(call.service, name)
+        report = await tenants.delete_tenant(call.service, call.principal.key_id, name)
     return Deleted(report.removed, report.more)
 
 

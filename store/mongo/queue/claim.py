@@ -35,8 +35,9 @@ class MongoClaim(Core):
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
+        tenant_created_ms: int | None = None,
     ) -> list[Job]:
-        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key)
+        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
         taken: list[Document] = []
         for _ in range(ATTEMPTS):
             taken, tried = await _claim(self, claim)
@@ -100,6 +101,7 @@ async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:
     gate = _Gate()
     while found and "s" not in found[-1]:
         gate.read(found.pop())
+    gate.check_tenant(claim.tenant_created_ms)
     return found, gate
 
 
@@ -111,6 +113,7 @@ class _Gate:
         self.domains = False
         self.keys = False
         self.served = 0
+        self._tenant_created_ms = 0
 
     def read(self, document: Mapping[str, Any]) -> None:
         """The document of the type or of its tenant."""
@@ -118,6 +121,11 @@ class _Gate:
         self.domains |= document.get("domains", False)
         self.keys |= document.get("keys", False)
         self.served = max(self.served, document.get("served", 0))
+        self._tenant_created_ms = document.get("created", self._tenant_created_ms)
+
+    def check_tenant(self, created_ms: int | None) -> None:
+        """Close it if another tenant has the name now."""
+        self.closed |= created_ms not in {None, self._tenant_created_ms}
 
 
 def _waiting(jobtype: str, now_ms: int) -> Document:

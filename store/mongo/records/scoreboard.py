@@ -52,12 +52,14 @@ class MongoScoreboard(Core):
         if not types:
             return []
         tenants = sorted({tenant_of(jobtype) for jobtype in types})
-        closed, suspended, live, urgent = await asyncio.gather(
+        closed, owners, live, urgent = await asyncio.gather(
             _ids(self.collections.types, {"_id": {"$in": types}, "paused": True}),
-            _ids(self.collections.tenants, {"_id": {"$in": tenants}, "suspended": True}),
+            self.collections.tenants.find({"_id": {"$in": tenants}}, {"created": 1, "suspended": 1}).to_list(None),
             self._live({"$in": types}, now_ms),
             self._urgent(now_ms),
         )
+        suspended = {row["_id"] for row in owners if row["suspended"]}
+        created_ms = {row["_id"]: row["created"] for row in owners}
         return [
             WaitingType(
                 jobtype,
@@ -65,6 +67,7 @@ class MongoScoreboard(Core):
                 oldest[jobtype],
                 versions.get(jobtype, 0),
                 PRIORITIES[0] if jobtype in urgent else 500,
+                created_ms.get(tenant_of(jobtype), 0),
             )
             for jobtype in sorted(types)
             if jobtype not in closed and tenant_of(jobtype) not in suspended

@@ -15,11 +15,12 @@ from store.values.jobs import Job
 from vocabulary.columns import make_all
 
 IS_OPEN: Final = (
-    "(SELECT NOT t.paused AND NOT ifnull(o.suspended, 0) FROM types t LEFT JOIN tenants o ON o.name = t.tenant"
-    " WHERE t.type = ?1)"
+    "(SELECT NOT t.paused AND NOT ifnull(o.suspended, 0) AND ifnull(o.created, 0) = ifnull(?2, ifnull(o.created, 0))"
+    " FROM types t LEFT JOIN tenants o ON o.name = t.tenant WHERE t.type = ?1)"
 )
-"""Whether jobs of a type may be claimed. It is asked once in a statement, and in the one that finds them."""
-IN_ORDER: Final = f"{IS_OPEN} AND state {QUEUED} AND lane = ?2 AND due <= ?3 ORDER BY due, id LIMIT ?4"
+"""Whether jobs of a type may be claimed, for the tenant that was created then. It is asked once in a statement, and in
+the one that finds them."""
+IN_ORDER: Final = f"{IS_OPEN} AND state {QUEUED} AND lane = ?3 AND due <= ?4 ORDER BY due, id LIMIT ?5"
 
 _SELDOM: Final = ("retry_after", "options", "seq", "repeat", "uniq", "parent")
 FRESH: Final = (
@@ -47,10 +48,11 @@ class FirstDeliveries(NamedTuple):
 
 
 def find_first_deliveries(
-    conn: apsw.Connection, number: int, lane: int, now_ms: int, limit: int
+    conn: apsw.Connection, number: int, tenant_created_ms: int | None, lane: int, now_ms: int, limit: int
 ) -> FirstDeliveries | None:
     """The first jobs of a lane; None if there are none, or if not all of them are fresh and small."""
-    *columns, ids, data, deferred, biggest, unlike = conn.execute(FRESH, (number, lane, now_ms, limit)).get
+    place = number, tenant_created_ms, lane, now_ms, limit
+    *columns, ids, data, deferred, biggest, unlike = conn.execute(FRESH, place).get
     if unlike != 0 or biggest > INLINE_BYTES:  # None if there is no job
         return None
     numbers, due, created, sizes_bytes = map(json.loads, columns)

@@ -28,7 +28,7 @@ def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
     room = Room(claim)
     if kinds == _PLAIN:
         taken = _first_of_all(tx, number, room, claim)
-    elif not tx.conn.execute(f"SELECT {IS_OPEN}", (number,)).get:
+    elif not tx.conn.execute(f"SELECT {IS_OPEN}", (number, claim.tenant_created_ms)).get:
         taken = []
     else:
         taken = _take_all_kinds(tx, number, kinds, room, claim)
@@ -73,11 +73,12 @@ def _first_of_all(tx: Tx, number: int, room: Room, claim: Claim) -> list[Taken]:
 
 
 def _first_of(tx: Tx, number: int, lane: Lane, room: Room, claim: Claim) -> Taken:
-    fresh = find_first_deliveries(tx.conn, number, lane.lane, claim.now_ms, room.jobs)
+    place = number, claim.tenant_created_ms, lane.lane, claim.now_ms, room.jobs
+    fresh = find_first_deliveries(tx.conn, *place)
     if fresh is not None and room.fits(sum(fresh.sizes_bytes)):
         room.take(fresh.sizes_bytes)
         lease = claim.now_ms + claim.lease_ms
         jobs = first_deliveries(fresh, claim.jobtype, lease, claim.owner, lane.priority, lane.domain)
         return Taken(lane, jobs, fresh.numbers, fresh.deferred)
-    rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))
+    rows = fetch(tx.conn, _QUEUED, place)
     return delivered(tx, lane, rows[: room.take([row[4] for row in rows])], claim)

@@ -45,14 +45,14 @@ _WITH_JOBS: Final = (
     " WHERE l.waiting + l.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
 )
 _QUEUES: Final = (
-    f"SELECT t.jobtype, t.handler, l.waiting, l.deferred, l.lane, l.priority, h.due, {_SINCE}"
+    f"SELECT t.jobtype, t.handler, ifnull(o.created, 0), l.waiting, l.deferred, l.lane, l.priority, h.due, {_SINCE}"
     f"{_OF_TYPES}{_WITH_HEAD}{_WITH_JOBS}"
 )
 MOST_LANES: Final = 1000
 """With a domain, in the whole file, that are looked at one by one."""
 _MANY: Final = "SELECT 1 FROM lanes WHERE ready IS NOT NULL LIMIT 1 OFFSET ?"
 _DOMAINS: Final = (
-    f"SELECT t.type, t.jobtype, t.handler, sum(l.waiting), max(l.priority){_OF_TYPES}{_WITH_JOBS}"
+    f"SELECT t.type, t.jobtype, t.handler, ifnull(o.created, 0), sum(l.waiting), max(l.priority){_OF_TYPES}{_WITH_JOBS}"
     " AND l.ready IS NOT NULL GROUP BY t.type"
 )
 _HEADS: Final = (
@@ -68,7 +68,7 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
     is_many = conn.execute(_MANY, (MOST_LANES,)).get is not None
     types = {each.jobtype: each for each in _of_domains(conn, now_ms, runnable=runnable)} if is_many else {}
     sql = f"{_QUEUES} AND l.ready IS NULL" if is_many else _QUEUES
-    for jobtype, handler, waiting, deferred, lane, priority, due, oldest in fetch(conn, sql, (int(runnable),)):
+    for jobtype, handler, owner, waiting, deferred, lane, priority, due, oldest in fetch(conn, sql, (int(runnable),)):
         if due is None or due > now_ms:
             continue
         if deferred:
@@ -77,17 +77,17 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
         if known is not None:
             waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
             priority = max(priority, known.priority)  # noqa: PLW2901
-        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority)
+        types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority, owner)
     return [types[jobtype] for jobtype in sorted(types)]
 
 
 def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterator[WaitingType]:
     """What waits in lanes with a domain, where there are very many: without a look at each. The oldest job is that of
     the lanes that may run first, and deferred jobs that came due count when expire_locks has moved them."""
-    for number, jobtype, handler, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
+    for number, jobtype, handler, owner, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
         heads = [since for p in PRIORITIES for (since,) in fetch(conn, _HEADS, (number, p, now_ms))]
         if heads:
-            yield WaitingType(jobtype, max(waiting, 1), min(heads), handler, max(priority, 500))
+            yield WaitingType(jobtype, max(waiting, 1), min(heads), handler, max(priority, 500), owner)
 
 
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:

@@ -57,8 +57,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         now_ms: int,
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
+        tenant_created_ms: int | None = None,
     ) -> list[Job]:
-        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key)
+        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,26 @@ async def test_a_claim_is_of_its_type_only(store: Store) -> None:
     )
     assert ids(await claim(store, jobtype="acme-a")) == [job_id(1)]
     assert await claim(store, jobtype="acme-unknown") == []
+
+
+@pytest.mark.parametrize("kind", [{}, {"domain": "d"}, {"key": "k"}])
+async def test_a_claim_for_one_tenant_takes_nothing_of_another_of_its_name(store: Store, kind: dict[str, Any]) -> None:
+    await store.add_jobs([new_job(1, **kind)], now_ms=T0)
+    assert [each.tenant_created_ms for each in await store.get_waiting_jobtypes(now_ms=T0)] == [0]
+    assert await claim(store, tenant_created_ms=5) == []
+    assert ids(await claim(store, tenant_created_ms=0)) == [job_id(1)]
+    while (await store.delete_tenant(TENANT)).more:
+        pass
+    for created_ms in (5, 6):
+        await store.create_tenant(Tenant(TENANT, created_ms))
+        await store.add_jobs(new_jobs(2, **kind), now_ms=T0)
+        assert [each.tenant_created_ms for each in await store.get_waiting_jobtypes(now_ms=T0)] == [created_ms]
+        for other in (0, 11 - created_ms):
+            assert await claim(store, tenant_created_ms=other) == []
+        assert ids(await claim(store, 1, tenant_created_ms=created_ms)) == [job_id(0)]
+        assert ids(await claim(store)) == [job_id(1)]
+        while (await store.delete_tenant(TENANT)).more:
+            pass
 
 
 async def test_paused_types_and_suspended_tenants_hand_out_nothing(store: Store) -> None:

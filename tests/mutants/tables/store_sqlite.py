@@ -147,8 +147,8 @@ MUTANTS: list[Mutant] = [
     expire("due jobs are counted twice", "        leave(tx, State.DEFERRED, 0, lane)\n", "", tests=CONTRACT),
     claim(
         "a claim takes what is not due",
-        "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, claim.now_ms, room.jobs))",
-        "rows = fetch(tx.conn, _QUEUED, (number, lane.lane, 1 << 60, room.jobs))",
+        "place = number, claim.tenant_created_ms, lane.lane, claim.now_ms, room.jobs",
+        "place = number, claim.tenant_created_ms, lane.lane, 1 << 60, room.jobs",
     ),
     taking(
         "a delivery has the token of the one before",

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, in_file
 
 AGAIN = "tests/service/test_names_used_again.py"
+UNHEARD = "tests/service/test_names_unheard.py -k sqlite"
 
 former = in_file("functory/intake/former_tenants.py", AGAIN)
 outbox = in_file("functory/execution/outbox.py", AGAIN)
@@ -10,6 +11,13 @@ tenants = in_file("functory/operations/tenants.py", AGAIN)
 in_mongo = in_file("store/mongo/records/tenants.py", "tests/contract/store/test_names_again.py -k mongodb")
 tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
+keyring = in_file("functory/operations/keyring.py", UNHEARD)
+claims_under_way = in_file("functory/execution/claims_under_way.py", UNHEARD)
+claims_of_workers = in_file("functory/workers/claims.py", UNHEARD)
+leaders = in_file("functory/consumers/leaders.py", UNHEARD)
+in_mongo_claim = in_file("store/mongo/queue/claim.py", "tests/contract/store/test_claim.py -k mongodb")
+in_sqlite_claim = in_file("store/sqlite/queue/bulk_claim.py", "tests/contract/store/test_claim.py -k sqlite")
+batches = in_file("functory/execution/batches.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
 MUTANTS: list[Mutant] = [
@@ -47,5 +55,30 @@ MUTANTS: list[Mutant] = [
     ),
     handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
     handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
-    handler_cache("a new tenant gets the code of one that is gone", "if forgotten == self._forgotten", "if True"),
+    handler_cache(
+        "a new tenant gets the code of one that is gone",
+        "(known.incarnation, known.version) == (incarnation, version)",
+        "known.version == version",
+    ),
+    keyring(
+        "a job of a new tenant goes straight into the old one's code",
+        "await service.control.meet_tenant(name, tenant.created_ms)",
+        "pass",
+    ),
+    claims_under_way(
+        "a claim for one tenant takes a job of the next",
+        "tenant_created_ms=tenant_created_ms,",
+        "tenant_created_ms=None,",
+    ),
+    claims_of_workers(
+        "a worker gets a job of the next tenant", "tenant_created_ms=incarnation,", "tenant_created_ms=None,"
+    ),
+    leaders("a consumer is fed by the code of another tenant", "await self._refresh_tenants()", "pass"),
+    in_mongo_claim(
+        "a claim for one tenant takes of another", "created_ms not in {None, self._tenant_created_ms}", "False"
+    ),
+    in_sqlite_claim(
+        "a claim for one tenant takes of another", "ifnull(?2, ifnull(o.created, 0))", "ifnull(o.created, ?2)"
+    ),
+    batches("a job of a tenant that is gone runs", " if allowance.incarnation == incarnation else ()", ""),
 ]

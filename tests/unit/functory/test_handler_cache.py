@@ -36,9 +36,15 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-def cache(shelf: Shelf) -> HandlerCache:
+def tenants() -> dict[str, int]:
+    """When those were created that are known."""
+    return {"acme": 1}
+
+
+@pytest.fixture
+def cache(shelf: Shelf, tenants: dict[str, int]) -> HandlerCache:
     store: Any = shelf
-    return HandlerCache(store)
+    return HandlerCache(store, lambda name: tenants.get(name, 0))
 
 
 async def body(cache: HandlerCache, jobtype: str, version: int = 1) -> str:
@@ -83,12 +89,24 @@ async def test_one_that_is_larger_than_all_is_not_kept(
     assert shelf.reads == ["acme-a", "acme-a", "acme-b"]
 
 
-async def test_what_was_being_read_of_a_tenant_that_is_gone_is_not_kept(shelf: Shelf, cache: HandlerCache) -> None:
+async def test_what_was_read_of_a_tenant_is_not_for_another_of_its_name(
+    shelf: Shelf, cache: HandlerCache, tenants: dict[str, int]
+) -> None:
+    for created_ms in (2, 0, 3):  # 0: there is none
+        shelf.bodies["acme-x"] = f"of {created_ms}"
+        tenants["acme"] = created_ms
+        assert [await body(cache, "acme-x") for _ in range(2)] == [f"of {created_ms}"] * 2
+    assert len(shelf.reads) == 3
+
+
+async def test_what_was_being_read_of_a_tenant_that_is_gone_is_not_for_another(
+    shelf: Shelf, cache: HandlerCache, tenants: dict[str, int]
+) -> None:
     shelf.bodies["acme-x"] = "of the one that is gone"
     shelf.gate.clear()
     reading = asyncio.create_task(body(cache, "acme-x"))
     await shelf.asked.wait()
-    cache.forget("acme")
+    tenants["acme"] = 2
     shelf.bodies["acme-x"] = "of another with that name"
     shelf.gate.set()
     await reading

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from functory.execution.executor import Executor, ExecutorSettings
+from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import make_shared
 from scheduler import Pick
 from scheduler.retry import RetryPolicy
@@ -51,7 +52,7 @@ async def idle(clock: FakeClock, poll_s: float = POLL_S) -> AsyncIterator[tuple[
     shared = make_shared(store, unused, clock, "a1")
     settings = ExecutorSettings(lease_s=60, poll_s=poll_s, retry=RetryPolicy(), languages=frozenset({"python"}))
     straight: Any = SimpleNamespace(catch_up=lambda *_: None, waiting=list, leaves_nothing_to_do=lambda _: False)
-    execute = Executor(shared, runner, policy, unused, unused, settings)
+    execute = Executor(shared, runner, policy, unused, TenantBook(store), settings)
     execute.use(straight)
     task = asyncio.create_task(execute.run())
     async with asyncio.timeout(10):
@@ -93,10 +94,10 @@ async def test_an_outcome_is_no_news_but_is_looked_at_a_moment_later() -> None:
 async def test_nothing_is_claimed_that_was_picked_before_a_pause() -> None:
     async with idle(FakeClock()) as (execute, _):
         execute.set_paused(paused=True)
-        assert await execute._claim(Pick("acme-x", 1), None, 0) == []  # the store here would know no claim
+        assert await execute._claim(Pick("acme-x", 1), None, 0, 0) == []  # the store here would know no claim
         execute.set_paused(paused=False)
         await execute.stop(0.0)
-        assert await execute._claim(Pick("acme-x", 1), None, 0) == []
+        assert await execute._claim(Pick("acme-x", 1), None, 0, 0) == []
 
 
 def test_what_wakes_the_loop_all_the_time_does_not_put_off_the_next_look() -> None:

@@ -1,5 +1,6 @@
 """How often a type is tried whose jobs may not run: less and less, and hardly later than it could."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,10 @@ class Place:
         self.waiting = dict.fromkeys(TYPES, 1)
         self._wakes = {0.0}
         store: Any = SimpleNamespace(get_waiting_jobtypes=self._waiting)
-        self.outlook = Outlook(store, self.clock, 2.0)
+        self.outlook = Outlook(store, self.clock, 2.0, self._meet)
+
+    async def _meet(self, created_ms: Mapping[str, int]) -> None:
+        pass
 
     async def _waiting(self, *, now_ms: int, runnable: bool) -> list[WaitingType]:
         assert runnable
