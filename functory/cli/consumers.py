@@ -138,4 +138,6 @@ def _gap_text(gap: "ConsumerGap") -> str:
     if gap.code is None:
         return text
     again = f"tried again at {moment(gap.next_ms)}" if gap.next_ms else "not tried again by itself"
+    if gap.why:
+        again += f" ({gap.why})"
     return f"{text}; {again}. Retry it, delete it, or set --on-failed skip"

@@ -143,4 +143,5 @@ def _show_gap(gap: Gap) -> ConsumerGap:
         code=None if outcome is None else outcome.code.value,
         tries=0 if blocked is None else blocked.tries,
         next_ms=None if blocked is None else blocked.next_ms or None,
+        why="" if blocked is None else blocked.why,
     )
