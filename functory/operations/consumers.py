@@ -1,6 +1,6 @@
 """Consumers of numbered types: create, look at, start, stop, check, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -25,6 +25,13 @@ class Gap(NamedTuple):
     seq: int
     record: JobRecord
     blocked: Blocked | None
+
+    @property
+    def why(self) -> str:
+        """What keeps its job from ending, or from being tried again, if that is known."""
+        if self.record.job.repeat and self.record.state is not JobState.ARCHIVED:
+            return "its job repeats, so the index would never be done: cancel the job, then delete it"
+        return "" if self.blocked is None else self.blocked.why
 
 
 class Standing(NamedTuple):
@@ -144,6 +151,16 @@ async def find_consumer_of(service: Service, jobtype: str) -> ConsumerRecord | N
         if record.jobtype == jobtype:
             return record
     return None
+
+
+async def refuse_repeat(service: Service, tenant: str, jobtypes: Collection[str]) -> None:
+    """Of new jobs of these types that repeat. Raises Conflict."""
+    for record in await service.store.list_consumers(tenant) if jobtypes else ():
+        if record.jobtype in jobtypes and not record.is_pulled:
+            raise Conflict(
+                f"{record.jobtype} has a consumer ({record.name}), whose progress waits for each job to be over:"
+                " a job that repeats never is. Repeat a job of another type that adds one of this"
+            )
 
 
 def leader_of(record: ConsumerRecord, now_ms: int) -> str:

@@ -33,7 +33,7 @@ class ConsumerBody(Request):
 
 class ConsumerGap(Answer):
     """The index that progress waits for. `code` if its job has ended, and not well. `since_ms`: in this state since.
-    `next_ms`: when the job is tried again, after so many `tries`. `why`: what kept it from being queued."""
+    `next_ms`: when the job is tried again, after so many `tries`. `why`: what keeps it from that, or from ending."""
 
     index: int
     job_id: str
