@@ -203,3 +203,10 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     source.write_bytes(content)
     status, _, err = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "damaged" in err or "malformed" in err) == (1, True), err
+
+
+def test_secrets_of_a_store_that_is_not_there_are_not_sealed_anew(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "store.db"
+    status, _, err = run(capsys, "secret", "rekey", "--data", tmp_path, "--store", url(path))
+    assert (status, f"there is no store at {url(path)}" in err) == (4, True), err
+    assert not path.exists()
