@@ -125,18 +125,18 @@ async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[
     """Jobs that it held enter the queue, and stay numbered. Returns how many, and whether there are more: repeat it
     then. Raises NotFound."""
     freed, more = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms())
-    for _ in range(_STEPS_PER_CALL - 1 if more else 0):
-        try:
+    try:
+        for _ in range(_STEPS_PER_CALL - 1 if more else 0):
             report = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms(), only_ending=True)
-        except NotFound:  # another daemon has made the last step
-            more = False
-            break
-        freed, more = freed + report.freed, report.more
-        if not more:
-            break
-    _tell_daemon(service, who.tenant)
-    service.control.wake()
-    await audit(service, who.key_id, "consumer.delete", who.tenant, consumer=name, freed=freed, more=more)
+            freed, more = freed + report.freed, report.more
+            if not more:
+                break
+    except NotFound:  # another daemon has made the last step
+        more = False
+    finally:  # also if the store is away now: its first step has ended the consumer
+        _tell_daemon(service, who.tenant)
+        service.control.wake()
+        await audit(service, who.key_id, "consumer.delete", who.tenant, consumer=name, freed=freed, more=more)
     return freed, more
 
 
