@@ -54,6 +54,12 @@ class Entry:
     def waits_since_ms(self) -> int:
         return max(self.job.due_ms, self.job.create_ms, self.done_ms, self.claimed_ms)
 
+    def is_asked_for_by(self, parent: "Entry | None") -> bool:
+        """Whether its parent may still be told of it: it is not over, and if it repeats, in the same round."""
+        if parent is None or not parent.live:
+            return False
+        return not parent.job.repeat or self.job.create_ms >= parent.job.scheduled_ms
+
     @property
     def queued(self) -> bool:
         return self.job.lock == ""
