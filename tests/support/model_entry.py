@@ -54,11 +54,12 @@ class Entry:
     def waits_since_ms(self) -> int:
         return max(self.job.due_ms, self.job.create_ms, self.done_ms, self.claimed_ms)
 
-    def is_asked_for_by(self, parent: "Entry | None") -> bool:
-        """Whether its parent may still be told of it: it is not over, and if it repeats, in the same round."""
-        if parent is None or not parent.live:
+    def is_over_for(self, parent: "Entry | None") -> bool:
+        """Whether it has ended, and its parent will not be told of it any more: that is over, or in a later round."""
+        if self.live or self.outcome is None:
             return False
-        return not parent.job.repeat or self.job.create_ms >= parent.job.scheduled_ms
+        is_later = parent is not None and parent.job.repeat and self.job.create_ms < parent.job.scheduled_ms
+        return parent is None or not parent.live or bool(is_later)
 
     @property
     def queued(self) -> bool:
