@@ -58,6 +58,7 @@ STATUSES: Final[dict[type[Exception], int]] = {
     of_store.StoreError: 500,
     of_store.StoreUnavailable: 503,
     of_store.StoreFull: 507,
+    of_store.StoreLost: 503,
     of_store.StoreClosed: 503,
     of_store.StoreCorrupt: 500,
     of_store.SchemaTooNew: 422,

@@ -2,7 +2,8 @@
 
 StoreError
 ├── StoreUnavailable    the database cannot be reached or is busy beyond patience; the call may be retried
-│   └── StoreFull       the disk or the quota under the database is exhausted
+│   ├── StoreFull       the disk or the quota under the database is exhausted
+│   └── StoreLost       its file was removed or replaced while it was open; nothing was changed
 ├── StoreClosed         the store object is not open (never opened, or closed)
 ├── StoreCorrupt        the database says that its own content is damaged; nothing retries this away
 ├── SchemaTooNew        the database was written by newer code than this
@@ -31,6 +32,10 @@ class StoreUnavailable(StoreError):
 
 class StoreFull(StoreUnavailable):
     code = "store_full"
+
+
+class StoreLost(StoreUnavailable):
+    code = "store_lost"
 
 
 class StoreClosed(StoreError):

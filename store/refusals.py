@@ -29,6 +29,15 @@ def check_append(consumer: ConsumerRecord, job: NewJob, seq: int, last: int) -> 
         raise Conflict(f"the next number of {consumer.jobtype} is {last + 1}, and not {seq}")
 
 
+def check_start(consumer: ConsumerRecord, start_index: int | None, last: int) -> None:
+    """Whether a new consumer may begin there, if this is the last number of its type. Raises Conflict."""
+    if consumer.is_pulled and start_index is not None and start_index <= last:
+        raise Conflict(
+            f"the numbers of {consumer.jobtype} up to {last} are given, and would count as pulled: the lowest"
+            f" start_index is {last + 1}. Leave it out to go on where progress stands, or pull into another type"
+        )
+
+
 def check_cancel(job_id: str, *, is_running: bool, has_ended: bool) -> None:
     """Whether a job can be ended without having run: to cancel it, or to delete it. is_running: and that keeps it from
     that. Raises Conflict."""

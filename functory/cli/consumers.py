@@ -136,6 +136,8 @@ def _drawn(found: "ConsumerDetail") -> str:
 def _gap_text(gap: "ConsumerGap") -> str:
     text = f"index {gap.index:,}: job {gap.job_id} is {gap.code or gap.state} since {moment(gap.since_ms)}"
     if gap.code is None:
-        return text
+        return f"{text}: {gap.why}" if gap.why else text
     again = f"tried again at {moment(gap.next_ms)}" if gap.next_ms else "not tried again by itself"
+    if gap.why:
+        again += f" ({gap.why})"
     return f"{text}; {again}. Retry it, delete it, or set --on-failed skip"

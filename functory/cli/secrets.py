@@ -88,10 +88,12 @@ def run_rekey(arguments: argparse.Namespace) -> int:
 
 
 async def _rekey(settings: "Settings") -> "Resealed":
-    from functory.vault.place import key_place  # noqa: PLC0415 (not for the parser)
+    from functory.transfer.migrate import require_store  # noqa: PLC0415 (not for the parser)
+    from functory.vault.place import key_place  # noqa: PLC0415
     from functory.vault.vault import Vault  # noqa: PLC0415
     from store.url import open_store  # noqa: PLC0415
 
+    await require_store(settings.store_url)
     async with open_store(settings.store_url) as store:
         return await Vault(store, key_place(settings)).rekey()
 

@@ -8,8 +8,7 @@ import functory
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
-from functory.errors import Missing
-from functory.transfer.migrate import label_of, require_rest
+from functory.transfer.migrate import label_of, require_rest, require_store
 from functory.transfer.restore import part_from_past
 from store.base import StoreVersion
 from store.url import open_store
@@ -80,8 +79,7 @@ def run_fork(arguments: argparse.Namespace) -> int:
 
 
 async def _fork(url: str, *, force: bool) -> int:
-    if (await open_store(url).get_version()).schema == 0:
-        raise Missing(f"there is no store at {label_of(url)}")
+    await require_store(url)
     async with open_store(url) as store:
         if not force:  # it would end them
             await require_rest(store, "store", SystemClock().now_ms())

@@ -1,6 +1,9 @@
 """The calls about consumers."""
 
+from http import HTTPStatus
+
 from functory.client.transport import Transport
+from functory.errors import ClientError
 from functory.wire import consumers
 
 
@@ -31,7 +34,13 @@ class ConsumerCalls(Transport):
         """Delete a consumer. Returns how many of its jobs were held, and are in the queue now."""
         freed = 0
         more = True
+        is_begun = False
         while more:
-            step = await self._call("DELETE", self._path("consumer", name), consumers.ConsumerDeleted)
-            freed, more = freed + step.freed, step.more
+            try:
+                step = await self._call("DELETE", self._path("consumer", name), consumers.ConsumerDeleted)
+            except ClientError as error:
+                if is_begun and error.status == HTTPStatus.NOT_FOUND:
+                    break  # a daemon has done the rest by itself
+                raise
+            freed, more, is_begun = freed + step.freed, step.more, True
         return freed

@@ -10,27 +10,29 @@ it disagrees, the consumer ends with OutOfStep or Conflict, and begins again fro
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from functory.consumers.blocked_indexes import BlockedIndexes
 from functory.consumers.consumer import Consumer
 from functory.consumers.pull import Ask, PullSource, SourceTrouble
 from functory.consumers.roles import Job, Notified
-from functory.consumers.terms import Blocked, Skipped, Terms, encode, note_from
+from functory.consumers.terms import Skipped, Terms, encode, note_from
 from functory.errors import QuotaExceeded
 from functory.loops.shared import Shared
 from journal import InvalidWrite
 from scheduler.index_window import WindowLimits
-from scheduler.retry import RetryPolicy, backoff_s
-from store.base import Code, ConsumerRecord, IndexEnd, NewJob, WindowMove
+from scheduler.retry import RetryPolicy
+from store.base import Code, ConsumerRecord, IndexEnd, JobState, NewJob, WindowMove
 from store.errors import Conflict
 from vocabulary.names import jobtype_of, type_of
 
 log = logging.getLogger("functory.consumers")
 
 _FEW: Final = 20
-"""Blocked and skipped indexes that a note names."""
+"""Skipped indexes that a note names."""
 _MOST_PULLS: Final = 50
 """Jobs that one look asks a source for: what has ended meanwhile waits for its end."""
 _WORDS: Final = 300
@@ -69,9 +71,7 @@ class LedConsumer:
         limits = WindowLimits(terms.max_processing, terms.max_search_ahead)
         self.consumer: Consumer[None] = Consumer(self, self, self, limits, on_progress=self._progressed)
         self._note = note_from(record.note)
-        self._blocked: dict[int, Blocked] = {}
-        self._retried: set[int] = set()
-        """Of those that are blocked: their jobs were queued again."""
+        self._blocked = BlockedIndexes(self._clock, around.retry, self._note.blocked)
         self._turn = asyncio.Lock()
         self._head = 0
         self._started = 0
@@ -84,7 +84,7 @@ class LedConsumer:
         self._source_head = 0
         self._pulls = 0
         """Jobs that this look has pulled."""
-        self._rests_until_ms = 0
+        self._rests_until_s = -inf
         """After trouble with the source."""
 
     @property
@@ -139,8 +139,8 @@ class LedConsumer:
             self._note.skips += 1
             self._note.skipped = [*self._note.skipped, skipped][-_FEW:]
             self._done(end.seq)
-        elif self._is_new_end(end.seq, end.code):
-            self._block(end.seq, end.job_id, end.code)
+        else:
+            self._block(end, end.code)
 
     # Jobs
 
@@ -173,7 +173,7 @@ class LedConsumer:
         window = self.consumer.window
         if window.started < self._source_head or not window.startable(window.started + 1):
             return max(self._head, self._source_head)
-        if self._clock.now_ms() < self._rests_until_ms:
+        if self._clock.monotonic_s() < self._rests_until_s:
             return self._head
         try:
             self._source_head = await source.head()
@@ -185,7 +185,7 @@ class LedConsumer:
 
     async def _pull(self, source: PullSource, index: int) -> bool:
         """Have the job at an index in the store. False: not now, another look will."""
-        if self._clock.now_ms() < self._rests_until_ms:
+        if self._clock.monotonic_s() < self._rests_until_s:
             return False
         if self._pulls >= _MOST_PULLS:
             self.consumer.check()
@@ -210,7 +210,7 @@ class LedConsumer:
     def _note_trouble(self, error: Exception) -> None:
         text = "".join(char if char.isprintable() else " " for char in str(error)[:_WORDS])
         self._note.trouble = text.encode("utf-8", "replace").decode()
-        self._rests_until_ms = self._clock.now_ms() + round(self._around.retry.base_s * 1000)
+        self._rests_until_s = self._clock.monotonic_s() + self._around.retry.base_s
 
     # Worker
 
@@ -232,6 +232,8 @@ class LedConsumer:
         report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
         self._head, self._started = report.head, report.processed
         self._written = (report.processed, report.processed, self.record.note)
+        self._blocked.free_through(report.processed)
+        self._note_blocked()
         return report.processed
 
     async def set_processed_index(self, index: int) -> None:
@@ -273,49 +275,46 @@ class LedConsumer:
     # Indexes that did not end well
 
     def _done(self, index: int) -> None:
-        if self._blocked.pop(index, None) is not None:
-            self._retried.discard(index)
+        if self._blocked.free(index):
             self._note_blocked()
         self.consumer.notify_job_is_done(index)
 
-    def _is_new_end(self, index: int, code: Code) -> bool:
-        """Whether it is not the end that the index is blocked for: each look tells of that again. Somebody else may
-        have queued the job, too."""
-        known = self._blocked.get(index)
-        return known is None or index in self._retried or known.code != code.value
-
-    def _block(self, index: int, job_id: str, code: Code) -> None:
-        """Its job will be queued again, later and later. One that was cancelled is left to whoever cancelled it."""
-        now_ms, before = self._clock.now_ms(), self._blocked.get(index)
-        tries = 1 if before is None else before.tries + 1
-        next_ms = 0 if code is Code.CANCELLED else now_ms + round(backoff_s(self._around.retry, tries) * 1000)
-        self._blocked[index] = Blocked(
-            index=index,
-            job_id=job_id,
-            code=code.value,
-            since_ms=now_ms if before is None else before.since_ms,
-            tries=tries,
-            next_ms=next_ms,
-        )
-        self._retried.discard(index)
+    def _block(self, end: IndexEnd, code: Code) -> None:
+        blocked = self._blocked.ended(end, code)
+        if blocked is None:
+            return
         self._note_blocked()
-        details = {"tenant": self.record.tenant, "consumer": self.record.name, "index": index, "id": job_id}
-        level = logging.WARNING if before is None else logging.INFO
-        log.log(level, "consumer.blocked", extra={**details, "code": code.value, "tries": tries})
+        details = {"tenant": self.record.tenant, "consumer": self.record.name, "index": end.seq, "id": end.job_id}
+        level = logging.WARNING if blocked.tries == 1 else logging.INFO
+        log.log(level, "consumer.blocked", extra={**details, "code": code.value, "tries": blocked.tries})
         self.consumer.check()
 
     def _note_blocked(self) -> None:
         self._note.blocks = len(self._blocked)
-        self._note.blocked = [self._blocked[index] for index in sorted(self._blocked)[:_FEW]]
+        self._note.blocked = self._blocked.lowest()
 
     async def _retry_blocked(self) -> None:
-        now_ms = self._clock.now_ms()
-        due = [it for it in self._blocked.values() if it.index not in self._retried and 0 < it.next_ms <= now_ms]
-        if due:
-            ids = [it.job_id for it in due]
-            await self._store.replay_jobs(self.record.tenant, ids, dt_ms=now_ms, now_ms=now_ms)
-            self._retried.update(it.index for it in due)  # also one that somebody else has queued again
-            self._around.queued(self.jobtype)
+        due = self._blocked.due()
+        if not due:
+            return
+        tenant, now_ms = self.record.tenant, self._clock.now_ms()
+        queued = await self._store.replay_jobs(tenant, [it.job_id for it in due], dt_ms=now_ms, now_ms=now_ms)
+        for it in due:
+            why = "" if it.job_id in queued else await self._why_not_queued(it.job_id)
+            if why:
+                self._blocked.put_off(it.index, why)
+            else:
+                self._blocked.queued(it.index)
+        self._note_blocked()
+        self._around.queued(self.jobtype)
+
+    async def _why_not_queued(self, job_id: str) -> str:
+        """ "": somebody else has queued it again, or deleted it."""
+        found = await self._store.get_job(self.record.tenant, job_id, now_ms=self._clock.now_ms(), max_bytes=0)
+        if found is None or found.state is not JobState.ARCHIVED:
+            return ""
+        unique = found.job.unique
+        return f"another job has its unique name {unique}" if unique else "its children are still being cancelled"
 
     # Telling of progress
 

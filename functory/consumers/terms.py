@@ -34,6 +34,8 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int
     tries: int
     next_ms: int
+    why: str = ""
+    """Why the job was not queued when it was to be tried again."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from functory.operations.daemons import encode_info
 from functory.peers.news import Look
 from journal.errors import JournalUnavailable
 from store.base import JobState, Lease
-from store.errors import StoreUnavailable
+from store.errors import StoreLost, StoreUnavailable
 
 log = logging.getLogger("functory.upkeep")
 
@@ -207,7 +207,18 @@ class Upkeep:
                 with self._progress.step(name):
                     await duty()
             except StoreUnavailable as error:
-                log.warning("upkeep.store_unavailable", extra={"reason": str(error)})
-                self._seen.store_troubles[name] = str(error)
+                self._note_trouble(name, error)
             else:
                 self._seen.store_troubles.pop(name, None)
+                self._seen.store_lost_to.discard(name)
+
+    def _note_trouble(self, name: str, error: StoreUnavailable) -> None:
+        seen = self._seen
+        seen.store_troubles[name] = str(error)
+        if not isinstance(error, StoreLost):
+            seen.store_lost_to.discard(name)
+            log.warning("upkeep.store_unavailable", extra={"reason": str(error)})
+            return
+        if not seen.store_lost_to:  # once: nothing changes until somebody does something
+            log.error("upkeep.store_lost", extra={"reason": str(error)})
+        seen.store_lost_to.add(name)

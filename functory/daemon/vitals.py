@@ -34,6 +34,8 @@ class Sightings:
     """Free space on the journal's disk."""
     store_troubles: dict[str, str] = field(default_factory=dict)
     """Duties that the store refused last time, and why."""
+    store_lost_to: set[str] = field(default_factory=set)
+    """Of these, those that were told that its file is gone."""
 
 
 class Vitals:
@@ -63,7 +65,7 @@ class Vitals:
         problems = {name: text for name, text in problems.items() if text}
         return Health(
             is_live=not stalled,
-            is_ready=not problems.keys() & {"journal", "stopping"},
+            is_ready=not (problems.keys() & {"journal", "stopping"} or self.seen.store_lost_to),
             isolation=self._parts.isolation.level.name,
             problems=problems,
         )

@@ -1,6 +1,6 @@
 """Consumers of numbered types: create, look at, start, stop, check, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -25,6 +25,13 @@ class Gap(NamedTuple):
     seq: int
     record: JobRecord
     blocked: Blocked | None
+
+    @property
+    def why(self) -> str:
+        """What keeps its job from ending, or from being tried again, if that is known."""
+        if self.record.job.repeat and self.record.state is not JobState.ARCHIVED:
+            return "its job repeats, so the index would never be done: cancel the job, then delete it"
+        return "" if self.blocked is None else self.blocked.why
 
 
 class Standing(NamedTuple):
@@ -118,18 +125,18 @@ async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[
     """Jobs that it held enter the queue, and stay numbered. Returns how many, and whether there are more: repeat it
     then. Raises NotFound."""
     freed, more = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms())
-    for _ in range(_STEPS_PER_CALL - 1 if more else 0):
-        try:
+    try:
+        for _ in range(_STEPS_PER_CALL - 1 if more else 0):
             report = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms(), only_ending=True)
-        except NotFound:  # another daemon has made the last step
-            more = False
-            break
-        freed, more = freed + report.freed, report.more
-        if not more:
-            break
-    _tell_daemon(service, who.tenant)
-    service.control.wake()
-    await audit(service, who.key_id, "consumer.delete", who.tenant, consumer=name, freed=freed, more=more)
+            freed, more = freed + report.freed, report.more
+            if not more:
+                break
+    except NotFound:  # another daemon has made the last step
+        more = False
+    finally:  # also if the store is away now: its first step has ended the consumer
+        _tell_daemon(service, who.tenant)
+        service.control.wake()
+        await audit(service, who.key_id, "consumer.delete", who.tenant, consumer=name, freed=freed, more=more)
     return freed, more
 
 
@@ -144,6 +151,16 @@ async def find_consumer_of(service: Service, jobtype: str) -> ConsumerRecord | N
         if record.jobtype == jobtype:
             return record
     return None
+
+
+async def refuse_repeat(service: Service, tenant: str, jobtypes: Collection[str]) -> None:
+    """Of new jobs of these types that repeat. Raises Conflict."""
+    for record in await service.store.list_consumers(tenant) if jobtypes else ():
+        if record.jobtype in jobtypes and not record.is_pulled:
+            raise Conflict(
+                f"{record.jobtype} has a consumer ({record.name}), whose progress waits for each job to be over:"
+                " a job that repeats never is. Repeat a job of another type that adds one of this"
+            )
 
 
 def leader_of(record: ConsumerRecord, now_ms: int) -> str:

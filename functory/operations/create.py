@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from functory.errors import InvalidInput, QuotaExceeded
+from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -27,9 +28,11 @@ async def create_jobs(
     """Their ids, in the same order; for a unique name that a live job has, the id of that one.
 
     Raises InvalidInput, LimitExceeded, QuotaExceeded, IdempotencyMismatch, and of the store InvalidValue, NotFound and
-    Conflict (a parent, a unique name). Then none was created.
+    Conflict (a parent, a unique name, a job that repeats in a type with a consumer). Then none was created.
     """
     _check(service, who.tenant, jobs)
+    repeating = {jobtype_of(who.tenant, type_name) for type_name, job in jobs if job.options.repeat}
+    await refuse_repeat(service, who.tenant, repeating)
     ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
         await _take_quota(service, who, jobs)

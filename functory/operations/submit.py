@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
 from functory.intake.job_options import PLAIN, JobOptions, new_job
+from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -59,6 +60,7 @@ async def submit_lines(
     jobtype = jobtype_of(who.tenant, type_name)
     if options is not PLAIN:
         check_options(options)
+        await refuse_repeat(service, who.tenant, {jobtype} if options.repeat else ())
     if not service.admission.knows_type(who.tenant, jobtype):
         await service.admission.take_type(who.tenant, who.limits, jobtype)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
@@ -76,6 +78,7 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
     jobtype = jobtype_of(who.tenant, type_name)
     check_submissions(service, jobtype, jobs)
     await _let_others(jobs)
+    await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
     await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))
     if any(job.unique or job.parent for job in jobs):
         return await _create(service, jobtype, jobs)
@@ -111,6 +114,7 @@ async def submit_once(
     check_submissions(service, jobtype, jobs)
     check_key(jobs)
     await _let_others(jobs)
+    await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
     mine = service.journal.take_ids(len(jobs))
     size_bytes = sum(len(job.payload) for job in jobs)
     ids = await bind_key(

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from functory.errors import StillRunning, TransferFailed
+from functory.errors import Missing, StillRunning, TransferFailed
 from store.base import Histogram, Store
+from store.url import open_store
 from store.values.transfer import PARTS, SYSIDS, ExportPage, ImportPlace, Part, Record, SeriesRecord
 from vocabulary.time_text import iso_time
 
@@ -72,6 +73,12 @@ async def migrate(
             )
     await target.end_import()
     return arrived
+
+
+async def require_store(url: str) -> None:
+    """Raises Missing if there is none: whoever opened it would make an empty one."""
+    if (await open_store(url).get_version()).schema == 0:
+        raise Missing(f"there is no store at {label_of(url)}")
 
 
 async def require_rest(store: Store, which: str, now_ms: int) -> None:

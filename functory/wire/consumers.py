@@ -33,7 +33,7 @@ class ConsumerBody(Request):
 
 class ConsumerGap(Answer):
     """The index that progress waits for. `code` if its job has ended, and not well. `since_ms`: in this state since.
-    `next_ms`: when the job is tried again, after so many `tries`."""
+    `next_ms`: when the job is tried again, after so many `tries`. `why`: what keeps it from that, or from ending."""
 
     index: int
     job_id: str
@@ -42,6 +42,7 @@ class ConsumerGap(Answer):
     code: str | None = None
     tries: int = 0
     next_ms: int | None = None
+    why: str = ""
 
 
 class SkippedIndex(Answer):

@@ -24,7 +24,7 @@ class ConsumerShelf(abc.ABC):
         A new one begins at start_index, or where the progress of its type stands: jobs up to there are not held.
         Jobs that are in the queue already stay there until `hold_jobs`.
         Raises Conflict: the name is in use with another jobtype or another is_pulled, or is being deleted; the jobtype
-        has another consumer.
+        has another consumer; a new one that is pulled is to start at a number that the type has given already.
         InvalidValue: a name that is no type's, start_index not in 1..MAX_INDEX.
         """
 

@@ -140,7 +140,8 @@ class JobVerbs(abc.ABC):
 
         The last outcome stays readable until the next one, but the kept result is dropped. Returns the ids
         that were replayed; ids that do not exist, are foreign or are not archived are left out. A job whose
-        unique name another live job holds is left out too, and one whose children are still being cancelled.
+        unique name another live job holds is left out too, and one whose children are still being cancelled. But a
+        job that a consumer holds behind it, with a higher number, loses the name to it.
         Atomic per job; repeating it replays nothing twice. Its parent waits for a child that is replayed, as for a new
         one, unless the parent is archived when this is called, and maybe replayed by it too. Its own children are not
         touched. A job whose number a consumer has not let in yet is held until then.

@@ -30,6 +30,8 @@ if asked['index'] == 7 and not os.path.exists(FOLDER + '/seven'):
 return {'block': asked['index']}
 """
 
+HEAD_OF_TWO = "import json\nasked = json.loads(payload)\nif asked['ask'] == 'head':\n    return 2\n"
+
 
 async def register_source(daemon: Daemon, folder: Path, body: str = SOURCE) -> None:
     await register(daemon, "acme-chain", body.replace("FOLDER", repr(str(folder))), returns="value")
@@ -162,3 +164,14 @@ async def test_jobs_that_are_posted_to_a_pulled_type_are_not_the_consumers(tmp_p
             return states.get(posted) is JobState.ARCHIVED
 
         await until(has_ended)
+
+
+async def test_text_of_python_is_json_and_bytes_are_as_they_are(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        service = service_of(daemon)
+        await register_source(daemon, tmp_path, HEAD_OF_TWO + "return 'text' if asked['index'] == 1 else b'bytes'")
+        await register(daemon, "acme-block", "return payload")
+        await put(service, pull="chain")
+        await standing_at(service, 2)
+        records = [await daemon.store.get_job_at("acme", "acme-block", n, now_ms=0) for n in (1, 2)]
+        assert [record.job.data for record in records if record is not None] == [b'"text"', b"bytes"]

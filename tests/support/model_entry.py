@@ -54,6 +54,13 @@ class Entry:
     def waits_since_ms(self) -> int:
         return max(self.job.due_ms, self.job.create_ms, self.done_ms, self.claimed_ms)
 
+    def is_over_for(self, parent: "Entry | None") -> bool:
+        """Whether it has ended, and its parent will not be told of it any more: that is over, or in a later round."""
+        if self.live or self.outcome is None:
+            return False
+        is_later = parent is not None and parent.job.repeat and self.job.create_ms < parent.job.scheduled_ms
+        return parent is None or not parent.live or bool(is_later)
+
     @property
     def queued(self) -> bool:
         return self.job.lock == ""

@@ -275,7 +275,7 @@ class StoreModel:
     ) -> ExpireReport:
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
         bad = {Code.FAILED, Code.ABANDONED}
-        ended = [e for e in self.entries.values() if not e.live and e.outcome is not None]
+        ended = [e for e in self.entries.values() if e.is_over_for(self.entries.get(e.job.parent))]
         old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
         waiting = [e for e in self.entries.values() if e.queued and e.waits_since_ms < waiting_before_ms]
         self._remove(old)

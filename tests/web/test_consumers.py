@@ -2,10 +2,12 @@
 
 import pytest
 
-from store.base import Code, ConsumerRecord, WindowMove
+from functory.operations import consumers
+from store.base import Code, ConsumerRecord, EndReport, WindowMove
 from store.errors import StoreUnavailable
 from tests.support.jobs import archive
 from tests.support.pages import visitor
+from tests.support.terminal import Terminal
 from tests.support.web import SYSID, T0, Site
 
 PATH = "/acme/consumer/verify"
@@ -167,3 +169,42 @@ async def test_health_tells_of_consumers_as_they_were_a_moment_ago_also_without_
     site.clock.advance(2)
     assert await names() == ["verify"]
     assert len(looks) == 2
+
+
+async def test_a_deletion_that_a_daemon_has_finished_by_itself_is_done(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(site)
+    await site.add(*"ab", path="/acme/job/block/add")
+    await site.intake.flush()
+    end_consumer = site.store.end_consumer
+
+    async def end_slowly(tenant: str, name: str, *, now_ms: int) -> EndReport:
+        monkeypatch.setattr(site.store, "end_consumer", end_consumer)
+        report = await end_consumer(tenant, name, now_ms=now_ms, limit=1)
+        assert not (await end_consumer(tenant, name, now_ms=now_ms, only_ending=True)).more
+        return report
+
+    monkeypatch.setattr(site.store, "end_consumer", end_slowly)
+    monkeypatch.setattr(consumers, "_STEPS_PER_CALL", 1)
+    await terminal.run("consumer", "rm", "verify")
+    assert "verify" in await terminal.run("consumer", "rm", "verify", status=4)
+
+
+async def test_a_deletion_that_the_store_interrupts_is_in_the_audit_log(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(site)
+    await site.add(*"ab", path="/acme/job/block/add")
+    await site.intake.flush()
+    end_consumer = site.store.end_consumer
+
+    async def end_once(tenant: str, name: str, *, now_ms: int, only_ending: bool = False) -> EndReport:
+        if only_ending:
+            raise StoreUnavailable("away")
+        return await end_consumer(tenant, name, now_ms=now_ms, limit=1)
+
+    monkeypatch.setattr(site.store, "end_consumer", end_once)
+    assert (await site.call("DELETE", PATH)).status == 503
+    page = await site.store.list_audit(tenant="acme")
+    assert "consumer.delete" in [event.action for event in page.events]

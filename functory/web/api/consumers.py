@@ -133,7 +133,7 @@ def _show_gap(gap: Gap) -> ConsumerGap:
     job, outcome = gap.record.job, gap.record.outcome
     if gap.record.state is not JobState.ARCHIVED:
         since_ms = gap.record.claimed_ms if gap.record.state is JobState.RUNNING else job.due_ms
-        return ConsumerGap(gap.seq, job.id, gap.record.state.value, since_ms)
+        return ConsumerGap(gap.seq, job.id, gap.record.state.value, since_ms, why=gap.why)
     blocked = gap.blocked
     return ConsumerGap(
         gap.seq,
@@ -143,4 +143,5 @@ def _show_gap(gap: Gap) -> ConsumerGap:
         code=None if outcome is None else outcome.code.value,
         tries=0 if blocked is None else blocked.tries,
         next_ms=None if blocked is None else blocked.next_ms or None,
+        why=gap.why,
     )

@@ -8,6 +8,7 @@ wants it takes it over by compare and swap, so of two creators one gets it and t
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from pymongo.errors import DuplicateKeyError
@@ -196,6 +197,10 @@ async def take_name(db: Core, jobtype: str, unique: str, name: Document | None, 
         return True
     if name["job"] != job_id and not await _keep_ended(db, name["job"]):
         return False
+    return await _pass_name(db, key, name, job_id)
+
+
+async def _pass_name(db: Core, key: str, name: Document, job_id: str) -> bool:
     done = await db.collections.names.update_one(
         {"_id": key, "version": name["version"]}, {"$set": {"job": job_id}, "$inc": {"version": 1}}
     )
@@ -210,11 +215,17 @@ async def _keep_ended(db: Core, job_id: str) -> bool:
 
 
 async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
-    """Whether the job may have its unique name again; takes it if so."""
+    """Whether the job may have its unique name again; takes it if so. One that a window holds behind it loses the name:
+    it could never start, and so never give it back."""
     name = await find_name(db, document["type"], document["unique"])
-    if await find_holder(db, name, now_ms) is not None:
-        return False
-    return await take_name(db, document["type"], document["unique"], name, document["_id"])
+    holder = await find_holder(db, name, now_ms)
+    if holder is None:
+        return await take_name(db, document["type"], document["unique"], name, document["_id"])
+    behind = {"s": schema.HELD, "parent": None, "seq": {"$gt": document.get("seq", inf)}}
+    changed = {"$unset": {"unique": ""}, "$inc": {"rev": 1}}
+    nameless = await db.collections.jobs.update_one({"_id": holder["_id"], **behind}, changed)
+    key = _name_key(document["type"], document["unique"])
+    return bool(nameless.matched_count) and await _pass_name(db, key, name, document["_id"])
 
 
 async def change_holder(

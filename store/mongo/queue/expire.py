@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from store.mongo.queue.changes import apply, apply_alike
@@ -15,7 +16,7 @@ from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
-from store.mongo.server.driver import Document
+from store.mongo.server.driver import Cursor, Document
 from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
@@ -69,11 +70,14 @@ class MongoExpire(Core):
     ) -> ExpireReport:
         where: Document = {} if tenant is None else {"type": schema.types_of(tenant)}
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
-        archived = await _oldest(self, where, _DONE, done_before_ms, limit)
-        archived += await _oldest(self, where, _FAILED, failed_ms, limit - len(archived))
+        archived = await _oldest_ended(self, where, _DONE, done_before_ms, limit)
+        archived += await _oldest_ended(self, where, _FAILED, failed_ms, limit - len(archived))
         purged = await purge_jobs(self, archived, now_ms)
         left, since = limit - len(archived), _in_queue_since(waiting_before_ms)
-        waiting = await _oldest(self, where, (schema.QUEUED,), waiting_before_ms, left, **since)
+        waiting: list[Document] = []
+        if left > 0:
+            found = _find_old(self, where | since, schema.QUEUED, waiting_before_ms, left)
+            waiting = await found.limit(left).to_list(left)
         abandoned = await _abandon(self, waiting, now_ms)
         return ExpireReport(purged, abandoned, more=len(archived) + len(waiting) >= limit)
 
@@ -126,19 +130,35 @@ async def finish_interrupted(
     )
 
 
-async def _oldest(
-    db: Core, where: Document, states: Sequence[str], before_ms: int, limit: int, **also: Document
-) -> list[Document]:
-    """Of one state after the other, because only a single range of an index ends at the limit everywhere."""
-    hint = None if where else schema.UPKEEP
+def _find_old(db: Core, where: Document, state: str, before_ms: int, limit: int) -> Cursor:
+    """Those of one state, because only a single range of an index ends at the limit everywhere."""
+    hint = None if "type" in where else schema.UPKEEP
+    old = where | {"s": state, "at": {"$lt": before_ms}}
+    return db.collections.jobs.find(old, NEEDED, hint=hint, batch_size=limit)
+
+
+async def _oldest_ended(db: Core, where: Document, states: Sequence[str], before_ms: int, limit: int) -> list[Document]:
+    """Past those that a parent still asks for: however many these are, a step comes to the others."""
     found: list[Document] = []
     for state in states:
-        left = limit - len(found)
-        if left <= 0:
+        if len(found) >= limit:
             break
-        old = where | {"s": state, "at": {"$lt": before_ms}} | also
-        found += await db.collections.jobs.find(old, NEEDED, hint=hint).limit(left).to_list(left)
+        cursor = _find_old(db, where, state, before_ms, limit)
+        while len(found) < limit and (some := await cursor.to_list(limit - len(found))):
+            found += await _unasked(db, some)
+        await cursor.close()
     return found
+
+
+async def _unasked(db: Core, children: Sequence[Document]) -> list[Document]:
+    """Those that no parent asks for any more: it is over, or repeats and is in a later round."""
+    parents = sorted({child["parent"] for child in children if child.get("parent")})
+    if not parents:
+        return list(children)
+    live = {"_id": {"$in": parents}, "s": {"$in": list(schema.LIVE_STATES)}}
+    rows = await db.collections.jobs.find(live, {"repeat": 1, "planned": 1, "due": 1}).to_list(len(parents))
+    since_ms = {row["_id"]: row.get("planned", row["due"]) if row.get("repeat") else 0 for row in rows}
+    return [child for child in children if child["create"] < since_ms.get(child.get("parent"), inf)]
 
 
 async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int) -> int:

@@ -18,7 +18,7 @@ from store.mongo.queue.append import append
 from store.mongo.queue.window import Numbered, advanced, ends, hold, let_go, let_in, numbered
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update
-from store.refusals import check_append
+from store.refusals import check_append, check_start
 from store.values.consumers import (
     MAX_WINDOW,
     ConsumerRecord,
@@ -36,6 +36,7 @@ class MongoConsumers(Core):
         key = _key(consumer.tenant, consumer.name)
         there = await self.collections.consumers.find_one({"_id": key})
         if there is None:
+            check_start(consumer, start_index, (await numbered(self, consumer.jobtype)).head)
             start = None if start_index is None else start_index - 1
             window = await _name_window(self, consumer.jobtype)
             made = consumer_document(consumer) | {"window": window, "start": start}

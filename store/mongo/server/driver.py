@@ -19,6 +19,7 @@ from motor.motor_asyncio import (
 )
 from motor.motor_asyncio import (
     AsyncIOMotorCollection,
+    AsyncIOMotorCursor,
     AsyncIOMotorDatabase,
 )
 from motor.motor_asyncio import (
@@ -38,6 +39,7 @@ from store.errors import (
 
 Document = dict[str, Any]
 Collection = AsyncIOMotorCollection[Document]
+Cursor = AsyncIOMotorCursor[Document]
 Database = AsyncIOMotorDatabase[Document]
 Client = _Client[Document]
 Bucket = _Bucket

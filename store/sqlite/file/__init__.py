@@ -2,6 +2,7 @@
 
 schema.py        tables, indexes and migrations
 connection.py    how a connection is made; SQLite's errors in the store's words
+opened_file.py   whether the path still names the file that was opened
 core.py          open, close, and how a verb reaches the writer or a reader
 writer.py        the thread that writes, with group commit; writer_queue.py the operations that wait for it
 readers.py       the threads that read

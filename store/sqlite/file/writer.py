@@ -21,6 +21,7 @@ from store.sqlite.file.catalog import Catalog
 from store.sqlite.file.checkpoints import Checkpoints
 from store.sqlite.file.connection import BUSY_TIMEOUT_MS, as_store_error, check_library, connect_writer
 from store.sqlite.file.maintenance import keep_copy
+from store.sqlite.file.opened_file import OpenedFile
 from store.sqlite.file.schema import migrate
 from store.sqlite.file.tally import Tally
 from store.sqlite.file.writer_queue import WriterQueue
@@ -73,6 +74,8 @@ class Writer:
         self._untold: list[_Ended] = []
         """Committed or failed, and nobody knows yet. The thread's own."""
         self._locked_s = 0.0
+        self._file: OpenedFile | None = None
+        """The thread's own, while the file is open."""
 
     async def start(self) -> None:
         """Open the file and bring its schema up to date; raises what `Store.open` raises."""
@@ -106,6 +109,7 @@ class Writer:
             conn = connect_writer(self._path)
         except apsw.Error as error:
             raise as_store_error(error, self._path) from error
+        self._file = OpenedFile(self._path)
         try:
             migrate(conn, str(self._path), lambda version: keep_copy(self._path, version))
         except apsw.Error as error:
@@ -147,6 +151,8 @@ class Writer:
         ended: list[_Ended] = []
         met_stop = False
         try:
+            if self._file is not None:
+                self._file.check()
             conn.execute("BEGIN IMMEDIATE")
             catalog.revalidate()
             self._tell()

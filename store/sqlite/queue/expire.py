@@ -10,7 +10,7 @@ import apsw
 
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.connection import fetch
-from store.sqlite.file.schema import QUEUED, State
+from store.sqlite.file.schema import LIVE, QUEUED, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Row, abandoned
 from store.sqlite.queue.families import end_jobs
@@ -24,6 +24,11 @@ from vocabulary.states import FAILED_CODES, FINAL_CODES
 _FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
 _WAITED: Final = f"state {QUEUED} AND due < ?2 AND max(created, done, claimed) < ?2"
 """Waits since before then: since it was due and in the queue, or came back to it after a run."""
+_UNASKED: Final = (
+    f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
+    " AND (p.repeat IS NULL OR j.created >= ifnull(p.planned, p.due)))"
+)
+"""No parent asks for it any more: it is over, or repeats and is in a later round."""
 
 
 def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
@@ -73,7 +78,7 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
     types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE ?1 IS NULL OR t.tenant = ?1", (tenant,))
     archived: list[int] = []
     sql = (
-        f"SELECT n FROM jobs WHERE state = {State.ARCHIVED} AND type = ? AND code = ? AND done < ?"
+        f"SELECT n FROM jobs j WHERE state = {State.ARCHIVED} AND type = ? AND code = ? AND done < ? AND {_UNASKED}"
         " ORDER BY done LIMIT ?"
     )
     for pair in archived_pairs(types, FINAL_CODES):
@@ -96,7 +101,7 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
 
 
 def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
-    ended = f"SELECT code, done FROM jobs WHERE n = ? AND state = {State.ARCHIVED}"
+    ended = f"SELECT code, done FROM jobs j WHERE n = ? AND state = {State.ARCHIVED} AND {_UNASKED}"
     found = [(n, tx.conn.execute(ended, (n,)).get) for n in old.archived]
     purged = [n for n, row in found if row is not None and row[1] < before.ended_ms(row[0])]
     delete_rows(tx, purged)

@@ -117,7 +117,7 @@ def replay_jobs(
     replayed: dict[str, None] = {}
     for job_id in job_ids:
         row = _find(tx, tenant, job_id)
-        if row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row) or is_noted(tx, job_id):
+        if row is None or row.state != State.ARCHIVED or is_noted(tx, job_id) or not _take_name(tx, row):
             continue
         drop_result(tx, row.n, row.type, row.result_bytes)
         if data is not None:
@@ -172,12 +172,17 @@ def _rejoin_parent(tx: Tx, row: Row) -> None:
         tx.conn.execute("UPDATE jobs SET settled = 0 WHERE n = ?", (row.n,))
 
 
-def _name_is_taken(tx: Tx, row: Row) -> bool:
+def _take_name(tx: Tx, row: Row) -> bool:
+    """Whether the job may have its unique name again. One that a window holds behind it loses the name: it could never
+    start, and so never give it back."""
     sql = (
-        "SELECT 1 FROM jobs a JOIN jobs b ON b.type = a.type AND b.uniq = a.uniq"
-        f" WHERE a.n = ? AND b.uniq IS NOT NULL AND b.state {LIVE}"
+        "SELECT b.n, b.state = ?2 AND b.parent IS NULL AND b.seq > a.seq FROM jobs a"
+        f" JOIN jobs b ON b.type = a.type AND b.uniq = a.uniq WHERE a.n = ?1 AND b.uniq IS NOT NULL AND b.state {LIVE}"
     )
-    return tx.conn.execute(sql, (row.n,)).get is not None
+    holder = tx.conn.execute(sql, (row.n, State.HELD)).get
+    if holder is not None and holder[1]:
+        tx.conn.execute("UPDATE jobs SET uniq = NULL WHERE n = ?", (holder[0],))
+    return holder is None or bool(holder[1])
 
 
 def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str]) -> int:

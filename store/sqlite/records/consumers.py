@@ -6,7 +6,7 @@ from typing import Any, Final
 import apsw
 
 from store.errors import Conflict, NotFound
-from store.refusals import check_append
+from store.refusals import check_append, check_start
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.add import add_jobs
@@ -46,6 +46,7 @@ def set_consumer(tx: Tx, consumer: ConsumerRecord, start_index: int | None) -> b
     other = tx.conn.execute("SELECT name FROM consumers WHERE type = ?", (number,)).get
     if other is not None:
         raise Conflict(f"{consumer.jobtype} has a consumer already: {other}")
+    check_start(consumer, start_index, tx.conn.execute("SELECT head FROM types WHERE type = ?", (number,)).get)
     put_consumer(tx, consumer)
     sql = "UPDATE types SET processed = ifnull(?1, processed), released = ifnull(?1, processed) WHERE type = ?2"
     tx.conn.execute(sql, (None if start_index is None else start_index - 1, number))

@@ -373,3 +373,13 @@ async def test_many_that_ask_for_the_same_numbers_add_each_once(store: Store) ->
     assert sum(added) == 5
     assert (await store.look_at_window(TENANT, JOBTYPE, after=0, until=5)) == WindowReport(5, 0, 0, ())
     await check_counters(store, TENANT, T0)
+
+
+async def test_a_pulled_consumer_starts_above_all_numbers_of_its_type(store: Store) -> None:
+    await store.add_jobs(new_jobs(3, indexed=True), now_ms=T0)
+    pulled = CONSUMER._replace(is_pulled=True)
+    with pytest.raises(Conflict, match="the lowest start_index is 4"):
+        await store.set_consumer(pulled, start_index=3)
+    assert await store.list_consumers(TENANT) == []
+    assert await store.set_consumer(pulled, start_index=4)
+    assert not await store.set_consumer(pulled, start_index=4)

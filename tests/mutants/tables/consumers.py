@@ -8,6 +8,10 @@ progress_file = in_file("store/progress_file.py", "tests/unit/functory/test_cons
 
 wishes = in_file("functory/execution/wishes.py", "tests/unit/functory/test_wishes.py tests/service/test_pipelines.py")
 led = in_file("functory/consumers/led_consumer.py", "tests/service/test_consumers.py tests/service/test_pipelines.py")
+blocked = in_file(
+    "functory/consumers/blocked_indexes.py",
+    "tests/service/test_consumers.py tests/service/test_blocked_consumers.py",
+)
 PARENTS = "tests/service/test_consumers_of_parents.py"
 leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
 
@@ -50,13 +54,18 @@ MUTANTS: list[Mutant] = [
         tests="tests/service/test_pull.py",
     ),
     led("a failed index is passed", '        elif self.terms.on_failed == "skip":', "        elif True:"),
-    led(
+    blocked(
         "a cancelled job is run again",
-        "        next_ms = 0 if code is Code.CANCELLED else now_ms",
-        "        next_ms = now_ms",
+        "        return self._blocked[end.seq] if code is Code.CANCELLED else self._rest(end.seq)",
+        "        return self._rest(end.seq)",
     ),
-    led("a cancelled index that has failed since stays blocked", " or known.code != code.value", ""),
-    led("what is blocked is never tried again", "and 0 < it.next_ms <= now_ms]", "and it.next_ms < 0]"),
+    blocked("a cancelled index that has failed since stays blocked", " and known.code == code.value:", ":"),
+    blocked("what is blocked is never tried again", "if due_s <= now_s]", "if due_s < 0]"),
+    blocked(
+        "the next leader does not go on with an index that blocks",
+        "            if end.seq in self._unseen:\n                self._go_on(known)\n",
+        "",
+    ),
     led("jobs that waited before are not held", "            await self._hold_older()\n", ""),
     leaders(
         "nobody takes over",

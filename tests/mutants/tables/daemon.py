@@ -176,8 +176,8 @@ MUTANTS: list[Mutant] = [
     ),
     upkeep(
         "a store that is away ends the daemon",
-        '            except StoreUnavailable as error:\n                log.warning("upkeep.store',
-        '            except ZeroDivisionError as error:\n                log.warning("upkeep.store',
+        "            except StoreUnavailable as error:\n                self._note_trouble(",
+        "            except ZeroDivisionError as error:\n                self._note_trouble(",
         tests="tests/service/test_upkeep.py",
     ),
     parts(

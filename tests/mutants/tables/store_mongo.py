@@ -20,6 +20,7 @@ def between(*verbs: str) -> str:
 release = in_file("store/mongo/queue/release.py", FENCES)
 endings = in_file("store/mongo/queue/endings.py", f"{FENCES}")
 expire = in_file("store/mongo/queue/expire.py", between("purge", "abandon"))
+FAMILIES = "tests/contract/store/test_expire_families.py -k mongodb"
 claim = in_file("store/mongo/queue/claim.py", CLAIM)
 taking = in_file("store/mongo/queue/taking.py", CLAIM)
 keyed = in_file("store/mongo/queue/keyed_claim.py", KEYS)
@@ -48,6 +49,15 @@ importing = in_file("store/mongo/records/importing.py", "tests/contract/store/te
 discard = in_file("store/mongo/queue/discard.py", "tests/contract/store/test_discard.py -k mongodb")
 
 MUTANTS: list[Mutant] = [
+    expire(
+        "a purge takes children that a parent may ask for", "    if not parents:\n", "    if True:\n", tests=FAMILIES
+    ),
+    create(
+        "an index waits for a name that one behind it has",
+        "    return bool(nameless.matched_count) and await _pass_name(",
+        "    return False and await _pass_name(",
+        tests="tests/contract/store/test_consumer_names.py -k mongodb",
+    ),
     discard("relatives are not kept", '"kin": False, ', ""),
     discard("a numbered job is not kept", ', "seq": None', ""),
     making("who lost a job makes jobs", "        if not held:\n            return stale\n", ""),

@@ -121,8 +121,20 @@ MUTANTS: list[Mutant] = [
     ),
     expire(
         "a purge takes a job that was replayed meanwhile",
-        'ended = f"SELECT code, done FROM jobs WHERE n = ? AND state = {State.ARCHIVED}"',
-        'ended = "SELECT code, done FROM jobs WHERE n = ?"',
+        "FROM jobs j WHERE n = ? AND state = {State.ARCHIVED} AND",
+        "FROM jobs j WHERE n = ? AND",
+    ),
+    expire(
+        "a purge takes children that a parent may ask for",
+        "p.id = j.parent AND p.state {LIVE}",
+        "p.id = j.parent AND p.state < 0",
+        tests="tests/contract/store/test_expire_families.py -k sqlite",
+    ),
+    expire(
+        "children of earlier rounds are never purged",
+        "(p.repeat IS NULL OR j.created >= ifnull(p.planned, p.due))",
+        "(p.repeat IS NULL OR p.repeat IS NOT NULL)",
+        tests="tests/contract/store/test_expire_families.py -k sqlite",
     ),
     expire(
         "a purge takes a job that ended again meanwhile",
@@ -244,13 +256,19 @@ MUTANTS: list[Mutant] = [
     ),
     change(
         "a live job is replayed",
-        "row is None or row.state != State.ARCHIVED or _name_is_taken(tx, row)",
-        "row is None or _name_is_taken(tx, row)",
+        "row is None or row.state != State.ARCHIVED or is_noted",
+        "row is None or is_noted",
     ),
     change(
         "a replay takes a name that is in use",
-        "row.state != State.ARCHIVED or _name_is_taken(tx, row)",
-        "row.state != State.ARCHIVED",
+        " or not _take_name(tx, row):",
+        ":",
+    ),
+    change(
+        "an index waits for a name that one behind it has",
+        "    return holder is None or bool(holder[1])",
+        "    return holder is None",
+        tests="tests/contract/store/test_consumer_names.py -k sqlite",
     ),
     change(
         "a live job is deleted",

@@ -206,3 +206,10 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     source.write_bytes(b"")
     status, _, err = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "there is no store in" in err) == (4, True), err
+
+
+def test_secrets_of_a_store_that_is_not_there_are_not_sealed_anew(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "store.db"
+    status, _, err = run(capsys, "secret", "rekey", "--data", tmp_path, "--store", url(path))
+    assert (status, f"there is no store at {url(path)}" in err) == (4, True), err
+    assert not path.exists()
