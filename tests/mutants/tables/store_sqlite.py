@@ -24,10 +24,6 @@ schema = in_file("store/sqlite/file/schema.py", KEYS)
 rates = in_file("store/sqlite/queue/rates.py", CLAIM)
 add = in_file("store/sqlite/queue/add.py", CONTRACT)
 change = in_file("store/sqlite/queue/job_changes.py", f"tests/contract/store/test_job_changes.py {CONTRACT}")
-window = in_file(
-    "store/sqlite/queue/window.py",
-    "tests/contract/store/test_indexed.py tests/contract/store/test_consumers.py -k sqlite",
-)
 endings = in_file("store/sqlite/queue/endings.py", RELATIVES)
 writer = in_file("store/sqlite/file/writer.py", UNIT)
 maintenance = in_file(
@@ -36,7 +32,6 @@ maintenance = in_file(
 connection = in_file("store/sqlite/file/connection.py", UNIT)
 tenants = in_file("store/sqlite/records/tenants.py", TENANTS)
 daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
-consumers = in_file("store/sqlite/records/consumers.py", "tests/contract/store/test_consumers.py -k sqlite")
 
 making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
 
@@ -279,51 +274,6 @@ MUTANTS: list[Mutant] = [
         "a token of another delivery may update",
         "(row.state != State.RUNNING or change.token != row.token):",
         "(row.state != State.RUNNING):",
-    ),
-    window(
-        "an index passes a failed job",
-        "        if code != CODE_NUMBER[Code.OK] and not skip_failed:",
-        "        if False:",
-    ),
-    window(
-        "a job beyond the window is not held",
-        "number in windows and seq > windows[number]",
-        "False",
-    ),
-    window(
-        "progress passes a job that is not over",
-        "        if state != State.ARCHIVED:\n            return seq - 1, None\n",
-        "        if state != State.ARCHIVED:\n            continue\n",
-    ),
-    window(
-        "what is let in is still counted as held",
-        "    tx.tally.blocked(number, -counts.total())\n",
-        "",
-    ),
-    window(
-        "a child of a running parent is let in",
-        "AND state = {State.HELD} AND parent IS NULL RETURNING lane",
-        "AND state = {State.HELD} RETURNING lane",
-    ),
-    consumers(
-        "a former leader moves the window",
-        "consumer.token != token or ",
-        "",
-    ),
-    consumers(
-        "a number is given to a second job",
-        "    if found.head >= seq:\n        return False\n",
-        "",
-    ),
-    consumers(
-        "a leader that is wrong starts more",
-        "        released = max(before or 0, processed)\n",
-        "        pass\n",
-    ),
-    consumers(
-        "two lead at once",
-        "leader != ?1 AND until <= ?2 ORDER",
-        "leader != ?1 ORDER",
     ),
     endings(
         "a parent is never woken",

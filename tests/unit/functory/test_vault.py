@@ -308,6 +308,8 @@ async def test_a_key_file_that_is_open_to_others_is_named(tmp_path: Path) -> Non
     keys_file = tmp_path / "both.keys"
     await asyncio.to_thread(keys_file.write_text, new_key_line())
     await asyncio.to_thread(keys_file.chmod, 0o644)
+    async with open_store(f"sqlite://{tmp_path / 'functory.db'}"):
+        pass
     ended = await functory("secret", "rekey", "--data-dir", str(tmp_path), "--secrets-key-file", str(keys_file))
     assert ended.status == 0, ended.err
     assert f'path={keys_file} advice="others can read it: chmod o-rwx"' in ended.err
