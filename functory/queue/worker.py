@@ -109,9 +109,9 @@ class Worker:
             await asyncio.wait([registering, stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
             registering.cancel()
-            (error,) = await asyncio.gather(registering, return_exceptions=True)
-        if isinstance(error, Exception):
-            raise error
+            await asyncio.gather(registering, return_exceptions=True)
+        if not registering.cancelled():
+            registering.result()
 
     async def _take(self, queue: Queue, concurrency: int, stopped: "asyncio.Task[bool]", threads: TaskThreads) -> None:
         """Start as many jobs as there is room for, or wait for room."""
