@@ -34,6 +34,18 @@ sh "$source/deploy/preflight.sh" "$python"
 $files_only || [ "$(id -u)" = 0 ] || fail "run it as root, or with --files-only and directories of your own"
 command -v bwrap >/dev/null || say "bubblewrap is missing, tenants' code will be refused: apt-get install bubblewrap"
 
+# 0. The user and the place of its data, first: where these cannot be, nothing else is changed.
+if ! $files_only; then
+    systemd-sysusers "$source/deploy/systemd/functory.sysusers"
+    if [ "$state" != /var/lib/functory ]; then # which systemd makes itself
+        if [ ! -e "$state" ] || { [ -z "$(ls -A "$state")" ] && [ "$(stat -c %u "$state")" = 0 ]; }; then
+            install -d -o functory -g functory -m 0700 "$state"
+        fi
+        runuser -u functory -- sh -c 'test -d "$1" && test -w "$1" && test -x "$1"' sh "$state" ||
+            fail "user functory cannot write to $state: give it to that user, or name a directory that is empty or new"
+    fi
+fi
+
 # 1. The release: a virtual environment with the locked dependencies and the program as a wheel.
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/functory/__init__.py")
 [ -n "$version" ] || fail "$source/functory/__init__.py names no version"
@@ -100,9 +112,7 @@ done
 
 $files_only && say "done; user, service and $state are yours to make" && exit 0
 
-# 4. The user and the service.
-systemd-sysusers "$source/deploy/systemd/functory.sysusers"
-[ -z "$elsewhere" ] || [ -d "$state" ] || install -d -o functory -g functory -m 0700 "$state"
+# 4. The service.
 systemctl daemon-reload
 systemctl enable --quiet functory.service
 if ! systemctl is-active --quiet functory.service; then

@@ -1,7 +1,9 @@
 """What a parent that runs again is told of its children, in bounded memory.
 
 Each child with its id, type, code, exit code and result. Up to MOST_CHILDREN of them, of each result up to
-RESULT_BYTES, of all results RESULTS_BYTES: what is over that is left out, and `result_bytes` says how long it is.
+RESULT_BYTES, of all of them RESULTS_BYTES: what is over that is left out, and `result_bytes` says how long it is. They
+are counted as JSON, which can be six times as long as the result. So all of it is less than twice RESULTS_BYTES, and a
+little for each child without a result.
 """
 
 import json
@@ -38,10 +40,9 @@ async def read_children(store: Store, job: Job, now_ms: int) -> bytes:
             limit=_PAGE,
             max_bytes=min(RESULT_BYTES, left_bytes // _PAGE),
         )
-        rows += [
-            json.dumps(_row(record), ensure_ascii=False, separators=(",", ":")).encode() for record in page.records
-        ]
-        left_bytes -= sum(len(record.outcome.result or b"") for record in page.records if record.outcome)
+        told = [json.dumps(_row(record), ensure_ascii=False, separators=(",", ":")).encode() for record in page.records]
+        rows += told
+        left_bytes = max(left_bytes - sum(map(len, told)), 0)
         cursor = page.cursor
         if cursor is None:
             break

@@ -23,7 +23,7 @@ from functory.operations.handlers import find_handler, serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
-from functory.operations.worker_families import Relative, with_children
+from functory.operations.worker_families import Relative, own_memory, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.queue.refusals import refusals
 from functory.wire.admin import TenantLimits
@@ -60,7 +60,7 @@ class InProcessLink:
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
         with refusals():
             taken = await operations.take(self._service, self._who, order)
-        told = await with_children(self._service, self._who, taken)
+        told = await with_children(self._service, self._who, taken, own_memory)
         now_ms = self._service.now_ms()
         jobs = [_given(one, now_ms) for one in told]
         return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))

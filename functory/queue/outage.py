@@ -31,7 +31,7 @@ class Outage:
         self._began_s = self._logged_s = 0.0
 
     def failed(self, error: Exception) -> float:
-        """Returns after how many seconds to ask again: what the server asks for, or a pause that grows."""
+        """Returns after how many seconds to ask again: a pause that grows, and at least what the server asks for."""
         now_s = asyncio.get_running_loop().time()
         self._began_s = self._began_s if self._failures else now_s
         if not self._failures or now_s - self._logged_s >= _LOG_EVERY_S:
@@ -40,9 +40,8 @@ class Outage:
         doubled = min(self._failures, _MOST_DOUBLED)
         self._failures += 1
         asked_s = error.retry_after_s if isinstance(error, FunctoryError) else None
-        if asked_s is not None:
-            return asked_s
-        return min(_FIRST_S * 2.0**doubled, self._longest_s) * (0.5 + self._draw() / 2)
+        half_s = min(_FIRST_S * 2.0**doubled, self._longest_s) / 2
+        return max(asked_s or 0.0, half_s) + half_s * self._draw()
 
     def over(self) -> None:
         """A request was answered."""

@@ -1,8 +1,10 @@
 """Sends what jobs say: several that speak at about the same time share a request.
 
 Ensures: whoever reports hears the verdict of its own item. While a request is under way, reports gather for the next,
-so a thousand small jobs do not cost a thousand round trips. A server that cannot be reached is asked again while the
-leases may still hold.
+so a thousand small jobs do not cost a thousand round trips. A server that cannot be reached is asked again, and only
+the pauses that are our own choice count against its time: neither a request that got no answer nor a pause that the
+server asks for makes the tries fewer, while the leases are renewed. A network that drops packets says nothing, so each
+try is given up in time for another, over a new connection.
 """
 
 import asyncio
@@ -17,10 +19,13 @@ from store.errors import StoreUnavailable
 
 _MOST: Final = 200
 _MOST_BYTES: Final = 4 << 20
-_TRIES: Final = 60
-_PATIENCE_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 2.0
 """Short: an end should arrive while its lease holds, once the server is back."""
+_PATIENCE_S: Final = 30.0
+"""Of pauses, each counted as at most the longest of ours: 15 tries or more."""
+_ANSWER_S: Final = 20.0
+"""For an answer: a daemon whose store is away says so after 15 s."""
+_LEAST_BYTES_PER_S: Final = 256 * 1024
 
 
 class Reporter:
@@ -55,7 +60,7 @@ class Reporter:
     def _next_batch(self) -> list[tuple[Report, "asyncio.Future[Verdict]"]]:
         size_bytes = 0
         for number, (report, _) in enumerate(self._waiting[:_MOST]):
-            size_bytes += len(report.result) + sum(len(new.payload) for new in report.new_jobs)
+            size_bytes += _size_bytes(report)
             if number and size_bytes > _MOST_BYTES:
                 return self._waiting[:number]
         return self._waiting[:_MOST]
@@ -77,19 +82,30 @@ class Reporter:
                 future.set_result(verdict)
 
     async def _until_it_works(self, reports: list[Report]) -> list[Verdict]:
-        began_s = asyncio.get_running_loop().time()
-        for number in range(_TRIES):
+        left_s = _PATIENCE_S
+        while True:
             try:
-                verdicts = await self._link.report(reports)
+                verdicts = await self._try(reports)
             except Exception as error:
-                waited_s = asyncio.get_running_loop().time() - began_s
-                if not is_passing(error) or number == _TRIES - 1 or waited_s >= _PATIENCE_S:
+                if not is_passing(error) or left_s <= 0:
                     raise
-                await asyncio.sleep(self._outage.failed(error))
+                pause_s = self._outage.failed(error)
+                left_s -= min(pause_s, _LONGEST_PAUSE_S)
+                await asyncio.sleep(pause_s)
             else:
                 self._outage.over()
                 return verdicts
-        raise AssertionError("the last try returns or raises")
+
+    async def _try(self, reports: list[Report]) -> list[Verdict]:
+        try:
+            async with asyncio.timeout(_ANSWER_S + sum(map(_size_bytes, reports)) / _LEAST_BYTES_PER_S):
+                return await self._link.report(reports)
+        except TimeoutError:
+            raise ServerUnreachable("no answer in time") from None
+
+
+def _size_bytes(report: Report) -> int:
+    return len(report.result) + sum(len(new.payload) for new in report.new_jobs)
 
 
 def is_passing(error: Exception) -> bool:

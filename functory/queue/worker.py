@@ -12,13 +12,12 @@ for a while, and the rest is given back.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from functory.errors import InvalidInput, LeaseLost
 from functory.queue.job import Job
 from functory.queue.queue import Queue
-from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
 from handlers.languages import WORKER
@@ -28,6 +27,7 @@ log = logging.getLogger("functory.worker")
 _WAIT_S: Final = 30.0
 _MOST_AT_ONCE: Final = 1000
 """In one take: the server gives no more."""
+_LOOK_S: Final = 10.0
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -66,29 +66,52 @@ class Worker:
     async def run(
         self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0, begun: Callable[[], None] | None = None
     ) -> None:
-        """Work until `stop`. Jobs that run then have `grace_s` to end. begun: called when its types are registered.
-        Raises what `Queue.register` raises."""
+        """Work until `stop`. Jobs that run then have `grace_s` to end. begun: called when its types are registered,
+        unless it was stopped before. Raises what `Queue.register` raises."""
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be 1 or more, not {concurrency}")
         if not self._tasks:
             raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
-        for job_type, (_, fields) in self._tasks.items():
-            if fields.get("register", bool(fields)):
-                said = {name: value for name, value in fields.items() if name != "register"}
-                await queue.register(job_type, **said)
-            else:
-                await _look_for_handler(queue, job_type)
-        if begun is not None:
-            begun()
         stopped = asyncio.create_task(self._stop.wait())
+        looking: asyncio.Task[None] | None = None
         threads = TaskThreads()
         try:
+            await self._register(queue, stopped)
+            if not self._stop.is_set():
+                if begun is not None:
+                    begun()
+                looking = asyncio.create_task(_look_for_handlers(queue, self._unregistered), name="look for handlers")
             while not self._stop.is_set():
                 await self._take(queue, concurrency, stopped, threads)
         finally:
             stopped.cancel()
+            if looking is not None:
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
             await self._finish(grace_s)
             threads.close()
+
+    @property
+    def _unregistered(self) -> list[str]:
+        return [job_type for job_type, (_, fields) in self._tasks.items() if not _is_registered(fields)]
+
+    async def _register(self, queue: Queue, stopped: "asyncio.Task[bool]") -> None:
+        """Until it is told to stop: a server that does not answer does not keep it."""
+
+        async def register() -> None:
+            for job_type, (_, fields) in self._tasks.items():
+                if _is_registered(fields):
+                    said = {name: value for name, value in fields.items() if name != "register"}
+                    await queue.register(job_type, **said)
+
+        registering: asyncio.Task[Any] = asyncio.create_task(register(), name="register types")
+        try:
+            await asyncio.wait([registering, stopped], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            registering.cancel()
+            await asyncio.gather(registering, return_exceptions=True)
+        if not registering.cancelled():
+            registering.result()
 
     async def _take(self, queue: Queue, concurrency: int, stopped: "asyncio.Task[bool]", threads: TaskThreads) -> None:
         """Start as many jobs as there is room for, or wait for room."""
@@ -152,20 +175,25 @@ class Worker:
             await asyncio.gather(*self._running, return_exceptions=True)
 
 
-async def _look_for_handler(queue: Queue, job_type: str) -> None:
-    """Workers get no jobs of a type that is not registered as theirs: somebody should know why nothing comes."""
+def _is_registered(fields: Mapping[str, object]) -> bool:
+    return bool(fields.get("register", bool(fields)))
+
+
+async def _look_for_handlers(queue: Queue, types: Sequence[str]) -> None:
+    """Workers get no jobs of a type that is not registered as theirs: somebody should know why nothing comes. It is
+    only a hint, beside the work, and never raises."""
     try:
-        lang = await queue.language(job_type)
-    except Exception as error:
-        if not is_passing(error):
-            raise
+        async with asyncio.timeout(_LOOK_S):
+            langs = await asyncio.gather(*(queue.language(job_type) for job_type in types), return_exceptions=True)
+    except TimeoutError:
         return
-    if lang is None:
-        hint = "register it with register=True, or with functory handler put"
-        log.warning("worker.type_without_handler", extra={"type": job_type, "hint": hint})
-    elif lang not in ("", WORKER):
-        hint = f"its handler is in {lang}, so the daemons run its jobs"
-        log.warning("worker.type_of_daemons", extra={"type": job_type, "hint": hint})
+    for job_type, lang in zip(types, langs, strict=True):
+        if lang is None:
+            hint = "register it with register=True, or with functory handler put"
+            log.warning("worker.type_without_handler", extra={"type": job_type, "hint": hint})
+        elif isinstance(lang, str) and lang not in ("", WORKER):
+            hint = f"its handler is in {lang}, so the daemons run its jobs"
+            log.warning("worker.type_of_daemons", extra={"type": job_type, "hint": hint})
 
 
 async def _take_back(taking: "asyncio.Task[list[Job]]") -> None:

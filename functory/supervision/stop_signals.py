@@ -12,17 +12,22 @@ _PARENT_VARIABLE: Final = "FUNCTORY_PARENT"
 
 
 def when_asked_to_stop(stop: Callable[[], None]) -> None:
-    """Call `stop` at each SIGTERM and SIGINT, and at the first SIGHUP: a terminal that is closed may send several, and
-    a second call of `stop` is a wish to hurry. `nohup` keeps SIGHUP away."""
+    """Call `stop` at each SIGTERM and SIGINT, and at a SIGHUP that comes before all of these: a terminal that is closed
+    may send several, also after SIGTERM, while a second call of `stop` is a wish to hurry. `nohup` keeps SIGHUP
+    away."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    calls = [stop]
+    asked = asyncio.Event()
+
+    def ask() -> None:
+        asked.set()
+        stop()
 
     def hang_up() -> None:
-        if calls:
-            calls.pop()()
+        if not asked.is_set():
+            ask()
 
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, hang_up)
 

@@ -200,6 +200,68 @@ class TestInstall:
         installed.run("uninstall.sh")
 
 
+class PretendedRoot:
+    """Runs install.sh as root of a machine with systemd, as far as it can tell. It ends at the release at the latest:
+    there is no place for it."""
+
+    def __init__(self, folder: Path, owner: int, *, may_write: bool) -> None:
+        """owner: of every directory."""
+        self.folder = folder
+        programs = {
+            "id": "echo 0",
+            "systemd-sysusers": "true",
+            "stat": f"echo {owner}",
+            "install": f'echo "$@" >>{folder}/given',
+            "runuser": "true" if may_write else "false",
+        }
+        (folder / "programs").mkdir()
+        for name, does in programs.items():
+            program = folder / "programs" / name
+            program.write_text(f"#!/bin/sh\n{does}\n")
+            program.chmod(0o755)
+        (folder / "file").touch()
+
+    def install(self, state: Path) -> str:
+        """Returns what it says."""
+        places = {name: self.folder / "file" / name for name in ("prefix", "etc", "units", "bin")} | {"state": state}
+        flags = [part for name, place in places.items() for part in (f"--{name}", str(place))]
+        environ = os.environ | {"PATH": f"{self.folder}/programs:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["sh", str(SYSTEMD / "install.sh"), *flags], capture_output=True, text=True, check=False, env=environ
+        )
+        assert done.returncode != 0
+        return done.stdout + done.stderr
+
+    @property
+    def given(self) -> str:
+        """The directories that became the service's, and how."""
+        path = self.folder / "given"
+        return path.read_text().strip() if path.exists() else ""
+
+
+@pytest.mark.parametrize(("exists", "holds", "owner"), [(False, "", 0), (True, "", 0), (True, "", 1), (True, "x", 0)])
+def test_a_place_for_the_data_that_is_new_or_empty_becomes_the_services(
+    tmp_path: Path, exists: bool, holds: str, owner: int
+) -> None:
+    machine, state = PretendedRoot(tmp_path, owner, may_write=True), tmp_path / "state"
+    if exists:
+        state.mkdir()
+    if holds:
+        (state / holds).touch()
+    assert "building" in machine.install(state)
+    is_free = not exists or (not holds and owner == 0)
+    assert machine.given == (f"-d -o functory -g functory -m 0700 {state}" if is_free else "")
+
+
+def test_a_place_for_the_data_that_the_service_cannot_write_to_is_refused_first(tmp_path: Path) -> None:
+    machine = PretendedRoot(tmp_path, 0, may_write=False)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "x").touch()
+    said = machine.install(tmp_path / "state")
+    assert f"user functory cannot write to {tmp_path}/state" in said
+    assert "building" not in said
+
+
 def snapshot(directory: Path) -> dict[Path, tuple[int, int]]:
     """Every file with the time of its last change; what python compiles on the way does not count."""
     return {

@@ -106,6 +106,7 @@ async def test_a_block_whose_end_is_never_delivered_says_so(
     async def refuse(*_: object) -> list[Verdict]:
         raise ClientError(status, "busy", "not now", {}, retry_after_s=0)
 
+    monkeypatch.setattr("functory.queue.reporter._PATIENCE_S", 0.0)
     async with remote.open() as queue:
         await queue.register("resize")
         await queue.add("resize", "1")

@@ -36,12 +36,11 @@ async def test_registering_keeps_what_it_does_not_name(place: Place) -> None:
 async def test_a_worker_does_not_replace_a_handler_in_another_language(place: Place) -> None:
     worker, jobtype = Worker(), f"{place.tenant}-double"
     worker.task("double", register=True)(lambda payload: payload)
-    worker.stop()  # right after it has registered
     data = encode_handler(parse_handler({"lang": "python", "body": "return 1"}))
     await place.store.set_handler(place.tenant, jobtype, lang="python", data=data, now_ms=1, author="")
     async with place.open() as queue:
         with pytest.raises(Conflict, match="has a handler in python"):
-            await worker.run(queue)
+            await worker.run(queue, begun=worker.stop)
     stored = await place.store.get_handler(place.tenant, jobtype)
     assert stored
     assert (stored.version, stored.data) == (1, data)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from functory.queue import InvalidInput, Queue, Worker
+from functory.queue.remote import RemoteLink
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -125,28 +126,68 @@ async def test_only_tasks_that_say_so_are_registered(place: Place) -> None:
     worker = Worker()
     for job_type, fields in (("a", {"register": True}), ("b", {"timeout_s": 9}), ("c", {}), ("d", {"register": False})):
         worker.task(job_type, **fields)(lambda payload: payload)
-    worker.stop()  # right after it has registered
     async with place.open() as queue:
-        await worker.run(queue)
+        await worker.run(queue, begun=worker.stop)
     assert sorted(row.jobtype for row in await place.store.list_handlers(place.tenant)) == [
         f"{place.tenant}-{name}" for name in "ab"
     ]
 
 
-async def test_a_worker_says_why_nothing_will_come_before_it_begins(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    worker, begun = Worker(), asyncio.Event()
+async def test_a_worker_says_why_nothing_will_come(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker()
     for name in ("mine", "of.nobody"):
         worker.task(name)(lambda payload: payload)
+
+    async def told() -> list[str]:
+        return [record.__dict__["type"] for record in caplog.records if record.message == "worker.type_without_handler"]
+
     async with place.open() as queue:
         await queue.register("mine")
-        running = asyncio.create_task(worker.run(queue, begun=begun.set))
-        await begun.wait()
-        told = [record.__dict__["type"] for record in caplog.records if record.message == "worker.type_without_handler"]
-        assert told == ["of.nobody"]
+        running = asyncio.create_task(worker.run(queue))
+        assert await until(told) == ["of.nobody"]
         worker.stop()
         await running
+
+
+@pytest.mark.parametrize("fields", [{}, {"register": True}])
+async def test_a_worker_can_be_stopped_while_its_server_does_not_answer(fields: dict[str, bool]) -> None:
+    worker, asked = Worker(), asyncio.Event()
+    for number in range(3):
+        worker.task(f"resize.{number}", **fields)(lambda payload: payload)
+
+    async def say_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    link = RemoteLink(url, "fk_x", "acme")
+    running = asyncio.create_task(worker.run(Queue(link)))
+    try:
+        await asked.wait()
+        worker.stop()
+        async with asyncio.timeout(30):
+            await running
+    finally:
+        await link.close()
+        server.close()
+
+
+async def test_a_worker_works_while_nobody_tells_it_of_its_types(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker()
+    worker.task("even")(lambda payload: payload)
+
+    async def never(_: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async with working(place, worker) as queue:
+        monkeypatch.setattr(queue, "language", never)
+        (job_id,) = await queue.add("even", "2")
+        assert (await place.end(job_id)).result == b"2"
 
 
 async def test_a_worker_whose_type_is_refused_does_not_begin(place: Place) -> None:

@@ -219,3 +219,24 @@ async def test_a_large_result_of_an_invocation(site: Site) -> None:
     assert answer.status == 200
     assert answer.json["result"] == f"echo {payload}"
     assert answer.headers.get("Transfer-Encoding") == "chunked", "in pieces"
+
+
+async def test_an_answer_that_is_yet_to_be_made_has_room_when_another_was_read() -> None:
+    flow = Outflow(of_one_bytes=MIB)
+    written, may_end = asyncio.Event(), asyncio.Event()
+
+    async def write(_: bytes) -> None:
+        written.set()
+        await may_end.wait()
+
+    sending = asyncio.create_task(flow.send_bytes("acme", b"x" * MIB, write))
+    await written.wait()
+    async with flow.ahead("acme", 1, 0.0) as has_room:
+        assert not has_room
+    async with flow.ahead("rival", 2 * MIB, 0.0) as has_room, flow.ahead("rival", 1, 0.0) as has_more:
+        assert (has_room, has_more) == (True, False)
+    waiting = asyncio.create_task(flow.ahead("acme", 1, 600.0).__aenter__())
+    await asyncio.sleep(0)
+    may_end.set()
+    assert await waiting
+    assert await sending

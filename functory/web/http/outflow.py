@@ -5,7 +5,8 @@ made when the one before has left; a tenant has only a few under way, and all te
 
 Ensures: the buffer of one connection holds about one piece. Of each tenant at most `of_one` large answers are sent, and
 as many wait for their turn, within a number of bytes; a GET beyond that is refused before it is sent (503). Requests
-whose answer cannot be refused, because they have done something, ask before they do it (`check`). A client that reads
+whose answer cannot be refused, because they have done something, ask before they do it (`check`), or before they make
+what is large of it (`ahead`). A client that reads
 more slowly than `_LEAST_BYTES_PER_S` is cut off, so a place is never held for long.
 """
 
@@ -112,6 +113,31 @@ class Outflow:
             return False
         return True
 
+    @asynccontextmanager
+    async def ahead(self, tenant: str, size_bytes: int, patience_s: float) -> AsyncIterator[bool]:
+        """Count an answer as one that is on its way while it is made, for as long as the block lasts. False if there is
+        no room for it in this time: nothing is counted then. Where nothing of the tenant is on its way, there is."""
+        has_room = await self._comes_room(tenant, size_bytes, patience_s)
+        held_bytes = size_bytes if has_room else 0
+        self._held_bytes[tenant] += held_bytes
+        try:
+            yield has_room
+        finally:
+            try:
+                async with self._left:
+                    self._left.notify_all()
+            finally:  # last: before whoever waits comes to look, the answer itself is counted
+                _less(self._held_bytes, tenant, held_bytes)
+
+    async def _comes_room(self, tenant: str, size_bytes: int, patience_s: float) -> bool:
+        if not self._fits(tenant, size_bytes):
+            try:
+                async with asyncio.timeout(patience_s), self._left:
+                    await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
+            except TimeoutError:
+                return False
+        return True
+
     async def _deliver(self, request: web.Request, tenant: str, large: LargeAnswer, write: Write) -> None:
         may_refuse = large.may_refuse or request.method == "GET"
         if may_refuse and not self._may_wait(tenant, large.held_bytes):
@@ -131,11 +157,12 @@ class Outflow:
 
     def _may_wait(self, tenant: str, held_bytes: int) -> bool:
         is_among_few = self._waiting[tenant] < self._of_one and self._waiting.total() < self._in_all
+        return is_among_few and self._fits(tenant, held_bytes)
+
+    def _fits(self, tenant: str, held_bytes: int) -> bool:
         mine_bytes, all_bytes = self._held_bytes[tenant], self._held_bytes.total()
-        return (
-            is_among_few
-            and (not mine_bytes or mine_bytes + held_bytes <= self._of_one_bytes)
-            and (not mine_bytes or all_bytes + held_bytes <= self._in_all_bytes)
+        return not mine_bytes or (
+            mine_bytes + held_bytes <= self._of_one_bytes and all_bytes + held_bytes <= self._in_all_bytes
         )
 
     @asynccontextmanager

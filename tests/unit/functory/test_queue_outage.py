@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from functory.errors import ServerUnreachable
+from functory.errors import ClientError, ServerUnreachable
 from functory.queue.link import Batch, Wish
+from functory.queue.outage import Outage
 from functory.queue.queue import Queue
 from functory.queue.reporter import Reporter
 from functory.workers.values import Answer, Delivery, Report, Verdict
@@ -73,3 +74,68 @@ def test_what_never_arrives_is_raised() -> None:
         return asyncio.get_running_loop().time() - began_s
 
     assert run_in_virtual_time(story()) <= 40
+
+
+class SilentLink:
+    """Drops what is sent to it, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    async def report(self, reports: list[Report]) -> list[Verdict]:
+        self.times -= 1
+        if self.times >= 0:
+            await asyncio.sleep(90)  # then the client gives up by itself
+            raise ServerUnreachable("no answer in 90 s")
+        return [Verdict(report.delivery.id, Answer.OK) for report in reports]
+
+
+class FullLink(SilentLink):
+    """Has no room, so many times, and says when to come again."""
+
+    async def report(self, reports: list[Report]) -> list[Verdict]:
+        self.times -= 1
+        if self.times >= 0:
+            raise ClientError(507, "full", "the disk is full", {}, retry_after_s=30.0)
+        return [Verdict(report.delivery.id, Answer.OK) for report in reports]
+
+
+@pytest.mark.parametrize("kind", [SilentLink, FullLink])
+def test_an_end_arrives_after_many_tries_however_long_each_took(kind: type[SilentLink]) -> None:
+    async def story() -> Answer:
+        return (await Reporter(kind(14)).report(Report(Delivery("j1", 1), 200))).answer  # type: ignore[arg-type]
+
+    assert run_in_virtual_time(story()) is Answer.OK
+
+
+@pytest.mark.parametrize("kind", [SilentLink, FullLink])
+def test_an_end_that_never_arrives_is_raised_however_the_server_is_away(kind: type[SilentLink]) -> None:
+    async def story() -> None:
+        with pytest.raises((ServerUnreachable, ClientError)):
+            await Reporter(kind(1000)).report(Report(Delivery("j1", 1), 200))  # type: ignore[arg-type]
+
+    run_in_virtual_time(story())
+
+
+def test_a_large_end_has_the_time_that_it_takes() -> None:
+    class SlowLink:
+        async def report(self, reports: list[Report]) -> list[Verdict]:
+            await asyncio.sleep(sum(len(report.result) for report in reports) / 300_000)
+            return [Verdict(report.delivery.id, Answer.OK) for report in reports]
+
+    async def story() -> Answer:
+        report = Report(Delivery("j1", 1), 200, b"x" * 12_000_000)
+        return (await Reporter(SlowLink()).report(report)).answer  # type: ignore[arg-type]
+
+    assert run_in_virtual_time(story()) is Answer.OK
+
+
+def test_workers_that_are_told_when_to_come_again_do_not_come_all_at_once() -> None:
+    async def story(draw: float) -> list[float]:
+        outage = Outage("queue.take_again", 10.0, lambda: draw)
+        return [outage.failed(ClientError(503, "busy", "not now", {}, retry_after_s=1.0)) for _ in range(8)]
+
+    soon, late = run_in_virtual_time(story(0.0)), run_in_virtual_time(story(1.0))
+    assert all(1.0 <= first < second for first, second in zip(soon, late, strict=True))
+    assert soon == sorted(soon)
+    assert (soon[-1], late[-1]) == (5.0, 10.0)
