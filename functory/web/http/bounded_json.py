@@ -32,7 +32,9 @@ MOST_ITEMS: Final = 1000
 """Of a list that states no limit itself."""
 _MANY_BYTES: Final = 128 * 1024
 _MOST_OBJECTS: Final = 4000
-"""A text that is longer, and may have more objects, is taken apart: then they are counted before they are built."""
+_MOST_FIELDS: Final = 20_000
+"""A text that is longer, and may have more objects or fields, is taken apart: objects are counted before they are
+built, and a field that is given again and again counts once."""
 _DEAR: Final = re.compile(rb":\s*+[-0-9](?:[0-9.]{24}|[0-9.]*+[eE][+-]?+0*+[0-9]{2})")
 """May be in a string, too."""
 _NUMBER: Final = re.compile(rb"-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,2})?")
@@ -207,13 +209,16 @@ def _first(text: msgspec.Raw) -> bytes:
 
 
 def _may_be_dear(text: bytes) -> bool:
-    return (len(text) > _MANY_BYTES and _has_many_objects(text)) or _DEAR.search(text) is not None
+    if len(text) > _MANY_BYTES and (_has_many(text, b"{", _MOST_OBJECTS) or _has_many(text, b":", _MOST_FIELDS)):
+        return True
+    return _DEAR.search(text) is not None
 
 
-def _has_many_objects(text: bytes) -> bool:
+def _has_many(text: bytes, mark: bytes, most: int) -> bool:
+    """Looks no further than it has to: to count all of them would take longer than to decode a text of few."""
     at = -1
-    for _ in range(_MOST_OBJECTS):
-        at = text.find(b"{", at + 1)
+    for _ in range(most):
+        at = text.find(mark, at + 1)
         if at < 0:
             return False
     return True

@@ -58,6 +58,7 @@ def report(fields: bytes = b"") -> bytes:
         (CreateBody, b'{"jobs":[%b]}' % b",".join([b'{"type":"a","delay_s" :\n 0.%b}' % (b"1" * 2000)] * 900)),
         (RenewBody, b'{"leases":[],%b}' % b",".join([b'"lease_s":%b' % (b"1" * 1000)] * 1000)),
         (RenewBody, b'{"leases":[%b]}' % b",".join([report()] * 5000)),
+        (RenewBody, b'{"leases":[],%b}' % b",".join([b'"lease_s":9007199254740993'] * 100_000)),
     ],
 )
 def test_dear_numbers_do_not_reach_the_decoder(kind: Any, body: bytes) -> None:
