@@ -9,7 +9,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -65,6 +65,15 @@ _TREE: Final = re.compile(r"[0-9a-f]{64}")
 _HOOKS: Final = ("before", "beforeEach", "afterEach")
 
 
+def check_field_names(names: Iterable[object]) -> None:
+    """Raises InvalidHandlerError naming the first that is not a field of a handler."""
+    for name in names:
+        if name not in JSON_NAMES.values():
+            raise InvalidHandlerError(
+                str(name)[:64], f"is not a field of a handler; fields are {', '.join(JSON_NAMES.values())}"
+            )
+
+
 def parse_handler(data: object) -> Handler:
     """The handler that `data` (decoded JSON) describes.
 
@@ -72,11 +81,7 @@ def parse_handler(data: object) -> Handler:
     """
     if not isinstance(data, Mapping):
         raise InvalidHandlerError("handler", "must be a JSON object with at least lang and body")
-    for name in data:
-        if name not in JSON_NAMES.values():
-            raise InvalidHandlerError(
-                str(name)[:64], f"is not a field of a handler; fields are {', '.join(JSON_NAMES.values())}"
-            )
+    check_field_names(data)
     language = _language(data.get("lang"))
     hooks = {name: _hook(data, name, language) for name in _HOOKS}
     return Handler(
@@ -249,7 +254,9 @@ def _secrets(value: object, env: Mapping[str, Any], language: Language) -> tuple
 
 
 def _timeout_s(value: object, language: Language) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidHandlerError("timeout_s", "must be a number of seconds")
+    if isinstance(value, float) and not math.isfinite(value):  # a large whole number has no float
         raise InvalidHandlerError("timeout_s", "must be a number of seconds")
     if language.is_external:
         if value != 0 and not MIN_TIMEOUT_S <= value <= MAX_WORKER_TIMEOUT_S:

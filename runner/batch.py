@@ -36,8 +36,10 @@ MAX_PROGRESS_BYTES: Final = 1024
 
 PROGRESS_FREE: Final = 100
 PROGRESS_PER_S: Final = 20
+PROGRESS_SAVED: Final = 4000
 """How often a running job may tell its progress: so many times at once, and so often from then on. Bootstraps leave out
-what is more than ten times, and ten a second."""
+what is more than ten times, and ten a second. What is not used is saved, up to what a pipe holds: a daemon that did not
+read for a while finds in one moment what was told in that time."""
 
 OnStopped = Callable[[Sequence[Stopped]], None]
 
@@ -69,7 +71,7 @@ class Batch:
         self.progress = b""
         """What the running job last said of its progress, as JSON."""
         self.progress_at = now
-        self._told = 0.0  # how often the running job has told its progress lately
+        self._told = 0.0  # how often the running job has told its progress lately; below 0 is what was saved
         self._told_at = now
         self._started_at = now
         self._unheard_ms = 0.0  # before the daemon heard that its handler is ready: jobs may have run by then
@@ -210,7 +212,7 @@ class Batch:
     def _count_progress(self, now: float) -> None:
         """To send such a reply is cheaper than to take it: a job could keep everybody busy."""
         forgotten, self._told_at = PROGRESS_PER_S * (now - self._told_at), now
-        self._told = max(self._told - forgotten, 0.0) + 1
+        self._told = max(self._told - forgotten, -PROGRESS_SAVED) + 1
         if self._told > PROGRESS_FREE:
             raise ProtocolError("told its progress far too often")
 
@@ -243,7 +245,7 @@ class Batch:
             if stopped:
                 self.reported += len(stopped)
                 self.progress = b""
-                self._told = 0.0
+                self._told = min(self._told, 0.0)
                 self.progress_at = now
                 self._report(stopped)
 

@@ -1,8 +1,8 @@
 """Finds thousands of fixed texts ("forms") in a text at once.
 
 A tenant chooses both the forms and the text. The time must not grow with the number of forms, because texts are
-searched on the event loop. So forms are looked up by their first bytes and never tried one after the other. Forms
-that begin alike share a place in that index, and are compared there.
+searched on the event loop. So forms are looked up by their first bytes and never tried one after the other. Those
+that begin alike are a tree (form_tree.py).
 
 Ensures: a search costs at most a fixed number of steps per byte of the text, whatever the forms are. A search that
 would cost more raises TooCostly.
@@ -10,25 +10,19 @@ would cost more raises TooCostly.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
+
+from runner.form_tree import Budget, FormTree, tree_of
 
 KEY_BYTES: Final = 6
 """No form is shorter."""
-STEPS_PER_BYTE: Final = 1
-_FREE_STEPS: Final = 1024
 _STEPS_PER_START: Final = 3
 """For a place where a form may start, beside the comparisons: such places are dear, and a text can be full of them."""
-_STEP_BYTES: Final = 512
-"""A comparison of more bytes counts as several steps."""
 _FEW: Final = 64
 """Of so few beginnings each is searched with `in`: that is faster than the index, and bounded, as they are short."""
 _BEGINNING: Final = 32
 _WORD: Final = 4
-
-
-class TooCostly(Exception):
-    """The forms and the text are made so that the search would take too long."""
 
 
 class Span(NamedTuple):
@@ -38,42 +32,37 @@ class Span(NamedTuple):
 
 class FormSearch:
     def __init__(self, forms: Iterable[bytes]) -> None:
-        ordered = sorted(set(forms), key=len, reverse=True)
-        self.longest = len(ordered[0]) if ordered else 0
-        self.size_bytes = sum(map(len, ordered)) + 500 * len(ordered)
+        ordered = sorted(set(forms))
+        self.longest = max(map(len, ordered), default=0)
+        self.size_bytes = 2 * sum(map(len, ordered)) + 1000 * len(ordered)
         """About what it takes of memory."""
-        heads, tails = defaultdict[bytes, list[bytes]](list), defaultdict[bytes, list[bytes]](list)
-        for form in ordered:
-            heads[form[:KEY_BYTES]].append(form)
-            tails[form[-KEY_BYTES:]].append(form)
-        self._by_head, self._by_tail = dict(heads), dict(tails)  # the longest first
+        self._by_head = _trees(ordered)
+        self._by_tail = _trees(sorted(form[::-1] for form in ordered))
+        """Of the forms from their last byte to their first."""
         words = {key[at : at + _WORD] for key in self._by_head for at in (0, 1)}
         self._words = frozenset(int.from_bytes(word, sys.byteorder) for word in words)
         beginnings = {form[:_BEGINNING] for form in ordered}
         self._few = tuple(beginnings) if len(beginnings) <= _FEW else None
 
-    def spans(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> list[Span]:
+    def spans(self, data: bytes, budget: Budget, *, cut_begin: bool = False, cut_end: bool = False) -> list[Span]:
         """Where forms are, in order and without overlaps: those that overlap are one. With `cut_begin` also the end
         of a form with which the data begins, with `cut_end` the beginning of a form with which it ends, if at least
         KEY_BYTES of it are there. Raises TooCostly."""
         if len(data) < KEY_BYTES or not self._by_head:
             return []
-        budget = _Budget(_FREE_STEPS + STEPS_PER_BYTE * len(data))
-        found = list(self._begun(data, budget)) if cut_begin else []
-        found += self._whole(data, budget)
-        if cut_end:
-            found += self._ended(data, budget)
+        found = list(self._whole(data, budget))
+        if cut_begin and (size := _begun_at_end(self._by_tail, data[: self.longest - 1][::-1], budget)):
+            found.append(Span(0, size))
+        if cut_end and (size := _begun_at_end(self._by_head, data[-self.longest + 1 :], budget)):
+            found.append(Span(len(data) - size, len(data)))
         return merged(found)
 
-    def _whole(self, data: bytes, budget: "_Budget") -> Iterator[Span]:
+    def _whole(self, data: bytes, budget: Budget) -> Iterator[Span]:
         for start in self._candidates(data, budget):
-            for form in self._by_head[data[start : start + KEY_BYTES]]:
-                budget.spend(len(form))
-                if data.startswith(form, start):
-                    yield Span(start, start + len(form))
-                    break
+            if size := self._by_head[data[start : start + KEY_BYTES]].longest_at(data, start, budget):
+                yield Span(start, start + size)
 
-    def _candidates(self, data: bytes, budget: "_Budget") -> list[int]:
+    def _candidates(self, data: bytes, budget: Budget) -> list[int]:
         """Where a form may start, as its first bytes are there. Looked at are whole words at even places: one of them
         is in the first bytes of any form, wherever it starts."""
         if self._few is not None and not any(beginning in data for beginning in self._few):
@@ -94,35 +83,21 @@ class FormSearch:
                 at = hits.find(1, at + 1)
         return sorted(starts)
 
-    def _begun(self, data: bytes, budget: "_Budget") -> Iterator[Span]:
-        for end in range(min(len(data), self.longest - 1), KEY_BYTES - 1, -1):
-            for form in self._by_tail.get(data[end - KEY_BYTES : end], ()):
-                budget.spend(end)
-                if len(form) > end and form.endswith(data[:end]):
-                    yield Span(0, end)
-                    return
 
-    def _ended(self, data: bytes, budget: "_Budget") -> Iterator[Span]:
-        size = len(data)
-        for start in range(max(size - self.longest + 1, 0), size - KEY_BYTES + 1):
-            for form in self._by_head.get(data[start : start + KEY_BYTES], ()):
-                budget.spend(size - start)
-                if len(form) > size - start and form.startswith(data[start:]):
-                    yield Span(start, size)
-                    return
+def _trees(ordered: Iterable[bytes]) -> dict[bytes, FormTree]:
+    alike = defaultdict[bytes, list[bytes]](list)
+    for form in ordered:
+        alike[form[:KEY_BYTES]].append(form)
+    return {head: tree_of(forms) for head, forms in alike.items()}
 
 
-class _Budget:
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    def spend(self, size_bytes: int) -> None:
-        self.take(1 + size_bytes // _STEP_BYTES)
-
-    def take(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
-            raise TooCostly
+def _begun_at_end(trees: Mapping[bytes, FormTree], data: bytes, budget: Budget) -> int:
+    """With how many bytes of a form, the most that there are, the data ends."""
+    for start in range(len(data) - KEY_BYTES + 1):
+        tree = trees.get(data[start : start + KEY_BYTES])
+        if tree is not None and tree.is_begun_at(data, start, budget):
+            return len(data) - start
+    return 0
 
 
 def merged(found: list[Span]) -> list[Span]:

@@ -15,7 +15,8 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from runner import outcome
-from runner.form_search import FormSearch, Span, TooCostly, merged
+from runner.form_search import FormSearch, Span, merged
+from runner.form_tree import Budget, TooCostly
 from runner.outcome import Stopped, size_bytes
 from runner.protocol import NewJob
 from runner.secret_forms import forms_of
@@ -46,9 +47,10 @@ class Masker:
         return self._hide(data, cut_begin=True)
 
     def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
+        budget = Budget(len(data))
         try:
-            spans = self._search.spans(data, cut_begin=cut_begin, cut_end=cut_end)
-            spans = merged([*spans, *self._wrapped(data, cut_begin=cut_begin, cut_end=cut_end)])
+            spans = self._search.spans(data, budget, cut_begin=cut_begin, cut_end=cut_end)
+            spans = merged([*spans, *self._wrapped(data, budget, cut_begin=cut_begin, cut_end=cut_end)])
         except TooCostly:
             return MASK + b"\n" if data.endswith(b"\n") else MASK
         if not spans:
@@ -57,11 +59,11 @@ class Masker:
         ends = [*(span.start for span in spans), len(data)]
         return MASK.join(data[start:end] for start, end in zip(starts, ends, strict=True))
 
-    def _wrapped(self, data: bytes, *, cut_begin: bool, cut_end: bool) -> Iterator[Span]:
+    def _wrapped(self, data: bytes, budget: Budget, *, cut_begin: bool, cut_end: bool) -> Iterator[Span]:
         """What is found if lines of base64 are joined."""
         for block in blocks_in(data, cut_begin=cut_begin):
             is_begun, is_ended = cut_begin and block.start == 0, cut_end and block.end == len(data)
-            for start, end in self._search.spans(block.text, cut_begin=is_begun, cut_end=is_ended):
+            for start, end in self._search.spans(block.text, budget, cut_begin=is_begun, cut_end=is_ended):
                 yield Span(block.place_of(start), block.place_of(end - 1) + 1)
 
     def hide_in(self, stopped: Stopped) -> Stopped:

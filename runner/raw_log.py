@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from runner.errors import ProtocolError
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.protocol import NewJob, parse_new_job
@@ -23,7 +22,8 @@ _IDLE_BYTES: Final = 256 * 1024
 _NOTE: Final = b" [not a new job: write J: type|payload]"
 _LAST_NOTE: Final = b" [not a new job, either: from here on this is not noted]"
 MOST_NOTES: Final = 1000
-_LIKE_A_JOB: Final = re.compile(rb"#?J: %b[|?]" % TYPE.encode())
+_JOB: Final = re.compile(rb"#?J: %b(?:\?[!-{}~]{0,2000})?\|" % TYPE.encode())
+"""All that `parse_new_job` takes: to raise an error for each of many lines would hold up everybody."""
 
 
 class Printed(NamedTuple):
@@ -171,9 +171,4 @@ class RawLog:
 
 
 def _new_job(line: bytes) -> NewJob | None:
-    if _LIKE_A_JOB.match(line) is None:  # to raise an error for each of many lines would hold up everybody
-        return None
-    try:
-        return parse_new_job(line.split(b"J: ", 1)[1])
-    except ProtocolError:
-        return None
+    return parse_new_job(line.split(b"J: ", 1)[1]) if _JOB.match(line) else None

@@ -52,6 +52,8 @@ class Vault:
         self._place = place
         self._sealer: Sealer | None = None
         self._given: OrderedDict[tuple[str, tuple[str, ...]], GivenSecrets] = OrderedDict()
+        self._forgotten = 0
+        """How often values were forgotten: what was read before that is not kept."""
         self._locked: dict[tuple[str, str], str] = {}
         """Tenant and name of secrets that could not be opened when they were last asked for, and why."""
         self._no_keys = ""
@@ -138,6 +140,7 @@ class Vault:
         return [name for name in names if name not in known]
 
     async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
+        forgotten = self._forgotten
         known = {secret.name: secret for secret in await self.list_set(tenant)}
         if absent := [name for name in names if name not in known]:
             raise SecretMissingError(f"the secret {absent[0]} is not set: `functory secret set {absent[0]}`")
@@ -145,7 +148,10 @@ class Vault:
         stamp = ",".join(map(_stamp, chosen))
         given = self._given.get((tenant, names))
         if given is None or given.stamp != stamp:
-            given = self._given[tenant, names] = await self._open(tenant, chosen, stamp)
+            given = await self._open(tenant, chosen, stamp)
+            if self._forgotten != forgotten:
+                return given
+            self._given[tenant, names] = given
             self._given.move_to_end((tenant, names))
             while len(self._given) > 1 and (len(self._given) > _KEPT or self._kept_bytes() > _KEPT_BYTES):
                 self._given.popitem(last=False)
@@ -154,6 +160,7 @@ class Vault:
 
     def forget(self, tenant: str) -> None:
         """The tenant is gone: its values leave the memory."""
+        self._forgotten += 1
         for key in [key for key in self._given if key[0] == tenant]:
             del self._given[key]
         for _, name in [key for key in self._locked if key[0] == tenant]:

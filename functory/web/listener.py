@@ -31,8 +31,8 @@ from functory.web.http_faults import (
 
 _OF_A_HOST: Final = 2
 """Slashes of a path with `http://` and a host before it."""
-_MOST_PATH_CHARS: Final = 2000
-"""Names in paths have some 100 characters, also if each of them is written as three."""
+_MOST_PATH_CHARS: Final = 4000
+"""The longest name in a path is a rate domain: 255 characters, each written as up to twelve."""
 
 
 class Listener:

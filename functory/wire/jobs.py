@@ -66,7 +66,10 @@ class TypedJob(NewJob, kw_only=True):
 class CreateBody(Request):
     """Jobs that are created together: all, or none."""
 
-    jobs: Annotated[list[TypedJob], Meta(min_length=1)]
+    jobs: Annotated[
+        list[TypedJob],
+        Meta(min_length=1, extra={"limit": ("the number of jobs that are created together", "max_created")}),
+    ]
     idempotency_key: Label | None = None
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from handlers.model import Handler
 from runner import protocol
-from runner.batch import PROGRESS_FREE, Batch, progress_of
+from runner.batch import PROGRESS_FREE, PROGRESS_SAVED, Batch, progress_of
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
@@ -210,7 +210,7 @@ TOO_LONG = struct.pack("<IIIII", 51, 0, 0, 0xFFFFFFFF, 0) + b"x" * 51
         pytest.param([*said(0, 1, 2, 3), LEAVING, ENDED], 4, id="at its end after all, having left"),
         pytest.param([*said(0), *said(1, body=TOO_LONG)], 1, id="a result that is too long"),
         pytest.param([*said(0), LEAVING, LEAVING], 1, id="leaving again"),
-        pytest.param([*said(0), *told(b"1", PROGRESS_FREE + 1)], 1, id="progress without end"),
+        pytest.param([*said(0), *told(b"1", PROGRESS_SAVED + PROGRESS_FREE + 1)], 1, id="progress without end"),
     ],
 )
 def test_the_first_word_that_is_wrong_is_refused(replies: list[Reply], kept: int) -> None:
@@ -288,9 +288,21 @@ def test_a_job_may_tell_its_progress_for_as_long_as_it_runs() -> None:
     batch = began([])
     for tenth in range(10_000):
         batch.feed(told(b"1"), tenth / 10)
-    batch.feed(told(b"1", PROGRESS_FREE - 1), 1000.0)
+    batch.feed(told(b"1", PROGRESS_SAVED + PROGRESS_FREE - 1), 1000.0)
     with pytest.raises(ProtocolError):
         batch.feed(told(b"1", 2), 1000.0)
+
+
+@pytest.mark.parametrize("away_s", [5, 13, 300])
+def test_what_a_job_told_while_nobody_read_is_taken_at_once(away_s: int) -> None:
+    batch = began([])
+    for tenth in range(50):
+        batch.feed(told(b"1"), tenth / 10)
+    now = 5.0 + away_s
+    batch.feed([*told(b"1", away_s), *said(0), *told(b"2", away_s * 9)], now)
+    assert batch.progress == b"2"
+    with pytest.raises(ProtocolError):
+        batch.feed(told(b"3", PROGRESS_SAVED + PROGRESS_FREE), now)
 
 
 @pytest.mark.parametrize("body", [b"0.5", b'{"done": 3, "of": 7}', b'"\\ud83d\\ude00"', b"null"])

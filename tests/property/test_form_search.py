@@ -1,13 +1,15 @@
 """The search for many forms at once finds what a search for each of them finds, and its cost is bounded."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner import form_search
-from runner.form_search import KEY_BYTES, STEPS_PER_BYTE, FormSearch, TooCostly
+from runner import form_search, form_tree
+from runner.form_search import KEY_BYTES, FormSearch
+from runner.form_tree import Budget, TooCostly
 
 LETTERS = st.sampled_from(b"ab")
 FORMS = st.lists(st.lists(LETTERS, min_size=KEY_BYTES, max_size=12).map(bytes), max_size=8)
@@ -39,8 +41,8 @@ def test_all_that_a_simple_search_finds(
     data = data[pieces.draw(st.integers(0, 8)) : len(data) - pieces.draw(st.integers(0, 8))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(form_search, "_FEW", few)
-        patch.setattr(form_search, "STEPS_PER_BYTE", 1000)
-        spans = FormSearch(forms).spans(data, cut_begin=cut_begin, cut_end=cut_end)
+        patch.setattr(form_tree, "STEPS_PER_BYTE", 1000)
+        spans = FormSearch(forms).spans(data, Budget(len(data)), cut_begin=cut_begin, cut_end=cut_end)
     assert {at for span in spans for at in range(span.start, span.end)} == covered(
         forms, data, cut_begin=cut_begin, cut_end=cut_end
     )
@@ -51,10 +53,10 @@ def test_all_that_a_simple_search_finds(
 def test_what_costs_too_much_is_said(forms: list[bytes], data: bytes) -> None:
     assume(forms)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(form_search, "_FREE_STEPS", 0)
+        patch.setattr(form_tree, "_FREE_STEPS", 0)
         search = FormSearch(forms)
         try:
-            spans = search.spans(data)
+            spans = search.spans(data, Budget(len(data)))
         except TooCostly:
             return
     assert {at for span in spans for at in range(span.start, span.end)} == covered(
@@ -65,39 +67,47 @@ def test_what_costs_too_much_is_said(forms: list[bytes], data: bytes) -> None:
 @pytest.mark.parametrize("alike", [False, True])
 def test_the_steps_do_not_grow_with_the_number_of_forms(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
-    monkeypatch.setattr(form_search._Budget, "spend", _counting(form_search._Budget.spend, steps))
+    monkeypatch.setattr(Budget, "take", _counting(Budget.take, steps))
     counts: list[int] = []
     data = b"aaaaaaa." * 500
     for number in (100, 10_000):
         forms = [b"aaaaaa%06d" % at if alike else b"%06dbbbbbb" % at for at in range(number)]
         steps.clear()
         search = FormSearch(forms)
-        try:
-            assert search.spans(data, cut_begin=True, cut_end=True) == []
-        except TooCostly:
-            assert alike
-        counts.append(len(steps))
-    assert max(counts) <= (STEPS_PER_BYTE * len(data) + 100 if alike else 0)
+        assert search.spans(data, Budget(len(data)), cut_begin=True, cut_end=True) == []
+        counts.append(sum(steps))
+    assert len(set(counts)) == 1
 
 
-def _counting(spend: object, steps: list[int]) -> object:
-    def counted(budget: form_search._Budget, size_bytes: int) -> None:
-        steps.append(size_bytes)
-        spend(budget, size_bytes)  # type: ignore[operator]
+def _counting(take: Callable[[Budget, int], None], steps: list[int]) -> Callable[[Budget, int], None]:
+    def counted(budget: Budget, number: int) -> None:
+        steps.append(number)
+        take(budget, number)
 
     return counted
 
 
-def test_long_comparisons_count_as_several() -> None:
-    search = FormSearch([b"a" * 16_000 + b"b"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_forms_that_are_parts_of_each_other_cost_a_step_each(cut: bool) -> None:
+    """A thousand nodes in a row, at each place of the text."""
+    search = FormSearch([b"a" * size for size in range(KEY_BYTES, 1500)])
+    data = (b"" if cut else b".") + b"a" * 40 + b"." * 400
+    assert [end - start for start, end in search.spans(data, Budget(1000), cut_begin=cut)] == [40]
     with pytest.raises(TooCostly):
-        search.spans(b"a" * 20_000)
+        search.spans(b"a" * 3000, Budget(3000), cut_begin=cut)
+
+
+def test_long_comparisons_count_as_several() -> None:
+    word = b"some words here "
+    search = FormSearch([word * 1000 + b"b"])
+    with pytest.raises(TooCostly):
+        search.spans(word * 1200, Budget(len(word) * 1200))
 
 
 def test_a_text_that_is_one_form_after_the_other_is_given_up_early() -> None:
     looked_at: list[bytes] = []
 
-    class Heads(dict[bytes, list[bytes]]):
+    class Heads(dict[bytes, form_tree.FormTree]):
         def __contains__(self, head: object) -> bool:
             looked_at.append(b"")
             return super().__contains__(head)
@@ -106,11 +116,11 @@ def test_a_text_that_is_one_form_after_the_other_is_given_up_early() -> None:
     search._by_head = Heads(search._by_head)
     data = b"a" * 64_000
     with pytest.raises(TooCostly):
-        search.spans(data)
+        search.spans(data, Budget(len(data)))
     assert len(looked_at) < len(data) / 3
 
 
 def test_a_text_that_is_full_of_forms_is_searched_to_its_end() -> None:
     forms = [b"password", b"password%2F", b"password\\n", b"password=="]
     data = b"password: at 10.0.0.1 " * 3000
-    assert len(FormSearch(forms).spans(data)) == 3000
+    assert len(FormSearch(forms).spans(data, Budget(len(data)))) == 3000

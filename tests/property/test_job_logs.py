@@ -57,11 +57,25 @@ def test_both_stay_within_their_bounds_and_keep_the_end(pieces: list[str]) -> No
     assert all(len(line) <= LINE for line in outer(pieces)[1])
 
 
-@pytest.mark.parametrize("line", [b"J: ", b"#J: x", b"J: |", b"J: a b|c", "J: é|x".encode()])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"J: ",
+        b"#J: x",
+        b"J: |",
+        b"J: a b|c",
+        "J: é|x".encode(),
+        b"J: a?",
+        b"J: a?b=1",
+        b"#J: a?b c|x",
+        "J: a?é|x".encode(),
+        b"J: a?%b|x" % (b"b" * 2001),
+    ],
+)
 def test_lines_that_are_no_new_jobs_cost_little_however_many(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
     monkeypatch.setattr("runner.raw_log.parse_new_job", parsed.append)
-    log = RawLog(ContextLimits(log_bytes=1 << 20))
+    log = RawLog(ContextLimits(log_bytes=1 << 25))
     log.feed((line + b"\n") * 10_000)
     printed = log.take()
     assert parsed == []
@@ -69,6 +83,14 @@ def test_lines_that_are_no_new_jobs_cost_little_however_many(line: bytes, monkey
     assert printed.log.endswith(b"\n" + line + b"\n")
     log.feed(line + b"\n")
     assert b"[not a new job: write" in log.take().log, "the next job is told again"
+
+
+@pytest.mark.parametrize("options", [b"", b"?", b"?a=1", b"?a?b{}~!", b"?" + b"b" * 2000])
+@pytest.mark.parametrize("payload", [b"", b"a|b?c", "é".encode()])
+def test_lines_that_are_new_jobs_are_taken(options: bytes, payload: bytes) -> None:
+    log = RawLog(ContextLimits())
+    log.feed(b"J: a%b|%b\n" % (options, payload))
+    assert log.take().new_jobs == (parse_new_job(b"a%b|%b" % (options, payload)),)
 
 
 @given(texts)

@@ -116,6 +116,13 @@ async def test_there_is_a_most(tmp_path: Path) -> None:
         assert await stored(site) == 0
 
 
+@pytest.mark.parametrize("number", [1001, 10_001])
+async def test_too_many_are_told_the_same_however_many_there_are(site: Site, number: int) -> None:
+    answer = await create(site, *[{"type": "t", "payload": "x" * 100}] * number)
+    assert (answer.status, answer.json["error"]["detail"]) == (413, {"limit": "max_created"})
+    assert f"created together is {number}, over the limit max_created=1000" in answer.json["error"]["message"]
+
+
 async def test_the_client_creates_them_too(site: Site) -> None:
     async with Client(site.url, site.keys["acme"], "acme") as client:
         added = await client.create_jobs([{"type": "mail", "payload": "x"}, {"type": "audit", "payload": 1}])

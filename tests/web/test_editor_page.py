@@ -47,6 +47,16 @@ async def test_what_another_tab_saved_in_another_file_stays(site: Site) -> None:
     assert await files_of(site) == {name: f"X = 2 # {name}\n".encode() for name in FILES}
 
 
+@pytest.mark.parametrize("more", ["{", "[]", f"[{' ' * 3000}]"])
+async def test_more_settings_that_are_not_an_object_are_called_what_they_are(site: Site, more: str) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        refused = await acme.post(EDIT, {**await opened(acme, EDIT), "more": more})
+    assert refused.status == 422
+    assert "The text under More settings" in refused.text
+    assert "the body" not in refused.text.lower()
+
+
 @pytest.mark.parametrize("name", ["a.py", "main.py"])
 async def test_a_file_that_another_tab_saved_is_replaced_only_by_who_was_told(site: Site, name: str) -> None:
     await put(site, FILES)

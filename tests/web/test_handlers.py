@@ -170,6 +170,20 @@ async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(
     assert (answer.status, answer.json["handler"]["timeout_s"], answer.json["handler"]["body"]) == (200, 90, "a name")
 
 
+@pytest.mark.parametrize(
+    "wrong", ['"colour": 1', '"timeout_s": 1e300', f'"timeout_s": {"9" * 1000}', '"memory_mb": 1e-300']
+)
+async def test_what_is_wrong_with_a_handler_is_told_alike_whatever_its_size(site: Site, wrong: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    answers = []
+    for size in (10, 10_000):
+        text = f'{{"lang": "python", "body": "{"x" * size}", {wrong}}}'
+        answers.append(await site.call("PUT", "/acme/handler/up", data=text.encode(), headers=headers))
+    assert (answers[0].status, answers[0].code) == (422, "handler_invalid")
+    assert answers[0].json["error"]["message"] == answers[1].json["error"]["message"]
+    assert answers[0].json["error"]["detail"] == answers[1].json["error"]["detail"]
+
+
 async def test_json_that_does_not_say_so_is_told_how_to(site: Site) -> None:
     """As `curl -d` sends it."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -100,6 +101,13 @@ async def test_the_limit_that_was_passed_is_named(
     assert f" {status} ".encode() in answer.partition(b"\r\n")[0]
     assert f'"code":"{code}","message":"{words}'.encode() in answer
     assert b"X-Request-Id: " in answer
+
+
+@pytest.mark.parametrize("letter", ["a", "/", "\U0001f600"])
+async def test_the_longest_rate_domain_can_be_named_in_a_path(site: Site, letter: str) -> None:
+    path = f"/acme/rate/{quote(letter * 255, safe='')}"
+    assert (await site.call("PUT", path, json={"rate_per_s": 1})).status == 200
+    assert (await site.call("DELETE", path)).status in {200, 204}
 
 
 @pytest.mark.parametrize("coding", ["gzip, chunked", "chunked, chunked", "identity", "xchunked", "gzip"])

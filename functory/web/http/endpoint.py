@@ -224,19 +224,19 @@ def bearer(header: str | None) -> str:
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, field: str = "", parts: Fields | None = None) -> Any:
     """Decode a body, or a field of it. `parts`: how it is taken apart if it is large, unless its type says it. Raises
-    BadRequest if it is not JSON, InvalidInput if it does not fit, RequestTooLarge."""
-    check_json_size(body)
+    BadRequest if it is not JSON, InvalidInput if it does not fit, RequestTooLarge, LimitExceeded."""
+    check_json_size(body, field or "the body")
     parts = None if len(body) <= SMALL_BYTES else parts or fields_of(cast("Hashable", decoder.type))
     try:
         return decoder.decode(body) if parts is None else parts.decode(decoder, body)
     except msgspec.ValidationError as error:
-        raise refusal(error, decoder.type if parts is None else parts.kind, "body") from None
+        raise refusal(error, decoder.type if parts is None else parts.kind, "body", field) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = {"in": "body", **({"field": field} if field else {})}
         raise BadRequest(f"{field or 'the body'} is not JSON: {why_not_json(body, error)}", detail=detail) from None
 
 
-def check_json_size(body: bytes) -> None:
+def check_json_size(body: bytes, what: str = "the body") -> None:
     """Count before anything is built: a few bytes of JSON can be a value, and a value costs fifty bytes and more.
 
     Text that looks like JSON is counted as well, which is why the limit is high. Raises RequestTooLarge.
@@ -245,7 +245,7 @@ def check_json_size(body: bytes) -> None:
         values = body.count(b",") + body.count(b"[") + body.count(b"{")
         if values > MAX_JSON_VALUES:
             raise RequestTooLarge(
-                f"the body holds about {values} JSON values, at most {MAX_JSON_VALUES}: split it, or send lines",
+                f"{what} holds about {values} JSON values, at most {MAX_JSON_VALUES}: split it, or send lines",
                 detail={"limit": "json_values"},
             )
 

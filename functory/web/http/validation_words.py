@@ -40,13 +40,14 @@ _FORMS: Final = {
 """Patterns of the wire types, in words."""
 
 
-def refusal(error: msgspec.ValidationError, kind: Any, where: str) -> InvalidInput:
-    """The error to raise. kind is the type that was expected of the whole, where is `query` or `body`."""
+def refusal(error: msgspec.ValidationError, kind: Any, where: str, whole: str = "") -> InvalidInput:
+    """The error to raise. kind is the type that was expected of the whole, where is `query` or `body`. whole: what to
+    call it, if it is not all of that."""
     said = _shortened(str(error))
     found = _AT.fullmatch(said)
     text, path = (found[1], found[2] or "") if found else (said, "")
     field, words = _say(text, path, kind, where)
-    message = f"{field} {words}" if field else f"the {where} {words}"
+    message = f"{field} {words}" if field else f"{whole or f'the {where}'} {words}"
     return InvalidInput(message, detail={"in": where, **({"field": field} if field else {})})
 
 

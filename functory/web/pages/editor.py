@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from functory.errors import BadRequest, FunctoryError, InvalidInput, Missing
+from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.execution.handler_document import decode_handler
 from functory.operations import folders, handlers, jobs
 from functory.operations.jobs import Queued
@@ -242,12 +242,9 @@ def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> D
 
 
 def _fields(draft: Draft) -> dict[str, Any]:
-    """The form as the handler's JSON. Values are checked later, with the handler. Raises InvalidInput,
-    RequestTooLarge."""
-    try:
-        more = decode_handler_fields(draft.more.encode() or b"{}")
-    except (BadRequest, InvalidInput) as error:
-        raise InvalidInput(f"the settings under More settings: {error}") from None
+    """The form as the handler's JSON. Values are checked later, with the handler. Raises BadRequest, InvalidInput,
+    InvalidHandlerError, RequestTooLarge."""
+    more = decode_handler_fields(draft.more.encode() or b"{}", "the text under More settings")
     if any(name in more for name in _OWN_FIELDS):
         raise InvalidInput(f"the settings under More settings are a JSON object without {', '.join(_OWN_FIELDS)}")
     fields: dict[str, Any] = {**more, "lang": draft.lang, "body": draft.body}

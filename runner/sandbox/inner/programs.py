@@ -23,10 +23,13 @@ class Loaded:
         self._module: types.ModuleType | None = None
         if "prepare" in self._code.co_names:
             before, sys.argv = sys.argv, list(argv)
+            modules, path = set(sys.modules), list(sys.path)
             try:
                 self._module = self._definitions(argv[0])
-            except Exception:  # noqa: BLE001, S110  # the context will meet the same, and tell it
-                pass
+            except Exception:  # noqa: BLE001  # the context will meet the same, and tell it
+                sys.path[:] = path
+                for name in set(sys.modules) - modules:  # one may be half loaded
+                    del sys.modules[name]
             finally:
                 sys.argv = before
 

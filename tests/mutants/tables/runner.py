@@ -9,9 +9,11 @@ CANCEL = "tests/contract/engines/test_cancel.py -k plain"
 SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
 
 SECRETS = "tests/unit/runner/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
+FORMS = "tests/property/test_form_search.py tests/unit/runner/test_masking.py"
 
 masking = in_file("runner/masking.py", SECRETS)
-form_search = in_file("runner/form_search.py", "tests/property/test_form_search.py tests/unit/runner/test_masking.py")
+form_search = in_file("runner/form_search.py", FORMS)
+form_tree = in_file("runner/form_tree.py", FORMS)
 secret_forms = in_file("runner/secret_forms.py", SECRETS)
 raw_log = in_file("runner/raw_log.py", SECRETS)
 context = in_file("runner/context.py", ENGINES)
@@ -140,16 +142,18 @@ MUTANTS: list[Mutant] = [
         "a step is a piece of a line", "        *lines, rest = (self._rest + said)", "        *lines, rest = said"
     ),
     provider("packages have no quota", "        if quota is None:", "        if quota:"),
-    form_search("a value that was cut before a text is shown", "if cut_begin else []", "if False else []"),
-    form_search("a value that was cut after a text is shown", "        if cut_end:", "        if False:"),
-    form_search("a short form hides a part of a longer one", "key=len, reverse=True)", "key=len)"),
-    form_search("a search for secrets may take for ever", "            raise TooCostly\n", "            pass\n"),
+    form_search("a value that was cut before a text is shown", "        if cut_begin and", "        if False and"),
+    form_search("a value that was cut after a text is shown", "        if cut_end and", "        if False and"),
+    form_tree(
+        "a short form hides a part of a longer one", "                found = end\n", "                return end\n"
+    ),
+    form_tree("a search for secrets may take for ever", "            raise TooCostly\n", "            pass\n"),
     form_search(
         "places where a form may start cost nothing",
         "                        budget.take(_STEPS_PER_START)\n",
         "",
     ),
-    form_search("long comparisons cost nothing", "1 + size_bytes // _STEP_BYTES", "1"),
+    form_tree("long comparisons cost nothing", "1 + (end - begin) // _STEP_BYTES", "1"),
     form_search("secrets at odd places are not found", "for start in (place - 1, place):", "for start in (place,):"),
     form_search("only every other word is looked at", "for offset in (0, _WORD // 2):", "for offset in (0,):"),
     masking(

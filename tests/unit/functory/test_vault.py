@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from functory.vault.place import key_place
 from functory.vault.sealing import Sealer
 from functory.vault.vault import KeyPlace, Vault
 from runner.errors import SecretMissingError, SecretsLockedError
+from runner.masking import Masker
 from store.base import Secret, Store, Tenant
 from store.url import open_store
 from tests.support.command_line import functory
@@ -120,6 +121,24 @@ async def test_the_values_of_a_tenant_that_is_gone_leave_the_memory(store: Store
     vault.forget("acme")
     assert await vault.read("acme", ("API_KEY",)) is not kept["acme"]
     assert await vault.read("other", ("API_KEY",)) is kept["other"]
+
+
+async def test_values_that_were_being_read_when_a_tenant_went_do_not_stay(
+    store: Store, place: KeyPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = Vault(store, place)
+    await vault.put(BLANK, VALUE)
+
+    def made_meanwhile(values: Iterable[str]) -> Masker:
+        vault.forget("acme")
+        return Masker(values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "Masker", made_meanwhile)
+        first = await vault.read("acme", ("API_KEY",))
+    second = await vault.read("acme", ("API_KEY",))
+    assert second is not first
+    assert await vault.read("acme", ("API_KEY",)) is second
 
 
 async def test_a_new_tenant_of_the_name_gets_its_own_value_before_anybody_has_told(

@@ -68,6 +68,30 @@ def test_a_program_that_fails_is_left_to_its_context(tmp_path: Path) -> None:
     assert said == "not here\n"
 
 
+def test_a_program_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("")
+    program = tmp_path / "program.py"
+    text = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        def warm_up():
+            import other, types
+            sys.modules["half"] = types.ModuleType("half")
+            raise LookupError("not here")
+        def prepare(): ...
+    """
+    program.write_text(dedent(text))
+    said = in_a_spawner(
+        program,
+        """
+        before = set(sys.modules), list(sys.path)
+        known.load([path])
+        print((set(sys.modules), sys.path) == before)
+        """,
+    )
+    assert said == "True\n"
+
+
 def test_a_program_that_changed_is_read_again(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("print(1)\n")

@@ -9,27 +9,30 @@ import pytest
 
 from functory.errors import FunctoryError, InvalidInput, RequestTooLarge
 from functory.web.api.handler_fields import decode_handler_fields
-from functory.web.http.bounded_json import MOST_FIELD_BYTES, MOST_ITEMS, SMALL_BYTES
+from functory.web.http.bounded_json import MOST_FIELD_BYTES, SMALL_BYTES
 from functory.web.http.endpoint import decode_json
 from functory.wire.handlers import InvokeBody
 from functory.wire.jobs import CreateBody, NewJob, RetryBody
 from functory.wire.untyped_json import decode_untyped, json_decoder
 from functory.wire.workers import RenewBody, ReportBody
+from handlers.errors import InvalidHandlerError
+from journal.errors import LimitExceeded
 
 DEAR = b"2.2250738585072011123456789e-308"
 FILL = b"x" * SMALL_BYTES
+BLANK = b" " * SMALL_BYTES
 
 
 class Watched:
-    """A decoder that knows how much it was given."""
+    """A decoder that knows what it was given."""
 
     def __init__(self, kind: Any) -> None:
         self.type = kind
-        self.given_bytes = 0
+        self.given = b""
         self._decoder = json_decoder(kind)
 
     def decode(self, text: bytes) -> Any:
-        self.given_bytes += len(text)
+        self.given = text
         return self._decoder.decode(text)
 
 
@@ -45,22 +48,41 @@ def report(fields: bytes = b"") -> bytes:
         (NewJob, b'{"payload":0,"delay_s":%b}' % (b"9" * 1_000_000)),
         (NewJob, b'{"payload":0,"options":{"a":[%b]}}' % b",".join([DEAR] * 100_000)),
         (NewJob, b'{"payload":0,"options":{%b}}' % b",".join(b'"%d":0' % n for n in range(100_000))),
-        (NewJob, b'{"payload":[%b]}' % b",".join([DEAR] * 100_000)),
+        (NewJob, b'{"payload":[%b],"delay_s":1e-310}' % b",".join([DEAR] * 100_000)),
         (NewJob, b'{"payload":0,%b' % b",".join([b'"delay_s":1e-310'] * 100_000)),
         (RetryBody, b"{%b}" % b",".join([b'"next_run":1e300,"delay_s":1e-310'] * 10_000)),
         (ReportBody, b'{"reports":[%b]}' % b",".join([report(b',"delay_s":1e-310')] * 1000)),
         (ReportBody, b'{"reports":[%b]}' % b",".join([report(b',"delay_s":1e-310' * 100)] * 100)),
-        (ReportBody, b'{"reports":[%b]}' % b",".join([b"1e300"] * 100_000)),
         (ReportBody, b'{"reports":[],"take":{"types":["x"],%b}}' % b",".join([b'"wait_s":1e-310'] * 10_000)),
         (CreateBody, b'{"jobs":[%b]}' % b",".join([b'{"type":"a","payload":0,"delay_s":1e-310}'] * 100_000)),
-        (InvokeBody, b'{"handler":{"lock":[%b]}}' % b",".join([DEAR] * 100_000)),
+        (CreateBody, b'{"jobs":[%b]}' % b",".join([b'{"type":"a","delay_s" :\n 0.%b}' % (b"1" * 2000)] * 900)),
+        (RenewBody, b'{"leases":[],%b}' % b",".join([b'"lease_s":%b' % (b"1" * 1000)] * 1000)),
+        (RenewBody, b'{"leases":[%b]}' % b",".join([report()] * 5000)),
+        (RenewBody, b'{"leases":[],%b}' % b",".join([b'"lease_s":9007199254740993'] * 100_000)),
     ],
 )
 def test_dear_numbers_do_not_reach_the_decoder(kind: Any, body: bytes) -> None:
     decoder: Any = Watched(kind)
-    with suppress(FunctoryError):
+    with suppress(FunctoryError, LimitExceeded):
         decode_json(decoder, body)
-    assert decoder.given_bytes <= MOST_FIELD_BYTES + SMALL_BYTES
+    assert len(decoder.given) <= MOST_FIELD_BYTES + SMALL_BYTES
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (ReportBody, b'{"reports":[%b]}' % b",".join([report(b',"result":{"a":0.30000000000000004}')] * 1000)),
+        (ReportBody, b'{"reports":[%b]}' % report(b',"result":"%b"' % (FILL * 1000))),
+        (ReportBody, b'{"reports":[%b]}' % b",".join([report(b', "delay_s": 1.5, "log": "at 9e300"')] * 1000)),
+        (RenewBody, b'{"leases":[%b]}' % b",".join([report()] * 1000)),
+        (InvokeBody, b'{"handler":{"lock":[%b]}}' % b",".join([DEAR] * 100_000)),
+        (NewJob, b'{"payload":"x","options":{"a":"%b"}}' % FILL),
+    ],
+)
+def test_what_costs_little_is_decoded_as_it_came(kind: Any, body: bytes) -> None:
+    decoder: Any = Watched(kind)
+    assert decode_json(decoder, body) == json_decoder(kind).decode(body)
+    assert decoder.given is body
 
 
 @pytest.mark.parametrize(
@@ -99,8 +121,9 @@ def test_a_large_text_is_what_it_would_be_in_one_step(kind: Any, fields: dict[st
         (CreateBody, b'{"jobs":[{"type":"a"},{"type":"a","payload":"%b","delay_s":1e300}]}' % FILL, "jobs[1].delay_s"),
         (CreateBody, b'{"jobs":[{"type":"a"},{"type":"a","payload":"%b","delay_s":-1}]}' % FILL, "jobs[1].delay_s"),
         (ReportBody, b'{"reports":[%b]}' % b",".join([report()] * 1001), "reports"),
-        (ReportBody, b'{"reports":[],"take":{"types":["%b"],"worker":{"colour":1}}}' % FILL, "take.worker.colour"),
-        (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":61,"colour":"%b"}}' % FILL, "take.colour"),
+        (ReportBody, b'{"reports":[],%b"take":{"types":["x"],"worker":{"colour":1}}}' % BLANK, "take.worker.colour"),
+        (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":6,"colour":"%b"}}' % FILL, "take.colour"),
+        (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":1e300,"colour":"%b"}}' % FILL, "take.colour"),
         (ReportBody, b'{"reports":[],"take":{"types":["x"],"wait_s":%b}}' % FILL.replace(b"x", b"1"), "take.wait_s"),
         (RenewBody, b'{"leases":[%b,{"id":1}]}' % b",".join([report()] * 100), "leases[100].id"),
     ],
@@ -111,9 +134,11 @@ def test_what_is_wrong_in_a_large_text_is_named(kind: Any, body: bytes, field: s
     assert caught.value.detail["field"] == field
 
 
-def test_a_list_without_a_limit_has_one() -> None:
-    with pytest.raises(RequestTooLarge):
-        decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([b"{}"] * (MOST_ITEMS + 1)))
+def test_all_options_of_a_list_are_bounded_together() -> None:
+    one = b'{"type":"a","options":{"a":[%b]}}' % b",".join([b"1e-300"] * 4000)
+    assert len(decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * 10)).jobs) == 10
+    with pytest.raises(RequestTooLarge, match="options"):
+        decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * 100))
 
 
 def test_a_large_handler_is_what_it_would_be_in_one_step() -> None:
@@ -128,6 +153,7 @@ def test_a_large_handler_is_what_it_would_be_in_one_step() -> None:
         b'"lock":[%b]' % b",".join([DEAR] * 100_000),
         b'"options":{"a":[%b]}' % b",".join([DEAR] * 10_000),
         b'"hosts":[%b]' % b",".join([DEAR] * 10_000),
+        b'"before":[%b]' % b",".join([DEAR] * 10_000),
     ],
 )
 def test_a_handler_of_too_many_values_is_refused_unread(more: bytes) -> None:
@@ -136,7 +162,7 @@ def test_a_handler_of_too_many_values_is_refused_unread(more: bytes) -> None:
 
 
 def test_an_unknown_field_of_a_large_handler_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"colour is not a field .* known: lang, body"):
+    with pytest.raises(InvalidHandlerError, match=r"colour: is not a field of a handler; fields are lang, body"):
         decode_handler_fields(b'{"lang":"python","body":"%b","colour":1}' % FILL)
 
 
