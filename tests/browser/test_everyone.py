@@ -34,6 +34,8 @@ async def keys(server: DaemonProcess, operator_key: str) -> dict[str, str]:
         await acme.put_handler("thumbnail", "python", THUMB + "# two", options={"max_attempts": 1})
         added = await acme.add_jobs("thumbnail", ['{"size": {"width": 3}}', '{"size": [3, 4]}'])
         await acme.add_jobs("nobody", ["waits"])
+        await acme.put_handler("resting", "python", "return 1")
+        await acme.pause_type("resting")
         await acme.take_jobs("resize*", "crop", worker={"name": "gpu-1", "host": "box", "version": "7", "capacity": 8})
         retrying = await retrying_job(acme)
         ended = [await acme.get_job(job_id, wait_s=30) for job_id in added.ids or ()]
