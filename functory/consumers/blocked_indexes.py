@@ -64,13 +64,17 @@ class BlockedIndexes:
         return [self._blocked[index] for index, due_s in self._due_s.items() if due_s <= now_s]
 
     def queued(self, index: int) -> None:
-        """Its job is in the queue again, whoever put it there: its next end is a new one."""
+        """Its job is in the queue again, whoever put it there: its next end is a new one. It may have come already."""
+        if index not in self._blocked:
+            return
         self._queued.add(index)
-        del self._due_s[index]
+        self._due_s.pop(index, None)
         self._blocked[index] = msgspec.structs.replace(self._blocked[index], why="")
 
     def put_off(self, index: int, why: str) -> None:
         """Its job could not be queued: that was no try."""
+        if index not in self._blocked:  # it ended well meanwhile
+            return
         self._blocked[index] = msgspec.structs.replace(self._blocked[index], why=why)
         self._rest(index)
 

@@ -300,13 +300,16 @@ class LedConsumer:
         tenant, now_ms = self.record.tenant, self._clock.now_ms()
         queued = await self._store.replay_jobs(tenant, [it.job_id for it in due], dt_ms=now_ms, now_ms=now_ms)
         for it in due:
-            why = "" if it.job_id in queued else await self._why_not_queued(it.job_id)
-            if why:
-                self._blocked.put_off(it.index, why)
-            else:
+            if it.job_id in queued:
                 self._blocked.queued(it.index)
-        self._note_blocked()
         self._around.queued(self.jobtype)
+        for it in due:
+            if it.job_id not in queued:
+                if why := await self._why_not_queued(it.job_id):
+                    self._blocked.put_off(it.index, why)
+                else:
+                    self._blocked.queued(it.index)
+        self._note_blocked()
 
     async def _why_not_queued(self, job_id: str) -> str:
         """ "": somebody else has queued it again, or deleted it."""

@@ -144,10 +144,12 @@ async def _oldest_ended(db: Core, where: Document, states: Sequence[str], before
         if len(found) >= limit:
             break
         cursor = _find_old(db, where, state, before_ms, limit)
-        while len(found) < limit and (some := await cursor.to_list(limit - len(found))):
-            found += await _unasked(db, some)
-        await cursor.close()
-    return found
+        try:
+            while len(found) < limit and (some := await cursor.to_list(limit)):
+                found += await _unasked(db, some)
+        finally:
+            await cursor.close()
+    return found[:limit]
 
 
 async def _unasked(db: Core, children: Sequence[Document]) -> list[Document]:

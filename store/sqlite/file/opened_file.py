@@ -27,7 +27,11 @@ class OpenedFile:
         now_s = time.monotonic()
         if now_s - self._seen_s < _EVERY_S:
             return
-        if _identity(self._path) != self._opened:
+        try:
+            is_same = _identity(self._path) == self._opened
+        except OSError:  # a folder that cannot be entered, or a disk that does not answer, tells nothing of the file
+            is_same = True
+        if not is_same:
             raise StoreLost(
                 f"{self._path} was removed or replaced while it was in use: nothing is written any more, and new jobs"
                 " stay in the journal. Move the file back, with its -wal file, or stop the daemon and restore a backup"
@@ -39,6 +43,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     """None: there is no such file."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
