@@ -3,6 +3,7 @@ its own code, in contexts of its own, and are handed to nobody else."""
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -193,6 +194,38 @@ async def test_a_warm_context(tmp_path: Path, url: str, way: str) -> None:
         await until(is_idle)
         await pair.make(PID, eid="shared")
         assert await result() != first
+
+
+async def test_jobs_that_run_when_the_old_one_is_ended(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+
+        def body(name: str) -> str:
+            """Leaves a mark each time it begins, and goes on when somebody writes to it."""
+            begun, go = tmp_path / f"{name} begun", tmp_path / f"{name} go"
+            os.mkfifo(go)
+            return f"open({str(begun)!r}, 'a').write('x')\nopen({str(go)!r}).read()\nreturn {name!r}"
+
+        async def marks(name: str) -> str:
+            path = tmp_path / f"{name} begun"
+            return await asyncio.to_thread(path.read_text) if await asyncio.to_thread(path.exists) else ""
+
+        async def is_alone() -> bool:
+            return len(pair.here.executor._slots) == 1
+
+        await pair.make(body("old"))
+        await pair.add()
+        pair.here.executor.wake()
+        await until(partial(marks, "old"))
+        await pair.make(body("new"))
+        await pair.sign_in()
+        new = await pair.add()
+        pair.here.executor.wake()
+        await until(partial(marks, "new"))
+        await pair.here.executor.refresh_tenants()  # as upkeep does
+        await until(is_alone)
+        await asyncio.to_thread((tmp_path / "new go").write_text, "")
+        assert await pair.result(new) == '"new"'
+        assert await marks("new") == "x", "it ran once"
 
 
 async def test_the_source_of_a_consumer(tmp_path: Path, url: str) -> None:
