@@ -74,6 +74,7 @@ class Parts:
     egress: EgressProxy
     vault: Vault
     packages: Packages
+    tenants: TenantBook
     folders: FolderCollector
     intake: Intake
     admission: Admission
@@ -220,6 +221,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         egress=egress,
         vault=vault,
         packages=packages,
+        tenants=tenants,
         folders=folders,
         intake=intake,
         admission=admission,

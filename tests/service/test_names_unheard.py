@@ -14,14 +14,15 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.operations import consumers
+from functory.errors import Unauthorized
+from functory.operations import consumers, workers
 from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
-from functory.workers.values import Order
+from functory.workers.values import Order, Worker
 from store.base import NewJob, Tenant
 from tests.service.test_consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
@@ -52,10 +53,14 @@ class Pair:
         await create_tenant(service, "test", "acme", 1, TenantLimits())
         await register(self.there, "acme-x", body, lang, **fields)
 
+    async def key(self) -> str:
+        """Of the tenant that there is now."""
+        _, text = await create_key(service_of(self.there), "test", "acme")
+        return text
+
     async def sign_in(self) -> Principal:
         """With a key of the tenant that there is now."""
-        _, text = await create_key(service_of(self.there), "test", "acme")
-        return await KeyRing(service_of(self.here)).admit(text)
+        return await KeyRing(service_of(self.here)).admit(await self.key())
 
     async def add(self) -> str:
         """A job that is in the store, and due also for a claim that has begun."""
@@ -267,3 +272,40 @@ async def test_jobs_for_workers(tmp_path: Path, url: str) -> None:
         assert await take() == [], "it is a worker of the old one who asks"
         await pair.sign_in()
         assert await take() == [(new, 3000)]
+
+
+async def test_workers_of_the_old_one_get_no_jobs_of_the_new_one(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+
+        async def take(who: Principal) -> list[str]:
+            pair.here.workers.wake()
+            taken = await workers.take(service_of(pair.here), who, Order("", ("x",), worker=Worker(who.key_id)))
+            return [job.id for job, _ in taken]
+
+        await pair.make("", "worker")
+        old = await pair.sign_in()
+        job_id = await pair.add()
+        assert await take(old) == [job_id]
+        await pair.make("", "worker")
+        new = await pair.sign_in()
+        job_id = await pair.add()
+        assert await take(old) == []
+        assert [seen.name for seen in await pair.here.workers.seen("acme")] == []
+        assert await take(new) == [job_id]
+
+
+async def test_keys_of_the_old_one_end_when_the_new_one_is_met(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+        service = service_of(pair.here)
+        pair.here.hearing.when_keys_changed(service.verified_keys.forget)
+        keys = KeyRing(service, life_s=3600.0)
+        await pair.make("return 'old'")
+        old = await pair.key()
+        who = await keys.admit(old)
+        await pair.make("return 'new'")
+        assert await keys.admit(old) == who, "nobody has told it"
+        await keys.admit(await pair.key())
+        with pytest.raises(Unauthorized):
+            await keys.admit(old)
+        with pytest.raises(Unauthorized):
+            await keys.confirm(who)
