@@ -37,7 +37,6 @@ class WorkerQueue:
     ) -> None:
         """since_ms: when a tenant was created. What was before is of another one of its name."""
         self._clock = shared.clock
-        self._since_ms = since_ms
         self._claims = claims
         self._outbox = outbox
         self._handout = Handout(shared, claims, poll_s)
@@ -54,8 +53,8 @@ class WorkerQueue:
 
     async def take(self, order: Order) -> list[Taken]:
         """Jobs as soon as there are some, or none when the time is up. Raises QuotaExceeded, StoreUnavailable."""
-        if order.tenant_since_ms not in {0, self._since_ms(order.tenant)}:
-            return []  # it is a worker of a former tenant of that name
+        if self._claims.is_of_former_tenant(order):
+            return []
         with self._presence.asking(order):
             if not self.is_draining(order.tenant, order.worker.name):
                 return await self._handout.take(order)

@@ -20,7 +20,6 @@ in_sqlite_claim = in_file("store/sqlite/queue/bulk_claim.py", "tests/contract/st
 batches = in_file("functory/execution/batches.py", UNHEARD)
 slots = in_file("functory/execution/slots.py", UNHEARD)
 runner = in_file("runner/runner.py", UNHEARD)
-worker_queue = in_file("functory/workers/worker_queue.py", UNHEARD)
 hearing = in_file("functory/daemon/hearing.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
@@ -87,9 +86,9 @@ MUTANTS: list[Mutant] = [
     batches("a job of a tenant that is gone runs", " if allowance.incarnation == incarnation else ()", ""),
     slots("the next tenant's jobs end with the old one", " and batch.incarnation != spared", ""),
     runner("the next tenant's contexts end with the old one's", " and key.incarnation != spared", ""),
-    worker_queue(
+    claims_of_workers(
         "a worker of the old tenant takes for the next",
-        "order.tenant_since_ms not in {0, self._since_ms(order.tenant)}",
+        "order.tenant_since_ms not in {0, self._tenants.incarnation_of(order.tenant)}",
         "False",
     ),
     hearing("keys of the old tenant live on", "        self._parts.tenants.when_gone(lambda _: listener())\n", ""),
