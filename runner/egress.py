@@ -39,8 +39,9 @@ class Egress(Protocol):
     ) -> Gate:
         """Let whoever connects to `listener` call these hosts. `tell` hears of what was refused."""
 
-    def end_tenant(self, tenant: str) -> None:
-        """The tenant is suspended or gone."""
+    def end_tenant(self, tenant: str, *, is_back: bool) -> None:
+        """The tenant is suspended or gone. is_back: another has its name, whose gates stay open; those of the old one
+        close with its contexts."""
 
 
 class NoEgress:
@@ -59,7 +60,7 @@ class NoEgress:
     def close(self) -> None:
         """Nothing is open."""
 
-    def end_tenant(self, tenant: str) -> None:
+    def end_tenant(self, tenant: str, *, is_back: bool) -> None:
         """Nothing is open."""
 
 

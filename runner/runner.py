@@ -212,12 +212,17 @@ class Runner:
         self._warm.forget(lambda other: other[:2] == key[:2])
         await self._pool.retire(lambda other: other[:2] == key[:2])
 
-    async def end_tenant(self, tenant: str) -> None:
-        """A tenant was suspended or deleted: end its contexts, those in use too."""
+    async def end_tenant(self, tenant: str, spared: int | None = None) -> None:
+        """A tenant was suspended or deleted: end its contexts, those in use too. spared: the incarnation that has its
+        name now, and keeps its own."""
+
+        def is_over(key: ContextKey) -> bool:
+            return key.tenant == tenant and key.incarnation != spared
+
         self._modules.forget(tenant)
-        self._egress.end_tenant(tenant)
-        self._warm.forget(lambda other: other.tenant == tenant)
-        await self._pool.end(lambda other: other.tenant == tenant)
+        self._egress.end_tenant(tenant, is_back=spared is not None)
+        self._warm.forget(is_over)
+        await self._pool.end(is_over)
 
     async def sweep(self) -> None:
         """Upkeep: end contexts that nobody uses, forget what is known of those that are gone."""

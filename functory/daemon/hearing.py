@@ -36,7 +36,9 @@ class Hearing:
         self._keys_listener: Callable[[], None] = lambda: None
 
     def when_keys_changed(self, listener: Callable[[], None]) -> None:
+        """Also told when a tenant is found to be gone: its keys are, too, even if nobody has said so."""
         self._keys_listener = listener
+        self._parts.tenants.when_gone(lambda _: listener())
 
     def hear(self, news: News) -> None:
         parts = self._parts

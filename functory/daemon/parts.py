@@ -74,6 +74,7 @@ class Parts:
     egress: EgressProxy
     vault: Vault
     packages: Packages
+    tenants: TenantBook
     folders: FolderCollector
     intake: Intake
     admission: Admission
@@ -202,9 +203,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
     announcer = _announcer(settings, isolation, shared, executor)
-    handlers = HandlersInForce(shared.store, gates, executor.handlers)
+    handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
-    admit = partial(_admit, admission, tenants)
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
@@ -220,6 +220,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         egress=egress,
         vault=vault,
         packages=packages,
+        tenants=tenants,
         folders=folders,
         intake=intake,
         admission=admission,

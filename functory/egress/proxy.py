@@ -62,9 +62,10 @@ class EgressProxy:
     def forget(self, gate: "Gate") -> None:
         self._gates.discard(gate)
 
-    def end_tenant(self, tenant: str) -> None:
-        """The tenant is suspended or gone: its connections end, and its counters begin anew."""
-        for gate in [gate for gate in self._gates if gate.tenant == tenant]:
+    def end_tenant(self, tenant: str, *, is_back: bool) -> None:
+        """The tenant is suspended or gone: its connections end, and its counters begin anew. is_back: another has its
+        name, whose gates stay open; those of the old one close with its contexts."""
+        for gate in [gate for gate in self._gates if gate.tenant == tenant and not is_back]:
             gate.close()
         self.meters.forget(tenant)
 

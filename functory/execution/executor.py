@@ -188,14 +188,15 @@ class Executor:
     async def refresh_tenants(self) -> None:
         """Weights and caps as the store has them now. What runs of tenants that were suspended or deleted is ended."""
         self._policy.set_tenants(await self._tenants.refresh())
-        for tenant in self._tenants.take_ended():
-            await self._end_tenant(tenant)
+        for tenant, spared in self._tenants.take_ended().items():
+            await self._end_tenant(tenant, spared)
 
-    async def _end_tenant(self, tenant: str) -> None:
-        """Its jobs are given back: they did nothing wrong, and may run when the tenant may."""
+    async def _end_tenant(self, tenant: str, spared: int | None) -> None:
+        """Its jobs are given back: they did nothing wrong, and may run when the tenant may. spared: the incarnation
+        that has the name now, whose jobs go on."""
         log.info("execute.tenant_ended", extra={"tenant": tenant})
-        await self._slots.end_tenant(tenant)
-        await self._runner.end_tenant(tenant)
+        await self._slots.end_tenant(tenant, spared)
+        await self._runner.end_tenant(tenant, spared)
 
     # The loop
     async def run(self) -> None:
@@ -254,7 +255,7 @@ class Executor:
             batch = self._run_straight(pick.jobtype, jobs, version, who) if jobs else self._fill_slot(pick, who)
             self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
             self._outlook.untried.pop(pick.jobtype, None)
-            self._slots.start(pick.jobtype, batch)
+            self._slots.start(pick.jobtype, who, batch)
         return len(self._slots) > before
 
     def may_start(self) -> bool:

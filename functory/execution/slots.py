@@ -1,4 +1,4 @@
-"""The batches that run, each on a slot: their type, and since when.
+"""The batches that run, each on a slot: their type, for which tenant of that name, and since when.
 
 Ensures: every batch that was started is known until it is over, so that none is left behind when the daemon stops.
 """
@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from typing import NamedTuple
 
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
@@ -14,36 +15,47 @@ from vocabulary.names import tenant_of
 log = logging.getLogger("functory.execute")
 
 
+class _Batch(NamedTuple):
+    jobtype: str
+    incarnation: int
+    """Of its tenant."""
+    began_s: float
+
+
 class Slots:
     def __init__(self, clock: Clock, on_free: Callable[[], None]) -> None:
         """on_free: told when a batch is over."""
         self._clock = clock
         self._on_free = on_free
-        self._batches: dict[asyncio.Task[None], tuple[str, float]] = {}
+        self._batches: dict[asyncio.Task[None], _Batch] = {}
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def start(self, jobtype: str, batch: Coroutine[None, None, None]) -> None:
+    def start(self, jobtype: str, incarnation: int, batch: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(batch, name=f"batch {jobtype}")
-        self._batches[task] = (jobtype, self._clock.monotonic_s())
+        self._batches[task] = _Batch(jobtype, incarnation, self._clock.monotonic_s())
         task.add_done_callback(self._over)
 
     def count(self, jobtype: str) -> int:
         """Those that hold a batch of the type."""
-        return sum(name == jobtype for name, _ in self._batches.values())
+        return sum(batch.jobtype == jobtype for batch in self._batches.values())
 
     def running(self) -> Iterator[tuple[str, float, int]]:
         """In the order of their start: the type, for how many seconds, and how many of the type are older."""
         now_s = self._clock.monotonic_s()
         older: Counter[str] = Counter()
-        for jobtype, began_s in self._batches.values():
+        for jobtype, _, began_s in self._batches.values():
             yield jobtype, now_s - began_s, older[jobtype]
             older[jobtype] += 1
 
-    async def end_tenant(self, tenant: str) -> None:
-        """Cancel the batches of a tenant that run now."""
-        tasks = [task for task, (jobtype, _) in self._batches.items() if tenant_of(jobtype) == tenant]
+    async def end_tenant(self, tenant: str, spared: int | None) -> None:
+        """Cancel the batches of a tenant that run now. spared: not those of this incarnation."""
+        tasks = [
+            task
+            for task, batch in self._batches.items()
+            if tenant_of(batch.jobtype) == tenant and batch.incarnation != spared
+        ]
         await asyncio.sleep(0)  # one that is cancelled before its first step would not come to its end either
         for task in tasks:
             task.cancel()

@@ -79,10 +79,12 @@ class TenantBook:
             elif now.is_closed and not one.is_closed:
                 self._ended.add(name)
 
-    def take_ended(self) -> set[str]:
-        """Tenants that were suspended or deleted since the last call, even if there is one of that name again."""
+    def take_ended(self) -> dict[str, int | None]:
+        """Tenants that were suspended or deleted since the last call, even if there is one of that name again: with the
+        incarnation that may run by the name now, or None."""
         ended, self._ended = self._ended, set()
-        return ended
+        now = {name: self._allowances.get(name) for name in ended}
+        return {name: None if one is None or one.is_closed else one.incarnation for name, one in now.items()}
 
     def limits_of(self, tenant: str) -> TenantLimits:
         return self._allowances.get(tenant, _DEFAULT).limits

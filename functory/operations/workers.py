@@ -41,7 +41,7 @@ _PROGRESS_BYTES: Final = 4096
 
 async def take(service: Service, who: Principal, order: Order) -> list[Taken]:
     """Jobs as soon as there are some, or none when the time is up. Raises InvalidInput, QuotaExceeded."""
-    order = order._replace(tenant=who.tenant)
+    order = order._replace(tenant=who.tenant, tenant_since_ms=who.tenant_since_ms)
     _check_order(order)
     return await service.workers.take(order)
 

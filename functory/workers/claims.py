@@ -106,6 +106,10 @@ class Claims:
             self._job_log.started(good, now_ms)
         return Claimed([Taken(job, timeout_ms) for job in good], bool(jobs))
 
+    def is_of_former_tenant(self, order: Order) -> bool:
+        """Whether the worker's tenant is gone, even if there is one of that name again."""
+        return order.tenant_since_ms not in {0, self._tenants.incarnation_of(order.tenant)}
+
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type may be held."""
         tenant, allowance = tenant_of(jobtype), self._tenants.of(jobtype)

@@ -32,6 +32,8 @@ class Order(NamedTuple):
     worker: Worker = Worker()
     is_present: Callable[[], bool] = lambda: True
     """Whether somebody still listens: jobs are not handed to a connection that is closed."""
+    tenant_since_ms: int = 0
+    """When the worker's tenant was created: it gets no job of a later one of that name. 0: of whoever has the name."""
 
 
 class Delivery(NamedTuple):

@@ -53,6 +53,8 @@ class WorkerQueue:
 
     async def take(self, order: Order) -> list[Taken]:
         """Jobs as soon as there are some, or none when the time is up. Raises QuotaExceeded, StoreUnavailable."""
+        if self._claims.is_of_former_tenant(order):
+            return []
         with self._presence.asking(order):
             if not self.is_draining(order.tenant, order.worker.name):
                 return await self._handout.take(order)

@@ -7,9 +7,10 @@ import pytest
 from functory.bedrock.settings import BedrockSettings
 from functory.config import load_config
 from functory.errors import InvalidConfig
-from functory.operations.tenants import create_tenant, update_tenant
+from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
 from functory.wire.admin import TenantLimits
 from tests.support.bedrock import Bedrock, key_of, open_bedrock
+from tests.support.clocks import FakeClock
 
 KEYED = BedrockSettings()
 
@@ -32,6 +33,18 @@ async def test_a_key_acts_for_its_own_tenant_with_numbers_of_its_own(bedrock: Be
         assert (await session.ask("GetJob", name="mine", Authorization=key)).status == 404
         assert (await session.ask("QueryJob", jobID=1, Authorization=key)).json["name"] == "theirs"
         assert (await session.ask("QueryJob", jobID=1)).json["name"] == "mine"
+
+
+async def test_without_a_key_it_is_whoever_has_the_name(bedrock: Bedrock, clock: FakeClock) -> None:
+    service = bedrock.shop.service
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="old")
+        while (await delete_tenant(service, "test", "acme")).more:
+            pass
+        clock.advance(1)
+        await create_tenant(service, "test", "acme", 1, TenantLimits())
+        await session.ask("CreateJob", name="new")
+        assert (await session.ask("GetJob", name="*")).json["name"] == "new"
 
 
 @pytest.mark.parametrize(

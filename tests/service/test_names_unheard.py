@@ -3,6 +3,7 @@ its own code, in contexts of its own, and are handed to nobody else."""
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,14 +14,15 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.operations import consumers
+from functory.errors import Unauthorized
+from functory.operations import consumers, workers
 from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
-from functory.workers.values import Order
+from functory.workers.values import Order, Worker
 from store.base import NewJob, Tenant
 from tests.service.test_consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
@@ -51,10 +53,14 @@ class Pair:
         await create_tenant(service, "test", "acme", 1, TenantLimits())
         await register(self.there, "acme-x", body, lang, **fields)
 
+    async def key(self) -> str:
+        """Of the tenant that there is now."""
+        _, text = await create_key(service_of(self.there), "test", "acme")
+        return text
+
     async def sign_in(self) -> Principal:
         """With a key of the tenant that there is now."""
-        _, text = await create_key(service_of(self.there), "test", "acme")
-        return await KeyRing(service_of(self.here)).admit(text)
+        return await KeyRing(service_of(self.here)).admit(await self.key())
 
     async def add(self) -> str:
         """A job that is in the store, and due also for a claim that has begun."""
@@ -195,6 +201,38 @@ async def test_a_warm_context(tmp_path: Path, url: str, way: str) -> None:
         assert await result() != first
 
 
+async def test_jobs_that_run_when_the_old_one_is_ended(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+
+        def body(name: str) -> str:
+            """Leaves a mark each time it begins, and goes on when somebody writes to it."""
+            begun, go = tmp_path / f"{name} begun", tmp_path / f"{name} go"
+            os.mkfifo(go)
+            return f"open({str(begun)!r}, 'a').write('x')\nopen({str(go)!r}).read()\nreturn {name!r}"
+
+        async def marks(name: str) -> str:
+            path = tmp_path / f"{name} begun"
+            return await asyncio.to_thread(path.read_text) if await asyncio.to_thread(path.exists) else ""
+
+        async def is_alone() -> bool:
+            return len(pair.here.executor._slots) == 1
+
+        await pair.make(body("old"))
+        await pair.add()
+        pair.here.executor.wake()
+        await until(partial(marks, "old"))
+        await pair.make(body("new"))
+        await pair.sign_in()
+        new = await pair.add()
+        pair.here.executor.wake()
+        await until(partial(marks, "new"))
+        await pair.here.executor.refresh_tenants()  # as upkeep does
+        await until(is_alone)
+        await asyncio.to_thread((tmp_path / "new go").write_text, "")
+        assert await pair.result(new) == '"new"'
+        assert await marks("new") == "x", "it ran once"
+
+
 async def test_the_source_of_a_consumer(tmp_path: Path, url: str) -> None:
     async with running_daemon(tmp_path, store=url, wake="off", poll="1h") as daemon:
         service, now_ms = service_of(daemon), daemon.clock.now_ms()
@@ -234,3 +272,40 @@ async def test_jobs_for_workers(tmp_path: Path, url: str) -> None:
         assert await take() == [], "it is a worker of the old one who asks"
         await pair.sign_in()
         assert await take() == [(new, 3000)]
+
+
+async def test_workers_of_the_old_one_get_no_jobs_of_the_new_one(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+
+        async def take(who: Principal) -> list[str]:
+            pair.here.workers.wake()
+            taken = await workers.take(service_of(pair.here), who, Order("", ("x",), worker=Worker(who.key_id)))
+            return [job.id for job, _ in taken]
+
+        await pair.make("", "worker")
+        old = await pair.sign_in()
+        job_id = await pair.add()
+        assert await take(old) == [job_id]
+        await pair.make("", "worker")
+        new = await pair.sign_in()
+        job_id = await pair.add()
+        assert await take(old) == []
+        assert [seen.name for seen in await pair.here.workers.seen("acme")] == []
+        assert await take(new) == [job_id]
+
+
+async def test_keys_of_the_old_one_end_when_the_new_one_is_met(tmp_path: Path, url: str) -> None:
+    async with open_pair(tmp_path, url) as pair:
+        service = service_of(pair.here)
+        pair.here.hearing.when_keys_changed(service.verified_keys.forget)
+        keys = KeyRing(service, life_s=3600.0)
+        await pair.make("return 'old'")
+        old = await pair.key()
+        who = await keys.admit(old)
+        await pair.make("return 'new'")
+        assert await keys.admit(old) == who, "nobody has told it"
+        await keys.admit(await pair.key())
+        with pytest.raises(Unauthorized):
+            await keys.admit(old)
+        with pytest.raises(Unauthorized):
+            await keys.confirm(who)

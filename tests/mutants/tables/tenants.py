@@ -18,6 +18,9 @@ leaders = in_file("functory/consumers/leaders.py", UNHEARD)
 in_mongo_claim = in_file("store/mongo/queue/claim.py", "tests/contract/store/test_claim.py -k mongodb")
 in_sqlite_claim = in_file("store/sqlite/queue/bulk_claim.py", "tests/contract/store/test_claim.py -k sqlite")
 batches = in_file("functory/execution/batches.py", UNHEARD)
+slots = in_file("functory/execution/slots.py", UNHEARD)
+runner = in_file("runner/runner.py", UNHEARD)
+hearing = in_file("functory/daemon/hearing.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
 MUTANTS: list[Mutant] = [
@@ -81,4 +84,12 @@ MUTANTS: list[Mutant] = [
         "a claim for one tenant takes of another", "ifnull(?2, ifnull(o.created, 0))", "ifnull(o.created, ?2)"
     ),
     batches("a job of a tenant that is gone runs", " if allowance.incarnation == incarnation else ()", ""),
+    slots("the next tenant's jobs end with the old one", " and batch.incarnation != spared", ""),
+    runner("the next tenant's contexts end with the old one's", " and key.incarnation != spared", ""),
+    claims_of_workers(
+        "a worker of the old tenant takes for the next",
+        "order.tenant_since_ms not in {0, self._tenants.incarnation_of(order.tenant)}",
+        "False",
+    ),
+    hearing("keys of the old tenant live on", "        self._parts.tenants.when_gone(lambda _: listener())\n", ""),
 ]

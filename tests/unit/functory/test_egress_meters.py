@@ -98,6 +98,17 @@ def test_who_gets_the_name_of_one_that_is_gone_begins_at_zero_whatever_was_still
     assert meters.all.open == 0
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_the_gates_of_a_tenant_end_with_it_unless_another_has_its_name(tmp_path: Path, is_back: bool) -> None:
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES) as made:
+        _, writer = await made.tunnel(f"api.example.org:{server.port}")
+        made.proxy.end_tenant("acme", is_back=is_back)
+        assert (made.gate in made.proxy._gates) == is_back
+        figures = made.proxy.by_tenant()["acme"]
+        assert (figures["connections"], figures["connections_total"]) == (1, 0), "counters begin anew"
+        writer.close()
+
+
 async def test_what_comes_together_with_the_head_counts_and_so_does_the_head(tmp_path: Path) -> None:
     body = bytes(20_000)
     limits = EgressLimits(tenant_hourly_bytes=50_000)

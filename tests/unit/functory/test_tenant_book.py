@@ -46,10 +46,10 @@ async def test_who_is_gone_and_who_is_suspended() -> None:
     book.when_gone(gone.append)
     registry.tenants = [Tenant(name, 1) for name in ("again", "here", "left", "suspended")]
     await book.refresh()
-    assert book.take_ended() == set()
+    assert book.take_ended() == {}
     registry.tenants = [Tenant("again", 2), Tenant("here", 1), Tenant("suspended", 1, suspended=True)]
     await book.refresh()
-    assert (gone, book.take_ended()) == (["again", "left"], {"again", "left", "suspended"})
+    assert (gone, book.take_ended()) == (["again", "left"], {"again": 2, "left": None, "suspended": None})
     registry.tenants = [Tenant("here", 1)]
     await book.refresh()
-    assert (gone[2:], book.take_ended()) == (["again", "suspended"], {"again", "suspended"})
+    assert (gone[2:], book.take_ended()) == (["again", "suspended"], {"again": None, "suspended": None})
