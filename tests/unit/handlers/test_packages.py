@@ -247,7 +247,9 @@ async def test_builds_are_bounded_in_all_and_for_a_tenant(told: ToldSandbox, tmp
 
 
 def some_time_later(shelf: Packages) -> None:
+    """The timer that its failure has set goes off."""
     key, failure = next(iter(shelf._failures.items()))
+    assert failure.again_s, "it has set none"
     shelf._may_try_again(key, failure)
 
 
