@@ -5,7 +5,7 @@ python -m bench.service.single [--json] [--jobs N] [--flood N]
 
 The limit of a round trip is a bare aiohttp POST to another process in the same run. The long way is the same with
 `--straight off`. Processor time is that of the daemon and its contexts together. The flood's throughput is measured
-alone and beside tenants that post a job a second.
+alone and beside tenants that post a job a second, and how long these wait for it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from bench.tools.daemon import NO_OP, PAYLOAD, Service, posts, serve
 from bench.tools.report import Report, parse_arguments, quantile
 
 JOBS: Final = 2000
-FLOOD_JOBS: Final = 60_000
+FLOOD_JOBS: Final = 120_000
 QUIET_EVERY_S: Final = 1.0
 WAIT_S: Final = 30
 BARE: Final[dict[str, Any]] = {
@@ -78,9 +78,9 @@ async def measure(jobs: int, flood_jobs: int) -> tuple[list[dict[str, Any]], lis
         floods: list[dict[str, Any]] = []
         for quiet in (0, 1, 10):
             async with serve(folder / f"flood-{quiet}") as service:
-                rate = await flood_rate(service, quiet, flood_jobs)
+                rate, waits_ms = await flood_rate(service, quiet, flood_jobs)
             alone = floods[0]["jobs/s"] if floods else rate
-            floods.append({"quiet tenants": quiet, "jobs/s": rate, "of the flood alone": rate / alone})
+            floods.append(flood_row(quiet, rate, alone, waits_ms))
     finally:
         await asyncio.to_thread(shutil.rmtree, folder)
     return trips, floods
@@ -173,16 +173,29 @@ def _require_ok(job: dict[str, Any]) -> None:
         raise RuntimeError(f"the job did not end well: {job}")
 
 
-async def flood_rate(service: Service, quiet: int, jobs: int) -> float:
+def flood_row(quiet: int, rate: float, alone: float, waits_ms: list[float]) -> dict[str, Any]:
+    return {
+        "quiet tenants": quiet,
+        "jobs/s": rate,
+        "of the flood alone": rate / alone,
+        "quiet p50 ms": quantile(waits_ms, 0.5) if waits_ms else "",
+        "quiet p95 ms": quantile(waits_ms, 0.95) if waits_ms else "",
+    }
+
+
+async def flood_rate(service: Service, quiet: int, jobs: int) -> tuple[float, list[float]]:
+    """The better of two floods, and what the jobs of the quiet tenants took meanwhile."""
     key = await service.make_tenant("busy", {"noop": NO_OP["python"]})
     keys = {name: await service.make_tenant(name, {"noop": NO_OP["python"]}) for name in _names(quiet)}
     await each_of(service, keys, 2, in_one_request)
+    waits_ms: list[float] = []
     async with AsyncExitStack() as stack:
-        for tenant, its_key in keys.items():
-            task = asyncio.create_task(_now_and_then(service.port, tenant, its_key))
+        for number, (tenant, its_key) in enumerate(keys.items()):
+            first_s = QUIET_EVERY_S * number / quiet  # not all at once
+            task = asyncio.create_task(_now_and_then(service.port, tenant, its_key, first_s, waits_ms))
             stack.push_async_callback(_ended, task)
         rates = [await _drain(service, key, jobs) for _ in range(2)]
-    return max(rates)
+    return max(rates), waits_ms
 
 
 async def _drain(service: Service, key: str, jobs: int) -> float:
@@ -201,9 +214,10 @@ async def _ended_jobs(service: Service) -> float:
     return (await service.metrics()).get("job_endings_total ok", 0.0)
 
 
-async def _now_and_then(port: int, tenant: str, key: str) -> None:
+async def _now_and_then(port: int, tenant: str, key: str, first_s: float, waits_ms: list[float]) -> None:
+    await asyncio.sleep(first_s)
     while True:
-        await in_one_request(port, tenant, key, 1)
+        waits_ms += await in_one_request(port, tenant, key, 1)
         await asyncio.sleep(QUIET_EVERY_S)
 
 

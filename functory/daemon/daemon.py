@@ -102,6 +102,7 @@ class Daemon:
         self._start_loop("upkeep", self.upkeep.run())
         self._start_loop("consumers", self.consumers.run())
         self._start_loop("peers", self.hearing.run())
+        self._start_loop("due", self._parts.alarm.run())
         if self.settings.role != "api" and not self._parts.isolation.refusal:
             self._start_loop("execute", self.executor.run())
         stop = asyncio.create_task(self._stop.wait(), name="stop")
@@ -214,6 +215,7 @@ class Daemon:
         self.executor.wake()
         self.workers.wake()
         self.consumers.wake()
+        self._parts.alarm.ask()
         self._parts.announcer.tell(Look.JOBS)
 
     def types_changed(self, tenant: str) -> None:

@@ -46,6 +46,7 @@ class Hearing:
             parts.executor.added(news.added)
             parts.workers.added(news.added)
             parts.consumers.told(news.added)
+            parts.alarm.ask()
         if news.look & Look.JOBS:
             parts.workers.wake()
             parts.consumers.wake()

@@ -23,6 +23,7 @@ from functory.daemon.languages import Languages, find_languages
 from functory.daemon.packages import open_packages
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import EgressProxy
+from functory.execution.due_alarm import DueAlarm
 from functory.execution.endings import Ending, Recorded, is_plain_end
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.handlers_in_force import HandlersInForce
@@ -82,6 +83,7 @@ class Parts:
     reported: Outbox
     """The ends that workers report."""
     executor: Executor
+    alarm: DueAlarm
     straight: StraightWay
     waiters: Waiters
     workers: WorkerQueue
@@ -182,6 +184,11 @@ def _tell_all(
         outbox.when_paused(workers.wake)
 
 
+def _came_due(executor: Executor, workers: WorkerQueue) -> None:
+    executor.wake()
+    workers.wake()
+
+
 def _policy(settings: Settings) -> Policy:
     options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
     return make_policy(settings.policy, options, random.random)
@@ -208,10 +215,13 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
+    alarm = DueAlarm(shared.store, shared.clock, settings.poll_s, partial(_came_due, executor, workers))
+    intake.when_deferred(alarm.ask)
     outbox.when_released(executor.released)
     outbox.when_released(workers.released)
     _hear_workers(reported, executor, tenants, straight)
-    _tell_all((outbox, reported), (waiters.released, announcer.released), consumers, executor, workers)
+    listeners = (waiters.released, announcer.released, alarm.released)
+    _tell_all((outbox, reported), listeners, consumers, executor, workers)
     return Parts(
         shared=shared,
         isolation=isolation,
@@ -227,6 +237,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
         outbox=outbox,
         reported=reported,
         executor=executor,
+        alarm=alarm,
         straight=straight,
         waiters=waiters,
         workers=workers,

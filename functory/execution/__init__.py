@@ -1,7 +1,7 @@
 """From the store to the result: what happens to jobs once they can be run.
 
 executor.py          picks, claims, runs; outlook.py what the last look at the store saw; claims_under_way.py its claims
-slots.py             the batches that run
+slots.py             the batches that run; due_alarm.py when to look for jobs that were to start later
 straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
 followers.py         jobs that wait to start so until others are taken up; straight_jobs.py how they are shown
 straight_showing.py  those of them that take long; straight_arrivals.py how they enter the store, and which do not

@@ -29,6 +29,10 @@ class Intake:
         self._backlog.when_added(listener)
         self._reader.when_added(listener)
 
+    def when_deferred(self, listener: Callable[[], None]) -> None:
+        """The listener is told when jobs were added to the store that may be due later."""
+        self._reader.when_deferred(listener)
+
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as loops:

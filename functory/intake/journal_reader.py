@@ -31,6 +31,7 @@ from vocabulary.names import tenant_of
 log = logging.getLogger("functory.ingest")
 
 _ID, _JOBTYPE, _PAYLOAD = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
+_ATTRIBUTES: Final = fields(Record, "attributes")
 
 _SOME_LINES: Final = range(4, 50)
 _GATHER_S: Final = 0.003
@@ -78,6 +79,7 @@ class JournalReader:
         self._reader = reader
         self._rejects = rejects
         self._listeners: list[Callable[[Iterable[str]], None]] = []
+        self._deferred_listeners: list[Callable[[], None]] = []
         self._open_of: dict[str, _Open] = {}
         """By id of a line on the straight way that was read."""
         self._kept: Position | None = None
@@ -98,6 +100,9 @@ class JournalReader:
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         self._listeners.append(listener)
+
+    def when_deferred(self, listener: Callable[[], None]) -> None:
+        self._deferred_listeners.append(listener)
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest line that is not in the store."""
@@ -261,6 +266,8 @@ class JournalReader:
             jobtypes = set(map(_JOBTYPE, new))
             for listener in self._listeners:
                 listener(jobtypes)
+            for told in self._deferred_listeners if any(map(_ATTRIBUTES, new)) else ():
+                told()
 
     async def _still_wanted(self, new: Sequence[Record]) -> Sequence[Record]:
         """Without the lines of tenants that were deleted, whose names others have now."""

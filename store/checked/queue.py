@@ -56,6 +56,10 @@ class CheckedQueue(CheckedCore, JobQueue):
         check_time("now_ms", now_ms)
         return await self._back.get_waiting_jobtypes(now_ms=now_ms, runnable=runnable)
 
+    async def get_next_due(self, *, after_ms: int) -> int | None:
+        check_time("after_ms", after_ms)
+        return await self._back.get_next_due(after_ms=after_ms)
+
     async def claim_jobs(
         self,
         jobtype: str,

@@ -57,6 +57,14 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
+    async def get_next_due(self, *, after_ms: int) -> int | None:
+        """When, after that time, the next deferred job comes due: a hint for when to look again. It may be of a type
+        that cannot run. None if there is none, or if looking for it would take long.
+
+        Cost: on the number of types with deferred jobs, not of jobs, and bounded.
+        """
+
+    @abc.abstractmethod
     async def claim_jobs(
         self,
         jobtype: str,

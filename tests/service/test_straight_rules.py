@@ -12,6 +12,7 @@ import functory.execution.batches
 import functory.execution.outcomes
 import functory.execution.straight
 import functory.execution.straight_showing
+import functory.loops.courtesy
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
@@ -256,8 +257,9 @@ async def test_an_answer_to_who_waits_is_not_larger_for_more_results(tmp_path: P
     assert [len(job["result"] or "") for job in jobs] == [200_002, 0, 0], "the others are to be read one by one"
 
 
-async def test_courtesy_is_only_for_jobs_that_can_start(tmp_path: Path) -> None:
-    """Whoever posts a job a second to a type without a handler makes nobody's steps shorter."""
+async def test_courtesy_is_only_for_jobs_that_can_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever posts jobs to a type without a handler makes nobody's steps shorter."""
+    monkeypatch.setattr(functory.loops.courtesy, "_MOMENT_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         courtesy = daemon._parts.shared.courtesy

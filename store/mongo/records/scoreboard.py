@@ -73,6 +73,12 @@ class MongoScoreboard(Core):
             if jobtype not in closed and tenant_of(jobtype) not in suspended
         ]
 
+    @repeatable
+    async def get_next_due(self, *, after_ms: int) -> int | None:
+        later = {"d": True, "due": {"$gt": after_ms}}
+        found = self.collections.jobs.find(later, {"due": 1}, hint=schema.DEFERRED).sort("due", 1)
+        return next((row["due"] for row in await found.limit(1).to_list(1)), None)
+
     async def _urgent(self, now_ms: int) -> set[str]:
         """The types that have waiting jobs of the highest priority. An index has only such jobs, so this is quick."""
         heads = await aggregate(

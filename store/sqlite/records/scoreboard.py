@@ -60,6 +60,11 @@ _HEADS: Final = (
     " AND (l.waiting > 0 OR l.ready <= ?3) AND h.due <= ?3 ORDER BY l.ready LIMIT 50"
 )
 """Only of lanes with something due: any number of lanes whose jobs are due later may be ready before them."""
+_NEXT_DUE: Final = (
+    f"SELECT count(*), min((SELECT min(due) FROM jobs WHERE state = {State.DEFERRED} AND lane = d.lane AND due > ?1))"
+    f" FROM (SELECT l.lane{_OF_TYPES} WHERE l.deferred > 0 AND t.handler > 0 AND NOT t.paused"
+    " AND NOT coalesce(o.suspended, 0) LIMIT ?2) d"
+)
 _PAUSED: Final = (True,)
 _NOT_PAUSED: Final = (False,)
 
@@ -79,6 +84,11 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
             priority = max(priority, known.priority)  # noqa: PLW2901
         types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority, owner)
     return [types[jobtype] for jobtype in sorted(types)]
+
+
+def get_next_due(conn: apsw.Connection, after_ms: int) -> int | None:
+    ((lanes, due_ms),) = fetch(conn, _NEXT_DUE, (after_ms, MOST_LANES + 1))
+    return None if lanes > MOST_LANES else due_ms
 
 
 def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterator[WaitingType]:

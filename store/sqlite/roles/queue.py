@@ -47,6 +47,9 @@ class SqliteQueue(SqliteCore, JobQueue):
     async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool = False) -> list[WaitingType]:
         return await self._read(lambda conn: scoreboard.get_waiting_jobtypes(conn, now_ms, runnable=runnable))
 
+    async def get_next_due(self, *, after_ms: int) -> int | None:
+        return await self._read(lambda conn: scoreboard.get_next_due(conn, after_ms))
+
     async def claim_jobs(
         self,
         jobtype: str,

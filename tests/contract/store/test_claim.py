@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.base import JobState, Store, Tenant, WaitingType
+from store.base import Code, JobState, Retry, Store, Tenant, WaitingType
 from store.errors import InvalidValue
 from tests.support.jobs import (
     JOBTYPE,
@@ -22,6 +22,7 @@ from tests.support.jobs import (
     job_id,
     new_job,
     new_jobs,
+    outcome,
 )
 
 
@@ -55,6 +56,21 @@ async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) ->
     assert [w.waiting for w in await store.get_waiting_jobtypes(now_ms=T0 + 57)] == [2]
     assert ids(await claim(store, now_ms=T0 + 57)) == [job_id(1), job_id(3)]
     assert ids(await claim(store, now_ms=T0 + 60)) == [job_id(2)]
+
+
+async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store) -> None:
+    assert await store.get_next_due(after_ms=T0) is None
+    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    await store.add_jobs([new_job(1), new_job(2, dt_ms=T0 + 60), new_job(3, dt_ms=T0 + 50)], now_ms=T0)
+    assert [await store.get_next_due(after_ms=T0 + later_ms) for later_ms in (0, 49, 50, 60)] == [
+        T0 + 50,
+        T0 + 50,
+        T0 + 60,
+        None,
+    ]
+    (first,) = await claim(store, 1)
+    await store.release_jobs(OWNER, [Retry(first.id, first.token, T0 + 10, outcome(Code.RETRY))], now_ms=T0)
+    assert await store.get_next_due(after_ms=T0) == T0 + 10, "one that is to be tried again"
 
 
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
