@@ -163,6 +163,11 @@ def _discarded(straight: StraightWay, endings: Sequence[Recorded], report: Relea
     straight.released(gone, report.stale)
 
 
+def _hear_handlers(outbox: Outbox, executor: Executor, workers: WorkerQueue) -> None:
+    outbox.when_released(executor.released)
+    outbox.when_released(workers.released)
+
+
 def _hear_workers(reported: Outbox, executor: Executor, tenants: TenantBook, straight: StraightWay) -> None:
     reported.when_released(partial(_reported, executor, tenants))
     reported.when_recorded(partial(_discarded, straight))
@@ -177,16 +182,23 @@ def _tell_all(
 ) -> None:
     """Whichever outbox records an end, these hear of it."""
     for outbox in outboxes:
-        for listener in (*listeners, consumers.released):
+        for listener in listeners:
             outbox.when_released(listener)
         outbox.when_recorded(consumers.recorded)
         outbox.when_paused(executor.wake)
         outbox.when_paused(workers.wake)
 
 
-def _came_due(executor: Executor, workers: WorkerQueue) -> None:
-    executor.wake()
-    workers.wake()
+def _due_alarm(
+    settings: Settings, shared: Shared, intake: Intake, executor: Executor, workers: WorkerQueue
+) -> DueAlarm:
+    def ring() -> None:
+        executor.wake()
+        workers.wake()
+
+    alarm = DueAlarm(shared.store, shared.clock, settings.poll_s, ring)
+    intake.when_deferred(alarm.ask)
+    return alarm
 
 
 def _policy(settings: Settings) -> Policy:
@@ -203,9 +215,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
     gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
-    straight = _straight_way(settings, shared, intake, executor, gates)
-    for part in (intake, executor, outbox):
-        part.use(straight)
+    straight = _straight_way(settings, shared, intake, executor, outbox, gates)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
@@ -215,12 +225,10 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
-    alarm = DueAlarm(shared.store, shared.clock, settings.poll_s, partial(_came_due, executor, workers))
-    intake.when_deferred(alarm.ask)
-    outbox.when_released(executor.released)
-    outbox.when_released(workers.released)
+    alarm = _due_alarm(settings, shared, intake, executor, workers)
+    _hear_handlers(outbox, executor, workers)
     _hear_workers(reported, executor, tenants, straight)
-    listeners = (waiters.released, announcer.released, alarm.released)
+    listeners = (waiters.released, announcer.released, alarm.released, consumers.released)
     _tell_all((outbox, reported), listeners, consumers, executor, workers)
     return Parts(
         shared=shared,
@@ -266,9 +274,9 @@ def _worker_queue(
 
 
 def _straight_way(
-    settings: Settings, shared: Shared, intake: Intake, executor: Executor, gates: TypeGates
+    settings: Settings, shared: Shared, intake: Intake, executor: Executor, outbox: Outbox, gates: TypeGates
 ) -> StraightWay:
-    return StraightWay(
+    straight = StraightWay(
         shared,
         intake,
         gates,
@@ -279,6 +287,9 @@ def _straight_way(
         offer=executor.offer,
         mode=settings.straight,
     )
+    for part in (intake, executor, outbox):
+        part.use(straight)
+    return straight
 
 
 async def _open_packages(settings: Settings, isolation: Isolation, tenants: TenantBook) -> Packages:
