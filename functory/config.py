@@ -226,7 +226,7 @@ def load_config(flags: Mapping[str, str], environ: Mapping[str, str] | None = No
     if settings.min_isolation == "L0" and not settings.all_tenants_trusted:
         raise InvalidConfig("min_isolation=L0 runs tenants' code unconfined: it also needs all_tenants_trusted=true")
     _check_bedrock(settings)
-    _check_status_ports(settings)
+    _check_ports(settings)
     return Config(settings, sources)
 
 
@@ -244,8 +244,11 @@ def _check_bedrock(settings: Settings) -> None:
         raise InvalidConfig(f"bedrock_tenant: {settings.bedrock_tenant!r} is not the name of a tenant")
 
 
-def _check_status_ports(settings: Settings) -> None:
-    """Of several daemons each has a status port of its own. One that got the common port would never start."""
+def _check_ports(settings: Settings) -> None:
+    """Several daemons share the port, so it must be known. Each has a status port of its own. One that got the common
+    port would never start."""
+    if settings.processes > 1 and settings.port == 0 and settings.role != "run":
+        raise InvalidConfig(f"port: {settings.processes} daemons share it, and with 0 each takes another: name one")
     last = settings.status_port + settings.processes - 1
     hosts = {settings.host, settings.status_host}
     if (

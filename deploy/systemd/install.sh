@@ -53,7 +53,8 @@ version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/functory/__init__.py
 digest=$(cd "$source" && find functory handlers journal runner scheduler store vocabulary requirements.lock pyproject.toml docs/operations.md \
     -type f ! -name '*.pyc' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-12)
 release=$prefix/releases/$version-$digest
-if [ ! -e "$release/.complete" ]; then
+# One that is complete may not run any more: a newer python3 does not see what was installed for the one before.
+if [ ! -e "$release/.complete" ] || ! "$release/bin/functory" --version >/dev/null 2>&1; then
     say "building $release"
     rm -rf "$release" # what an interrupted install left
     mkdir -p "$prefix/releases"

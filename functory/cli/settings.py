@@ -2,11 +2,15 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
+from typing import Final
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from functory.config import Config, load_config, setting_fields
+
+_PASSWORD_OPTION: Final = re.compile(r"([?&][^=&]*password[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 def add_commands(commands: Commands) -> None:
@@ -49,7 +53,11 @@ def run_config(arguments: argparse.Namespace) -> int:
 
 
 def _hide_password(text: str) -> str:
-    """A store's URL without its password: `mongodb://user:secret@host` becomes `mongodb://user:***@host`."""
+    """A store's URL without its passwords: `mongodb://user:secret@host` becomes `mongodb://user:***@host`, and options
+    such as `tlsCertificateKeyFilePassword=secret` are hidden, too."""
     scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text
     user, at, host = rest.rpartition("@")
-    return f"{scheme}://{user.partition(':')[0]}:***@{host}" if mark and at and ":" in user else text
+    shown = f"{user.partition(':')[0]}:***@{host}" if at and ":" in user else rest
+    return scheme + mark + _PASSWORD_OPTION.sub(r"\1***", shown)

@@ -1,4 +1,4 @@
-"""`functory store version | verify | fork`: the store as a whole, without a daemon."""
+"""`functory store version | verify | fork | operator-key`: the store as a whole, without a daemon."""
 
 import argparse
 import asyncio
@@ -8,9 +8,11 @@ import functory
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
+from functory.operations.keys import new_key
+from functory.operations.principal import OPERATOR
 from functory.transfer.migrate import label_of, require_rest, require_store
 from functory.transfer.restore import part_from_past
-from store.base import StoreVersion
+from store.base import AuditEvent, StoreVersion
 from store.url import open_store
 from vocabulary.clock import SystemClock
 
@@ -34,7 +36,14 @@ def add_commands(commands: Commands) -> None:
     )
     fork.add_argument("--force", action="store_true", help="also while a daemon seems to be alive")
     fork.set_defaults(run=run_fork)
-    for action in (version, verify, fork):
+    key = actions.add_parser(
+        "operator-key",
+        help="make a key that can administer the service, and print it",
+        description="For whoever can read and write the store, when the operator's key is lost. Daemons may run; other"
+        " keys stay as they are.",
+    )
+    key.set_defaults(run=run_operator_key)
+    for action in (version, verify, fork, key):
         action.add_argument("--json", action="store_true", help="one JSON object")
         add_settings(action, "data_dir", "store")
 
@@ -84,6 +93,23 @@ async def _fork(url: str, *, force: bool) -> int:
         if not force:  # it would end them
             await require_rest(store, "store", SystemClock().now_ms())
         return await part_from_past(store)
+
+
+def run_operator_key(arguments: argparse.Namespace) -> int:
+    text = asyncio.run(_operator_key(config_of(arguments).settings.store_url))
+    print(json.dumps({"key": text}) if arguments.json else text)
+    return 0
+
+
+async def _operator_key(url: str) -> str:
+    await require_store(url)
+    now_ms = SystemClock().now_ms()
+    key, text = new_key(OPERATOR, now_ms, label="functory store operator-key")
+    detail = json.dumps({"key": key.key_id, "scopes": list(key.scopes)})
+    async with open_store(url) as store:
+        await store.add_key(key)
+        await store.append_audit(AuditEvent(now_ms, "functory store operator-key", "key.create", OPERATOR, detail))
+    return text
 
 
 def run_verify(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 import aiofiles
 
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from functory.errors import DaemonFailed
 
 _LISTENS: Final = re.compile(rb"listens on (http://\S+)")

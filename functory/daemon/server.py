@@ -15,24 +15,24 @@ from functory.config import Settings
 from functory.daemon.daemon import Daemon
 from functory.daemon.kept_keys import KeptKeys
 from functory.daemon.last_owner import mark_of_place
+from functory.daemon.operator_key import OPERATOR_KEY_FILE, keep_operator_key
 from functory.daemon.service import service_of
-from functory.operations.keys import ensure_operator_key
 from functory.operations.service import Service
 from functory.supervision.notifier import Notifier
 from functory.supervision.watchdog import keep_watch
 from functory.transfer.backup_layout import IDENTITY
+from functory.transfer.migrate import label_of
 from functory.vault.place import key_place
 from functory.web.app import WEB, make_app, make_status_app
 from functory.web.http.endpoint import Web
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
 from functory.web.waiting_room import WaitingRoom
-from journal.durable import remove_leftovers, replace_durably
+from journal.durable import remove_leftovers
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory")
 
-OPERATOR_KEY_FILE: Final = "operator.key"
 _AGAIN_S: Final = 1.0
 _LEFT_S: Final = 60.0
 """A small file that is being written for longer is one that a crash left."""
@@ -160,7 +160,7 @@ class Server:
     def welcome(self) -> str:
         """What somebody who has just started it wants to know."""
         if self._settings.role == "run":
-            return f"Functory runs jobs of {self._settings.store_url}"
+            return f"Functory runs jobs of {label_of(self._settings.store_url)}"
         address = f"http://{self._settings.host}:{self._listener.port}"
         lines = [f"Functory listens on {address}  (scoreboard: /ui, API: /docs, stop: Ctrl-C)"]
         if self._bedrock is not None and self._settings.bedrock is not None:
@@ -169,16 +169,7 @@ class Server:
         return "\n".join([*lines, self._key_note])
 
     async def _keep_operator_key(self, service: Service) -> None:
-        """On the first start of a store, make a key for the operator and keep it where only the owner can read it."""
-        key_file = self._settings.data_dir / OPERATOR_KEY_FILE
-        key = await ensure_operator_key(service)
-        if key is not None:
-            await asyncio.to_thread(replace_durably, key_file, f"{key}\n".encode())
-            self._key_note = f"A new operator key is in {key_file}"
-        elif await asyncio.to_thread(key_file.exists):
-            self._key_note = f"The operator key is in {key_file}"
-        else:
-            self._key_note = "The operator key is where the first daemon of this store has put it"
+        self._key_note = await keep_operator_key(service, self._settings.data_dir)
 
     def _bedrock_listener(self, web: Web) -> BedrockListener | None:
         address = self._settings.bedrock

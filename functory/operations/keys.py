@@ -37,6 +37,15 @@ async def create_key(
     expires_s: int | None = None,
 ) -> tuple[ApiKey, str]:
     """A new key and its text, which cannot be shown again. Without scopes it gets all that its kind can have."""
+    key, text = new_key(tenant, service.now_ms(), scopes=scopes, label=label, expires_s=expires_s)
+    await add_key(service, actor, key)
+    return key, text
+
+
+def new_key(
+    tenant: str, now_ms: int, *, scopes: Sequence[str] | None = None, label: str = "", expires_s: int | None = None
+) -> tuple[ApiKey, str]:
+    """A key that the store does not know yet, and its text."""
     allowed = OPERATOR_SCOPES if tenant == OPERATOR else TENANT_SCOPES
     chosen = allowed if scopes is None else tuple(dict.fromkeys(scopes))
     for scope in chosen:
@@ -45,22 +54,25 @@ async def create_key(
                 f"scope {scope!r} is not one of {', '.join(allowed)}, which this kind of key can have",
                 detail={"field": "scopes"},
             )
-    now_ms = service.now_ms()
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     expires_ms = None if expires_s is None else now_ms + expires_s * 1000
-    key = ApiKey(key_id, tenant, hash_secret(secret), chosen, now_ms, expires_ms, label)
+    return ApiKey(key_id, tenant, hash_secret(secret), chosen, now_ms, expires_ms, label), f"fk_{key_id}_{secret}"
+
+
+async def add_key(service: Service, actor: str, key: ApiKey) -> None:
     await service.store.add_key(key)
-    await audit(service, actor, "key.create", tenant, key=key_id, scopes=list(chosen), expires_ms=expires_ms)
-    return key, f"fk_{key_id}_{secret}"
+    about = {"key": key.key_id, "scopes": list(key.scopes), "expires_ms": key.expires_ms}
+    await audit(service, actor, "key.create", key.tenant, **about)
 
 
-async def ensure_operator_key(service: Service) -> str | None:
-    """On the first start of a store, make the operator's first key and return its text; None if there is a key."""
-    if await service.store.list_keys(OPERATOR):
-        return None
-    _, text = await create_key(service, "first start", OPERATOR, label="first start")
-    return text
+async def is_administered(service: Service) -> bool:
+    """Whether a key can administer the service."""
+    now_ms = service.now_ms()
+    return any(
+        "operator" in key.scopes and (key.expires_ms is None or key.expires_ms > now_ms)
+        for key in await service.store.list_keys(OPERATOR)
+    )
 
 
 async def list_keys(service: Service, tenant: str) -> list[ApiKey]:

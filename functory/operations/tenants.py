@@ -44,7 +44,7 @@ async def create_tenant(service: Service, actor: str, name: str, weight: int, li
         raise Conflict(f"what another tenant of the name {name} left is still being removed: try again")
     tenant = Tenant(name, service.now_ms(), weight, encode_limits(limits))
     await service.store.create_tenant(tenant)
-    await audit(service, actor, "tenant.create", name, weight=weight)
+    await audit(service, actor, "tenant.create", name, weight=weight, limits=encode_limits(limits))
     await service.control.tenants_changed()
     return tenant
 

@@ -1,11 +1,15 @@
 """The operator's side: tenants, keys, daemons, the audit log; and what it leaves behind."""
 
+import asyncio
+import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from functory.daemon.operator_key import keep_operator_key
 from functory.operations.keyring import principal_of
-from functory.operations.keys import ensure_operator_key
+from functory.operations.keys import create_key
 from tests.support.web import SYSID, T0, Site, open_site
 
 TENANTS = "/admin/tenants"
@@ -157,7 +161,7 @@ async def test_pause_of_a_tenants_type_by_the_operator(site: Site) -> None:
 
 
 async def test_everything_an_operator_does_is_in_the_audit_log(site: Site) -> None:
-    await admin(site, "POST", TENANTS, json={"name": "fresh"})
+    await admin(site, "POST", TENANTS, json={"name": "fresh", "limits": {"network": True}})
     made = await admin(site, "POST", f"{TENANTS}/fresh/keys", json={})
     assert isinstance(made, dict)
     await admin(site, "POST", f"{TENANTS}/fresh/keys/{made['id']}/rotate", json={})
@@ -167,6 +171,8 @@ async def test_everything_an_operator_does_is_in_the_audit_log(site: Site) -> No
     assert [event["action"] for event in page.json["events"]] == [
         "key.revoke", "key.rotate", "key.create", "key.create", "tenant.create",
     ]  # fmt: skip
+    detail = json.loads(page.json["events"][-1]["detail"])
+    assert json.loads(detail["limits"])["network"] is True, "who gave it the network is on record"
     operator_id = site.keys["operator"].split("_")[1]
     assert {event["actor"] for event in page.json["events"]} == {operator_id}
     assert made["key"].split("_", 2)[2].encode() not in page.body
@@ -187,11 +193,60 @@ async def test_health_in_words_is_for_the_operator(site: Site) -> None:
     assert (await site.get("/healthz", key=None)).status == 200
 
 
+async def forget_operators(site: Site) -> None:
+    for key in await site.store.list_keys(""):
+        await site.store.delete_key("", key.key_id)
+
+
+async def works(site: Site, folder: Path) -> bool:
+    return (await site.get(TENANTS, key=await text_of(folder / "operator.key"))).status == 200
+
+
+async def text_of(file: Path) -> str:
+    return (await asyncio.to_thread(file.read_text)).strip()
+
+
 async def test_the_first_start_makes_one_operators_key(tmp_path: Path) -> None:
     async with open_site(tmp_path) as site:
-        assert await ensure_operator_key(site.service) is None, "there is one"
-        for key in await site.store.list_keys(""):
-            await site.store.delete_key("", key.key_id)
-        text = await ensure_operator_key(site.service)
-        assert text is not None
-        assert (await site.get(TENANTS, key=text)).status == 200
+        assert "where the first daemon" in await keep_operator_key(site.service, tmp_path), "there is one"
+        await forget_operators(site)
+        assert "A new operator key" in await keep_operator_key(site.service, tmp_path)
+        assert await works(site, tmp_path)
+        assert (await asyncio.to_thread((tmp_path / "operator.key").stat)).st_mode & 0o777 == 0o600
+        told = await keep_operator_key(site.service, tmp_path)
+        assert told == f"The operator key is in {tmp_path}/operator.key"
+
+
+async def test_the_key_of_another_store_is_not_written_over(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        await forget_operators(site)
+        await asyncio.to_thread((tmp_path / "operator.key").write_text, "of a store that is away\n")
+        told = await keep_operator_key(site.service, tmp_path)
+        assert await text_of(tmp_path / told.partition("the old file is ")[2]) == "of a store that is away"
+        assert await works(site, tmp_path)
+
+
+async def test_a_key_that_cannot_administer_or_has_expired_does_not_count(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        await forget_operators(site)
+        await create_key(site.service, "test", "", scopes=["metrics"])
+        await create_key(site.service, "test", "", expires_s=0)
+        assert "A new operator key" in await keep_operator_key(site.service, tmp_path)
+        assert await works(site, tmp_path)
+
+
+async def test_a_key_that_could_not_be_written_down_is_not_in_the_store(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        await forget_operators(site)
+        with pytest.raises(OSError, match="operator"), patch.object(Path, "rename", side_effect=OSError("operator")):
+            await keep_operator_key(site.service, tmp_path)
+        assert await site.store.list_keys("") == []
+        assert "A new operator key" in await keep_operator_key(site.service, tmp_path)
+
+
+async def test_daemons_that_start_together_make_one_key(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        await forget_operators(site)
+        told = await asyncio.gather(*(keep_operator_key(site.service, tmp_path) for _ in range(4)))
+        assert len([each for each in told if "A new operator key" in each]) == 1
+        assert len(await site.store.list_keys("")) == 1

@@ -56,8 +56,9 @@ RETRY_BASE_S: Final = 0.05
 # conflict with a concurrent write. (Codes: MongoDB's error_codes.yml.) 1 is an internal error: so FerretDB
 # hands on whatever PostgreSQL says that is not about a value, in the words and the language of that server. What a
 # server says of a value has a code of its own, so no document is tried again for ever.
+# 18 says that our user is not let in: so it is between the change of its password and the restart with the new one.
 _UNAVAILABLE_CODES: Final = frozenset(
-    {1, 6, 7, 64, 79, 89, 91, 100, 112, 133, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436}
+    {1, 6, 7, 18, 64, 79, 89, 91, 100, 112, 133, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436}
 )
 _FULL_CODES: Final = frozenset({14031})
 # The same in the error of one write of several, which has a code of PostgreSQL's.

@@ -382,7 +382,9 @@ MUTANTS: list[Mutant] = [
         "            pass\n",
         "tests/contract/store/test_consumers.py -k mongodb",
     ),
-    driver("a disturbance of the database under the server is a refusal", "    {1, 6, 7, 64,", "    {6, 7, 64,"),
+    driver(
+        "a disturbance of the database under the server is a refusal", "    {1, 6, 7, 18, 64,", "    {6, 7, 18, 64,"
+    ),
     in_file("store/mongo/queue/taking.py", "tests/mongo/test_claim_reads.py")(
         "a claim reads every payload that it looks at", "<= 2 * MAX_DATA_BYTES", "<= 1 << 60"
     ),

@@ -10,7 +10,9 @@ import pytest
 
 from functory.cli import main
 from functory.errors import StillRunning, TransferFailed
+from functory.operations.keys import hash_secret
 from functory.transfer.migrate import label_of, migrate, read_content
+from store.base import ApiKey, AuditPage
 from store.errors import Conflict
 from store.sqlite import SqliteStore
 from store.sqlite.file import schema
@@ -191,6 +193,22 @@ def test_a_store_that_was_copied_by_hand_gets_a_life_of_its_own(source: Path, tm
     assert (status, "1 daemons of the old one are forgotten" in out) == (0, True)
     assert asyncio.run(next_sysid()) > before + 1
     assert run(capsys, "store", "fork", "--store", url(tmp_path / "none.db"))[0] == 4
+
+
+def test_whoever_has_the_store_makes_an_operators_key(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    status, out, _ = run(capsys, "store", "operator-key", "--store", url(source))
+    _, key_id, secret = out.strip().split("_", 2)
+
+    async def found() -> tuple[ApiKey | None, AuditPage]:
+        async with SqliteStore(source) as store:
+            return await store.get_key(key_id), await store.list_audit(tenant="", limit=1)
+
+    key, audit = asyncio.run(found())
+    assert key is not None
+    assert (status, key.tenant, key.hash, key.scopes) == (0, "", hash_secret(secret), ("operator", "metrics"))
+    assert [event.action for event in audit.events] == ["key.create"]
+    assert json.loads(run(capsys, "store", "operator-key", "--json", "--store", url(source))[1])["key"] != out.strip()
+    assert run(capsys, "store", "operator-key", "--store", url(tmp_path / "none.db"))[0] == 4
 
 
 def test_a_store_is_verified(source: Path, capsys: Capture) -> None:

@@ -84,6 +84,12 @@ def test_a_bad_value_is_named_with_its_place(name: str, text: str) -> None:
         load_config({name: text}, {})
 
 
+def test_daemons_that_share_a_port_need_its_number() -> None:
+    with pytest.raises(InvalidConfig, match=r"^port: 2 daemons share it"):
+        load_config({"port": "0", "processes": "2"}, {})
+    assert load_config({"port": "0", "processes": "2", "role": "run"}, {}).settings.processes == 2
+
+
 @pytest.mark.parametrize("port", ["9000", "9001", "9002"])
 def test_the_port_may_be_none_of_the_status_ports(port: str) -> None:
     given = {"port": port, "status_port": "9000", "processes": "3"}

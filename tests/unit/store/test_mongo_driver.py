@@ -72,6 +72,7 @@ async def test_a_server_that_is_not_there_is_unavailable_and_the_object_can_be_c
             StoreUnavailable,
         ),
         (driver_errors.WriteError("index row requires 20032 bytes, maximum size is 8191", 261), StoreError),
+        (driver_errors.OperationFailure("Authentication failed.", 18), StoreUnavailable),
         (driver_errors.OperationFailure("not allowed", 13), StoreError),
         (driver_errors.InvalidOperation("closed"), StoreClosed),
     ],
