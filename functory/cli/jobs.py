@@ -22,13 +22,15 @@ def add_commands(commands: Commands) -> None:
     _add_create(actions)
     for name, run, text in (
         ("get", run_get, "show a job: outcome, attempts, payload, result, log"),
-        ("result", run_result, "print the result of a job, byte for byte"),
         ("cancel", run_cancel, "cancel a job that is not over; stop it if it is running"),
         ("why", run_why, "say why a job is not running"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("id")
         add_remote(action, run)
+    result = actions.add_parser("result", help="print the result of a job, byte for byte")
+    result.add_argument("id")
+    add_remote(result, run_result, json=False)
     children = actions.add_parser("children", help="list the children of a job, each with the beginning of its result")
     children.add_argument("id")
     children.add_argument("--cursor", help="continue the list: the cursor that the last one ended with")
@@ -36,7 +38,7 @@ def add_commands(commands: Commands) -> None:
     logs = actions.add_parser("logs", help="print the log of a job; -f goes on until it has ended")
     logs.add_argument("id")
     logs.add_argument("-f", "--follow", action="store_true", help="as it is printed; exits 1 unless the job ends ok")
-    add_remote(logs, run_logs)
+    add_remote(logs, run_logs, json=False)
     wait = actions.add_parser("wait", help="wait until a job has ended, and show it; exits 1 unless it ended ok")
     wait.add_argument("id")
     _add_timeout(wait)

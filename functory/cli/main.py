@@ -9,10 +9,12 @@ A command is imported only when it is used: the parser of `functory job get` kno
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import functory
@@ -73,16 +75,26 @@ The texts stand here too, so that `--help` need not import everything."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    _make_writable()
     try:
         try:
             return _main(sys.argv[1:] if argv is None else argv)
         finally:
-            if sys.stdout is not None:  # it was closed before we began
-                sys.stdout.flush()  # here, where a closed pipe can still be handled, and not at exit
+            sys.stdout.flush()  # here, where a closed pipe can still be handled, and not at exit
     except BrokenPipeError:
         # The reader of our output has closed it. Without this the interpreter complains when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _make_writable() -> None:
+    """Nothing that is printed fails: where nobody listens it is dropped, and what a terminal cannot show is escaped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before we began
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as the program runs)
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _main(argv: Sequence[str]) -> int:

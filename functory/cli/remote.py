@@ -25,8 +25,10 @@ DEFAULT_URL: Final = "http://127.0.0.1:8484"
 _PATIENCE_S: Final = 90.0
 
 
-def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = True, key: bool = True) -> None:
-    """Add the flags that all such commands have, and what the command does."""
+def add_remote(
+    parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = True, key: bool = True, json: bool = True
+) -> None:
+    """Add the flags that all such commands have, and what the command does. json: it can print what was answered."""
     group = parser.add_argument_group("server")
     default = os.environ.get("FUNCTORY_URL", DEFAULT_URL)
     group.add_argument("--url", default=default, help=f"default: FUNCTORY_URL, or {DEFAULT_URL}")
@@ -35,7 +37,8 @@ def add_remote(parser: argparse.ArgumentParser, run: Remote, *, tenant: bool = T
         group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
     if tenant:
         group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT"), help="default: FUNCTORY_TENANT")
-    parser.add_argument("--json", action="store_true", help="print the server's response as JSON")
+    if json:
+        parser.add_argument("--json", action="store_true", help="print the server's response as JSON")
 
     def run_it(arguments: argparse.Namespace) -> int:
         import asyncio  # noqa: PLC0415 (see above)

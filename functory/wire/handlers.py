@@ -24,10 +24,10 @@ class HandlerBody(Request):
 
     lang: Literal["python", "node", "sh", "wasm", "php", "http", "worker"]
     body: Annotated[str, Meta(description="the code; base64 of a module for wasm, a URL for http, a text for worker")]
-    before: Annotated[str, Meta(description="code that runs once in every new context")] = ""
-    beforeEach: Annotated[str, Meta(description="code that runs before every batch")] = ""  # noqa: N815 (its name in JSON)
-    afterEach: Annotated[str, Meta(description="code that runs after every batch")] = ""  # noqa: N815
-    eid: Annotated[str, Meta(description="handlers with the same eid may share contexts")] = ""
+    before: Annotated[str, Meta(description="code that runs once in every new context")] | None = ""
+    beforeEach: Annotated[str, Meta(description="code that runs before every batch")] | None = ""  # noqa: N815 (its name in JSON)
+    afterEach: Annotated[str, Meta(description="code that runs after every batch")] | None = ""  # noqa: N815
+    eid: Annotated[str, Meta(description="handlers with the same eid may share contexts")] | None = ""
     env: dict[str, str] = field(default_factory=dict)
     secrets: Annotated[list[str], Meta(max_length=16, description="names of secrets that the code gets")] = field(
         default_factory=list
@@ -47,8 +47,8 @@ class HandlerBody(Request):
         default_factory=dict
     )
     lock: Annotated[dict[str, Any] | None, Meta(description="the lock of its packages, as it was shown")] = None
-    entry: Annotated[str, Meta(max_length=240, description="of a folder: the file whose text is the body")] = ""
-    tree: Annotated[str, Meta(max_length=64, description="of a folder: the digest of its files, as GET shows it")] = ""
+    entry: Annotated[str, Meta(max_length=240, description="of a folder: the file whose text is the body")] | None = ""
+    tree: Annotated[str, Meta(max_length=64, description="of a folder: the digest of its files")] | None = ""
 
 
 class VersionQuery(Request):

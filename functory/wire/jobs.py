@@ -4,10 +4,11 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, DelaySeconds, Encoding, Label, Limit, Request, TimeMs, TypeName
+from functory.wire.base import Answer, DelaySeconds, Encoding, Label, Limit, Request, TimeMs, TypeName, whole
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
+ENDINGS: Final = "(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}"
 UnfinishedName = Literal["waiting", "deferred", "paused", "lapsed", "running"]
 UNFINISHED_NAMES: Final[tuple[UnfinishedName, ...]] = ("waiting", "deferred", "paused", "lapsed", "running")
 TypePattern = Annotated[str, Meta(min_length=1, max_length=127)]
@@ -35,7 +36,7 @@ class JobSettings(Request):
     )
     retry_after: Annotated[str, Meta(max_length=200, description="the same as SQLite modifiers: +10 MINUTES")] = ""
     indexed: bool = False
-    repeat: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
+    repeat: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     unique: Name | None = None
     parent: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
@@ -169,9 +170,7 @@ class ResultsQuery(Request):
 
     state: Literal["deferred", "waiting", "running", "lapsed", "paused", "archived"] = "archived"
     type: Annotated[TypePattern, Meta(description="a type, or a GLOB pattern such as mail*")] | None = None
-    code: (
-        Annotated[str, Meta(pattern=r"^(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}$")] | None
-    ) = None
+    code: Annotated[str, Meta(pattern=whole(ENDINGS))] | None = None
     since_ms: TimeMs | None = None
     until_ms: TimeMs | None = None
     cursor: Annotated[str, Meta(max_length=2000)] | None = None

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, Request, TypeName
+from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, Request, TypeName, whole
 from functory.wire.jobs import TypePattern
 from vocabulary.names import JOB_ID, TYPE
 
-JobId = Annotated[str, Meta(pattern=f"^{JOB_ID}$")]
+JobId = Annotated[str, Meta(pattern=whole(JOB_ID))]
 Token = Annotated[int, Meta(ge=0, le=1 << 53)]
-Word = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
+Word = Annotated[str, Meta(max_length=100, pattern=whole("[ -~]*"))]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=86_400)]
 Base64 = Annotated[str, Meta(max_length=23_000_000)]
 MOST_LOG_CHARS: Final = 65_536
@@ -61,7 +61,7 @@ class MadeJob(Request):
     """A job that a job makes. A payload that is no string is kept as its JSON text. `options` read like the query of
     the route that adds jobs; `child=1` makes it a child of the job that makes it."""
 
-    type: Annotated[str, Meta(extra_json_schema={"pattern": f"^{TYPE}$"})]
+    type: Annotated[str, Meta(extra_json_schema={"pattern": whole(TYPE)})]
     options: Annotated[str, Meta(extra_json_schema={"maxLength": MOST_OPTION_CHARS})] = ""
     payload: Raw | UnsetType = UNSET
     payload_base64: Base64 | UnsetType = UNSET

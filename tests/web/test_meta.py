@@ -1,7 +1,12 @@
 """The service about itself."""
 
+import json
 import re
+from typing import Any
 
+import pytest
+
+from functory.web.api.openapi import build_openapi
 from functory.web.app import ROUTES
 from tests.support.web import Site
 
@@ -58,3 +63,35 @@ async def test_docs_is_one_page_with_every_path_and_nothing_from_afar(site: Site
     assert "http://" not in page
     assert "https://" not in page
     assert "style-src 'sha256-" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/acme/results?code=ok%0A", None),
+        ("PUT", "/acme/consumer/c1", {"source": "src", "next": "a\n"}),
+        ("POST", "/jobber/queue", {"type": "a\n", "payload": 1}),
+        ("POST", "/acme/jobs", {"jobs": [{"type": "a\n", "payload": 1}]}),
+        ("POST", "/acme/work/take", {"types": ["x"], "worker": {"name": "gpu\n"}}),
+    ],
+)
+async def test_a_newline_at_the_end_is_no_part_of_a_name(site: Site, method: str, path: str, body: object) -> None:
+    more: dict[str, Any] = {} if body is None else {"json": body}
+    answer = await site.call(method, path, **more)
+    assert (answer.status, answer.code) == (422, "invalid_input"), answer.body
+    assert answer.json["error"]["detail"]["field"]
+
+
+def test_no_pattern_of_the_wire_lets_a_newline_pass() -> None:
+    document = build_openapi(ROUTES)
+    for path in document["paths"].values():
+        for operation in path.values():  # parts of a path are checked elsewhere: this is only their description
+            operation["parameters"] = [each for each in operation.get("parameters", []) if each["in"] != "path"]
+    patterns = {json.loads(text) for text in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(document))}
+    assert len(patterns) >= 4
+    assert [text for text in patterns if text.endswith("$")] == [], "`$` matches before a newline, too"
+
+
+@pytest.mark.parametrize(("query", "bound"), [("since_ms=999999999999999", "253,402,300,799,999"), ("limit=0", "1")])
+async def test_a_bound_is_told_as_it_is(site: Site, query: str, bound: str) -> None:
+    assert (await site.get(f"/acme/results?{query}")).json["error"]["message"].endswith(f" {bound}")

@@ -11,7 +11,7 @@ from functory.web.http.routes import Route
 from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantChange
 from functory.wire.base import ErrorAnswer
 from functory.wire.consumers import ConsumerBody
-from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody
+from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody, VersionQuery
 from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
 from functory.wire.secrets import SecretBody
 from functory.wire.workers import ReportBody, TakeBody
@@ -48,7 +48,7 @@ _EXAMPLES: Final[dict[Any, Any]] = {
     SecretBody: {"value": "the value"},
     NewTenant: {"name": "shop", "weight": 2, "limits": {"max_jobs": 1_000_000}},
     TenantChange: {"suspended": False},
-    NewKey: {"scopes": ["submit", "read"], "label": "web shop"},
+    NewKey: {"label": "web shop", "expires_s": 86_400},
     RotateBody: {"overlap_s": 86_400},
 }
 
@@ -215,7 +215,8 @@ def _plain_answer(route: Route, schemas: dict[Any, dict[str, Any]]) -> dict[str,
         return {"text/plain": {}, "text/event-stream": {}}
     if route.answer is dict:
         return {"application/json": {"schema": {"type": "object"}}}
-    return {"application/json": {"schema": schemas[route.answer]}}
+    tar: dict[str, Any] = {"application/x-tar": {}} if route.query is VersionQuery else {}
+    return {"application/json": {"schema": schemas[route.answer]}, **tar}
 
 
 def _error(text: str) -> dict[str, Any]:

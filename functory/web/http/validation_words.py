@@ -13,6 +13,8 @@ import msgspec
 from msgspec import inspect
 
 from functory.errors import InvalidInput
+from functory.wire.base import whole
+from functory.wire.jobs import ENDINGS
 from vocabulary.names import TENANT, TYPE
 
 _AT: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
@@ -30,12 +32,10 @@ _KINDS: Final = {
     "null": "null",
 }
 _FORMS: Final = {
-    f"^{TYPE}$": "a letter or digit, then up to 126 letters, digits or _ . : -",
-    f"^{TENANT}$": "a lower-case letter or digit, then up to 31 lower-case letters, digits or _",
-    r"^(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}$": (
-        "one or more of ok, failed, abandoned, cancelled, separated by commas"
-    ),
-    r"^[^\x00-\x1f\x7f]+$": "text without control characters",
+    whole(TYPE): "a letter or digit, then up to 126 letters, digits or _ . : -",
+    whole(TENANT): "a lower-case letter or digit, then up to 31 lower-case letters, digits or _",
+    whole(ENDINGS): "one or more of ok, failed, abandoned, cancelled, separated by commas",
+    whole(r"[^\x00-\x1f\x7f]+"): "text without control characters",
 }
 """Patterns of the wire types, in words."""
 
@@ -135,6 +135,11 @@ def _length(found: "re.Match[str]", _: _Place) -> tuple[str, str]:
     return "", f"must have {bound} {count:,} {one if count == 1 else many}"
 
 
+def _number(text: str) -> str:
+    value = float(text)
+    return f"{int(value):,}" if value.is_integer() else f"{value:,g}"
+
+
 _BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _Rule = tuple["re.Pattern[str]", Callable[["re.Match[str]", _Place], tuple[str, str]]]
 _RULES: Final[tuple[_Rule, ...]] = (
@@ -143,7 +148,7 @@ _RULES: Final[tuple[_Rule, ...]] = (
     (re.compile(r"Expected `(\w+)` of length (>=|<=) (\d+)"), _length),
     (
         re.compile(r"Expected `\w+` (>=|<=|>|<) (\S+)"),
-        lambda found, _: ("", f"must be {_BOUNDS[found[1]]} {float(found[2]):,g}"),
+        lambda found, _: ("", f"must be {_BOUNDS[found[1]]} {_number(found[2])}"),
     ),
     (
         re.compile(r"Expected `str` matching regex (.*)", re.DOTALL),
