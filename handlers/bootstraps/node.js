@@ -10,6 +10,7 @@ const path = require('path');
 const vm = require('vm');
 const { performance } = require('perf_hooks');
 const { pathToFileURL } = require('url');
+const { StringDecoder } = require('string_decoder');
 const { inspect } = require('util');
 
 // Handlers are scripts, not modules: they find require where they expect it, resolving from their own folder. What this
@@ -112,6 +113,7 @@ const PROGRESS_BYTES = 1000;
 const PROGRESS_FREE = 10, PROGRESS_MS = 100; // after the first ten: what a job says of its progress more often is left out
 const SLOW_MS = 20; // a job that runs longer prints through to the raw log: what it said survives a crash
 const TEXT_MAX = 8000;
+const CAUSES_MAX = 8;
 const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
 const MARK = /^#?J: /;
 
@@ -225,7 +227,7 @@ const log = {
     }
   },
   get dirty() {
-    return this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
+    return this.dropped > 0 || this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
   },
   settle(final) {
     const text = this.open + this.pieces.join('');
@@ -275,14 +277,17 @@ const log = {
   },
 };
 
-function capture(chunk, encoding, done) {
-  log.add(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString());
-  const callback = typeof encoding === 'function' ? encoding : done;
-  if (callback) process.nextTick(callback);
-  return true;
+function capture() {
+  const decoder = new StringDecoder(); // a character may come in two pieces
+  return (chunk, encoding, done) => {
+    log.add(typeof chunk === 'string' ? decoder.end() + chunk : decoder.write(Buffer.from(chunk)));
+    const callback = typeof encoding === 'function' ? encoding : done;
+    if (callback) process.nextTick(callback);
+    return true;
+  };
 }
-process.stdout.write = capture;
-process.stderr.write = capture;
+process.stdout.write = capture();
+process.stderr.write = capture();
 
 // --- what the handler gets and gives ------------------------------------------------------------------------------------
 
@@ -302,7 +307,8 @@ class Context {
   get secrets() { return this.slot.secrets; }
   get timeoutS() { return this.slot.limits.timeout_s; }
   retry({ afterS, data } = {}) {
-    throw new Outcome(100, data, afterS === undefined ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
+    if (Number.isNaN(Number(afterS ?? 0))) throw new RangeError(`ctx.retry takes seconds as afterS, not ${inspect(afterS)}`);
+    throw new Outcome(100, data, afterS == null ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
   }
   fail(data, code = 400) {
     if (!Number.isInteger(code) || code < 400 || code > 499) {
@@ -338,12 +344,11 @@ class Context {
   add(line) {
     const limits = this.slot.limits;
     this.newJobs ??= [];
-    this.newJobsBytes = (this.newJobsBytes ?? 0) + line.length;
+    const together = (this.newJobsBytes ?? 0) + line.length;
     if (this.newJobs.length >= limits.new_jobs) throw new TooBig(`made more than ${limits.new_jobs} new jobs`);
     if (line.length > limits.new_job_bytes) throw new TooBig(`made a new job of more than ${limits.new_job_bytes} bytes`);
-    if (this.newJobsBytes > limits.new_jobs_bytes) {
-      throw new TooBig(`made new jobs of more than ${limits.new_jobs_bytes} bytes together`);
-    }
+    if (together > limits.new_jobs_bytes) throw new TooBig(`made new jobs of more than ${limits.new_jobs_bytes} bytes together`);
+    this.newJobsBytes = together;
     this.newJobs.push(line);
   }
 }
@@ -409,10 +414,36 @@ function withResult(code, data) {
   }
 }
 
+// With what caused it, as far as there is room. It is the tenant's: whatever it does when it is looked at, it is explained.
 function explain(err) {
-  const text = err instanceof Error && typeof err.stack === 'string' ? err.stack : `thrown: ${String(err)}`;
-  const own = text.split('\n').filter((line) => !line.includes(__filename));
-  return own.join('\n').slice(-TEXT_MAX);
+  const told = [];
+  const seen = new Set();
+  for (const left = [['', err]]; left.length && told.length < CAUSES_MAX;) {
+    const [before, one] = left.shift();
+    if (seen.has(one)) continue;
+    seen.add(one);
+    told.push(before + explainOne(one));
+    left.push(...causesOf(one).map((cause) => ['Caused by: ', cause]));
+  }
+  return told.join('\n').slice(0, TEXT_MAX);
+}
+
+function explainOne(err) {
+  try {
+    if (!(err instanceof Error && typeof err.stack === 'string')) return `thrown: ${typeof err === 'string' ? err : inspect(err)}`;
+    return err.stack.split('\n').filter((line) => !line.includes(__filename)).join('\n');
+  } catch (odd) {
+    return 'thrown: what cannot be shown';
+  }
+}
+
+function causesOf(err) {
+  try {
+    if (!(err instanceof Error)) return [];
+    return [...(err.cause == null ? [] : [err.cause]), ...(Array.isArray(err.errors) ? err.errors.slice(0, CAUSES_MAX) : [])];
+  } catch (odd) {
+    return [];
+  }
 }
 
 function explainWithHint(err, limits) {
@@ -577,6 +608,8 @@ function compile(spec) {
 // A body that only defines functions under other names, exports one, or ends with one, would end every job well and do
 // nothing. Only what stands outside all brackets counts; at the least doubt the text passes.
 function requireHandler(text) {
+  const steps = /^[\s(]*(?:async\s+)?function\s*\*|^[ \t]*(?:async\s+)?function\s*\*\s*handler\b/m.exec(text);
+  if (steps && (asExpression(text) || definesHandler(text))) throw new Refused('body', STEPS, text.slice(0, steps.index).split('\n').length, 1);
   if (asExpression(text) || definesHandler(text)) return;
   refuseLastFunction(text);
   const outer = outermost(text);
@@ -596,6 +629,8 @@ function requireHandler(text) {
   }
 }
 
+const STEPS = 'is a generator function, which nobody would run to its end';
+const GENERATORS = ['GeneratorFunction', 'AsyncGeneratorFunction'];
 const WANTED = 'define a function named handler, or send only the function: (payload, ctx) => …';
 
 // Statements, and then a function that is neither called nor kept. What is before it and what it is have to be whole, each
@@ -646,6 +681,7 @@ async function load(spec) {
   }
   const call = spec.entry ? await loadModule(spec) : compiled.body.runInThisContext();
   if (typeof call !== 'function') throw new Refused('body', 'is not a function; write (payload, ctx) => … or define handler');
+  if (GENERATORS.includes(call.constructor?.name)) throw new Refused('body', STEPS);
   log.endLine();
   return {
     type: spec.type, limits: spec.limits, call, secrets: Object.fromEntries(spec.secrets.map((name) => [name, process.env[name]])), numbersAreStatuses: spec.returns === 'status',

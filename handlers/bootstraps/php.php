@@ -115,16 +115,16 @@ final class FunctoryContext
     public function add(string $line): void
     {
         $limits = $this->limits;
-        $this->newJobsBytes += strlen($line);
         if (count($this->newJobs) >= $limits['new_jobs']) {
             throw new FunctoryTooBig("made more than {$limits['new_jobs']} new jobs");
         }
         if (strlen($line) > $limits['new_job_bytes']) {
             throw new FunctoryTooBig("made a new job of more than {$limits['new_job_bytes']} bytes");
         }
-        if ($this->newJobsBytes > $limits['new_jobs_bytes']) {
+        if ($this->newJobsBytes + strlen($line) > $limits['new_jobs_bytes']) {
             throw new FunctoryTooBig("made new jobs of more than {$limits['new_jobs_bytes']} bytes together");
         }
+        $this->newJobsBytes += strlen($line);
         $this->newJobs[] = $line;
     }
 }
@@ -156,7 +156,8 @@ final class Functory
     private bool $isCapturing = false;
     private int $lineMax = 1 << 20;
     private int $started = 0; // when the job that is running began, 0 between jobs
-    private ?Closure $broken = null; // reports the job that is running, when a fatal error ends it
+    private ?Closure $broken = null; // reports the job that is running, or the text that is compiled, when a fatal error ends it
+    private static string $entry = ''; // the path of a folder's entry
     private int $told = 0; // when progress was last told
     private int $timesTold = 0; // by the job that is running
     private int $number = 0; // of the batch
@@ -189,15 +190,20 @@ final class Functory
             }
             $spec = json_decode(substr($body, 4, unpack('V', $body)[1]), true);
             try {
-                $kind === self::CHECK ? $this->check($spec) : $this->slots[$slot] = $this->load($spec);
+                $kind === self::CHECK ? $this->check($spec, $slot) : $this->slots[$slot] = $this->load($spec, $slot);
                 $this->reply(self::LOADED, 0, $slot);
             } catch (Throwable $err) {
-                $known = $err instanceof FunctoryRefused;
-                $report = ['field' => $known ? $err->field : 'body', 'line' => $known ? $err->at : 0, 'column' => 0,
-                    'message' => $known ? $err->getMessage() : self::explain($err)];
-                $this->reply(self::REFUSED, $known ? $err->status : 500, $slot, json_encode($report, JSON_INVALID_UTF8_SUBSTITUTE));
+                $this->refuse($slot, $err);
             }
         }
+    }
+
+    private function refuse(int $slot, Throwable $err): void
+    {
+        $known = $err instanceof FunctoryRefused;
+        $report = ['field' => $known ? $err->field : 'body', 'line' => $known ? $err->at : 0, 'column' => 0,
+            'message' => $known ? $err->getMessage() : self::explain($err)];
+        $this->reply(self::REFUSED, $known ? $err->status : 500, $slot, json_encode($report, JSON_INVALID_UTF8_SUBSTITUTE));
     }
 
     private function read(int $size): ?string
@@ -357,19 +363,61 @@ final class Functory
     }
 
     /** All texts as functions that have not been called: compiled, and nothing of them has run. */
-    private function check(array $spec): array
+    private function check(array $spec, int $slot): array
     {
         $made = [];
+        self::$entry = ($spec['entry'] ?? '') === '' ? '' : getcwd() . '/' . $spec['entry'];
         foreach (['before', 'beforeEach', 'body', 'afterEach'] as $field) {
-            $text = preg_replace('/^<\?php\b/', '', $spec[$field]);
+            $text = self::bare($spec[$field]);
+            $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
+            $this->broken = function (array $fatal) use ($slot, $field, $lines): void { // not all that is wrong is thrown
+                $this->refuse($slot, new FunctoryRefused($field, self::withoutOurs($fatal['message']), min($fatal['line'], $lines)));
+            };
             try {
                 $made[$field] = $text === '' ? null : self::compile($field, $text);
             } catch (ParseError $err) {
-                $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
                 throw new FunctoryRefused($field, $err->getMessage(), min($err->getLine(), $lines));
+            } finally {
+                $this->broken = null;
             }
         }
         return $made;
+    }
+
+    /** A text as it stands in a file may begin with a tag and end with one. */
+    private static function bare(string $text): string
+    {
+        return preg_replace(['/^<\?php\b/', '/\?>\s*$/D'], ['', ';'], $text);
+    }
+
+    /** What must be the first statement of a file is that of what is evaluated, and leaves its lines behind. */
+    private static function evaluate(string $start, string $text, string $end): Closure
+    {
+        $comments = '(?:\s|//[^\n]*\n|\#(?!\[)[^\n]*\n|/\*.*?\*/)*+';
+        $strict = '';
+        $text = preg_replace_callback(
+            "~^{$comments}declare\s*\(\s*strict_types\s*=\s*([01])\s*\)\s*;~is",
+            function (array $found) use (&$strict): string {
+                $strict = "declare(strict_types=$found[1]); ";
+                return str_repeat("\n", substr_count($found[0], "\n"));
+            },
+            $text,
+        );
+        return eval("{$strict}return $start $text\n$end");
+    }
+
+    /** In the entry of a folder its own name and place, and not ours. Not within strings and comments. */
+    private static function placed(string $text): string
+    {
+        if (self::$entry === '') {
+            return $text;
+        }
+        $places = ['__dir__' => var_export(dirname(self::$entry), true), '__file__' => var_export(self::$entry, true)];
+        $other = <<<'END'
+            '(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+"|//[^\n]*+|\#(?!\[)[^\n]*+|/\*.*?\*/
+            END;
+        $replace = fn (array $found): string => $places[strtolower($found[0])];
+        return preg_replace_callback("~(?:$other)(*SKIP)(*FAIL)|\\b__(?:DIR|FILE)__\\b~is", $replace, $text) ?? $text;
     }
 
     /** Hooks share their variables, and a job gets a copy of them. */
@@ -377,10 +425,10 @@ final class Functory
     {
         if ($field === 'body') {
             $start = 'static function (string $payload, FunctoryContext $ctx) { extract(Functory::$shared, EXTR_SKIP);';
-            return eval("return $start $text\n};");
+            return self::evaluate($start, self::placed($text), '};');
         }
         $start = 'static function () { extract(Functory::$shared); try {';
-        return eval("return $start $text\n} finally { Functory::\$shared = get_defined_vars(); }};");
+        return self::evaluate($start, $text, '} finally { Functory::$shared = get_defined_vars(); }};');
     }
 
     /** The same text with the functions and classes that it declares declared once, now, and not by every job. */
@@ -490,11 +538,11 @@ final class Functory
         return $isRead ? [$declarations, $rest . $statement] : [[], $text];
     }
 
-    private function load(array $spec): array
+    private function load(array $spec, int $slot): array
     {
         $this->lineMax = $spec['limits']['new_job_bytes'];
         ini_set('memory_limit', "{$spec['limits']['memory_mb']}M"); // as the context has: php has a limit of its own
-        $made = $this->check($spec);
+        $made = $this->check($spec, $slot);
         if ($made['before'] !== null) {
             try {
                 $made['before']();
@@ -504,7 +552,7 @@ final class Functory
         }
         foreach (['beforeEach', 'body', 'afterEach'] as $field) {
             if ($made[$field] !== null && preg_match('/\b(function|class|interface|trait|enum)\b/i', $spec[$field])) {
-                $made[$field] = $this->declareOnce($field, preg_replace('/^<\?php\b/', '', $spec[$field]));
+                $made[$field] = $this->declareOnce($field, self::placed(self::bare($spec[$field])));
             }
         }
         $this->endLine();
@@ -672,25 +720,58 @@ final class Functory
 
     private static function explain(Throwable $err): string
     {
-        $lines = [get_class($err) . ': ' . $err->getMessage() . ' in line ' . $err->getLine()];
-        foreach ($err->getTrace() as $frame) {
-            if (str_contains($frame['file'] ?? '', "eval()'d code")) { // the tenant's text; all others are of this file
-                $name = str_contains($frame['function'], '{closure') ? '{closure}' : $frame['function'];
-                $owner = str_starts_with($name, '{') ? '' : ($frame['class'] ?? '') . ($frame['type'] ?? '');
-                $lines[] = '#' . count($lines) - 1 . " handler.php({$frame['line']}): $owner$name()";
-            }
+        $frames = array_filter($err->getTrace(), fn (array $frame): bool => self::fileOf($frame['file'] ?? '') !== null);
+        $place = self::placeOf($err->getFile(), $err->getLine());
+        if ($place === '' && $frames) { // thrown by what we give to the text
+            $first = reset($frames);
+            $place = self::placeOf($first['file'], $first['line']);
+        }
+        $lines = [get_class($err) . ': ' . $err->getMessage() . $place];
+        foreach (array_values($frames) as $number => $frame) {
+            $name = str_contains($frame['function'], '{closure') ? '{closure}' : $frame['function'];
+            $owner = str_starts_with($name, '{') ? '' : ($frame['class'] ?? '') . ($frame['type'] ?? '');
+            $lines[] = "#$number " . self::fileOf($frame['file']) . "({$frame['line']}): $owner$name()";
+        }
+        for ($cause = $err->getPrevious(); $cause !== null && count($lines) < 100; $cause = $cause->getPrevious()) {
+            $lines[] = 'Caused by: ' . get_class($cause) . ': ' . $cause->getMessage() . self::placeOf($cause->getFile(), $cause->getLine());
         }
         return substr(implode("\n", $lines), 0, 8000);
     }
 
+    /** The name of a file of the tenant's; null if it is ours. */
+    private static function fileOf(string $path): ?string
+    {
+        if (str_contains($path, "eval()'d code")) {
+            return self::$entry === '' ? 'handler.php' : basename(self::$entry);
+        }
+        return $path === '' || $path === __FILE__ ? null : basename($path);
+    }
+
+    /** The line of the text itself, or the file and its line; nothing if it is ours. */
+    private static function placeOf(string $path, int $line): string
+    {
+        if (str_contains($path, "eval()'d code")) {
+            return " in line $line";
+        }
+        $file = self::fileOf($path);
+        return $file === null ? '' : " in $file, line $line";
+    }
+
+    private static function withoutOurs(string $text): string
+    {
+        return preg_replace("~\\S*php\\.php\\(\\d+\\) : eval\\(\\)'d code~", self::fileOf("eval()'d code"), $text);
+    }
+
     private static function explainFatal(array $fatal): string
     {
-        $text = preg_replace("~\\S*php\\.php\\(\\d+\\) : eval\\(\\)'d code~", 'handler.php', $fatal['message']);
-        return substr("Fatal error: $text in line {$fatal['line']}", 0, 8000);
+        return substr('Fatal error: ' . self::withoutOurs($fatal['message']) . self::placeOf($fatal['file'], $fatal['line']), 0, 8000);
     }
 }
 
 set_error_handler(function (int $level, string $text, string $file, int $line): bool {
+    if (!(error_reporting() & $level)) { // silenced with @
+        return true;
+    }
     throw new ErrorException($text, 0, $level, $file, $line);
 });
 (new Functory())->serve();

@@ -54,7 +54,7 @@ FOLDERS: dict[str, dict[str, str]] = {
         "data/words.txt": "some words",
     },
     "php": {
-        "main.php": "<?php require_once 'helper.php'; return greet($payload);",
+        "main.php": "<?php require_once __DIR__ . '/helper.php'; return greet($payload);",
         "helper.php": '<?php function greet($name) { return "hello $name"; }',
     },
 }

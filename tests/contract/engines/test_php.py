@@ -205,3 +205,34 @@ async def test_jobs_get_the_variables_of_hooks(runner: Runner) -> None:
     for n in (6, 17):
         seen = await php(runner, "$was = $n; $n = 0; return [$was, $each, $payload];", "x", "y", **hooks)
         assert seen.results == [f'[{n},"b","{payload}"]'.encode() for payload in "xy"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<?php\n// strictly\ndeclare(strict_types=1);\nreturn __LINE__ === 4;",
+        "return true; ?>\n",
+        "return @file_get_contents('none') === false;",
+        "try { $ctx->enqueue('x', str_repeat('x', 2 << 23)); } catch (Error) {}\n$ctx->enqueue('y', 'z'); return true;",
+    ],
+)
+async def test_what_is_common_in_php_files_works(runner: Runner, body: str) -> None:
+    assert (await php(runner, body, "x", "y")).results == [b"true"] * 2
+
+
+async def test_strict_types_are_strict(runner: Runner) -> None:
+    body = "function f(int $n) { return $n; } return f('1');"
+    assert (await php(runner, body, "x")).results == [b"1"]
+    (result,) = (await php(runner, f"declare(strict_types=1); {body}", "x")).results
+    assert b"TypeError" in result
+
+
+async def test_an_error_names_the_line_of_the_tenant_and_its_cause(runner: Runner) -> None:
+    (result,) = (await php(runner, "$a = 1;\n$ctx->enqueue('bad type', 'x');", "x")).results
+    assert result.splitlines()[0].endswith(b" in line 2"), result
+    body = (
+        "try {\n throw new Exception('inner');\n} catch (Exception $e) {\n throw new LogicException('outer', 0, $e);\n}"
+    )
+    (result,) = (await php(runner, body, "x")).results
+    assert result.splitlines()[0] == b"LogicException: outer in line 4"
+    assert result.splitlines()[-1] == b"Caused by: Exception: inner in line 2"

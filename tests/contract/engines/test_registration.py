@@ -32,6 +32,9 @@ async def test_what_runs_passes(runner: Runner, lang: str) -> None:
         ("node", "const handler = (payload) => {\n  let a = 1;\n  let a = 2;\n}", 3, 7),
         ("sh", "echo one\nif true; then\n  echo two\nfoo )", 4, 0),
         pytest.param("php", "$a = 1;\n$b = 2;\nreturn $a +* $b;", 3, 0, marks=pytest.mark.slow),
+        pytest.param("php", "$a = 1;\nbreak;", 2, 0, marks=pytest.mark.slow),
+        pytest.param("php", "\n$this = 1;", 2, 0, marks=pytest.mark.slow),
+        pytest.param("php", "function f($a, $a) {}", 1, 0, marks=pytest.mark.slow),
     ],
 )
 async def test_errors_have_the_tenants_own_line_and_column(
