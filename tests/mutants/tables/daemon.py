@@ -25,6 +25,9 @@ claims_under_way = in_file("functory/execution/claims_under_way.py", "tests/serv
 recent_ends = in_file("functory/execution/recent_ends.py", "tests/unit/functory/test_recent_ends.py")
 backlog = in_file("functory/intake/backlog.py", INTAKE)
 in_force = in_file("functory/execution/handlers_in_force.py", "tests/service/test_handlers_in_force.py")
+due_alarm = in_file("functory/execution/due_alarm.py", "tests/unit/functory/test_due_alarm.py")
+courtesy = in_file("functory/loops/courtesy.py", "tests/unit/functory/test_courtesy.py")
+operator_key = in_file("functory/daemon/operator_key.py", "tests/web/test_admin.py")
 late_writes = in_file("functory/loops/late_writes.py", "tests/unit/functory/test_late_writes.py")
 accepted = in_file("functory/intake/accepted_batches.py", "tests/unit/functory/test_accepted.py")
 
@@ -45,6 +48,18 @@ joining = in_file("functory/daemon/joining.py", AWAY)
 kept_keys = in_file("functory/daemon/kept_keys.py", f"tests/unit/functory/test_kept_keys.py {AWAY}")
 
 MUTANTS: list[Mutant] = [
+    due_alarm("jobs that come due soon after others wait for a poll", "                rung_ms = now_ms\n", ""),
+    due_alarm("news of a job that is due sooner are not heard", "        self._news.set()", "        pass"),
+    due_alarm("a clock that was set back hides what comes due", "rung_ms = min(rung_ms, now_ms)", "rung_ms = rung_ms"),
+    due_alarm("the store is asked for each of many jobs", "            await asyncio.sleep(_PAUSE_S)\n", ""),
+    courtesy(
+        "whoever posts one job now and then slows all others", "_MOMENT_S: Final = 0.05", "_MOMENT_S: Final = 1.0"
+    ),
+    courtesy(
+        "a tenant's own jobs make its steps short", "if tenant == self._last.tenant else self._last", "and self._last"
+    ),
+    operator_key("an operator's key is written over", "        path.rename(aside)\n", ""),
+    operator_key("daemons that start together make a key each", "fcntl.LOCK_EX)", "fcntl.LOCK_SH)"),
     late_writes("a log that nobody reads takes all memory", "> self._most:", "> 1 << 40:"),
     late_writes("what was written counts for ever", "sum(map(len, waiting)), self", "0, self"),
     late_writes("a stop loses the last lines of the log", "        self._thread.join(within_s)\n", ""),

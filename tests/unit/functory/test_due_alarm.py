@@ -120,7 +120,7 @@ def test_after_the_clock_was_set_back_it_rings_again() -> None:
 def test_many_news_are_one_question() -> None:
     calendar = Calendar()
 
-    async def news(alarm: DueAlarm, _: LoopClock) -> None:
+    async def news(alarm: DueAlarm, _clock: LoopClock) -> None:
         for _ in range(1000):
             alarm.ask()
             await asyncio.sleep(0.001)
