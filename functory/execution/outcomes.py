@@ -19,7 +19,7 @@ from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
-from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
 from vocabulary.terminal_codes import without_codes
@@ -194,16 +194,18 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
-    """The ending of a job whose own could not be written: failed, with the status of the error and its text. One that
-    repeats goes on with its next round."""
+    """The ending of a job whose own could not be written: failed, with the status of the error and its text. What it
+    printed is kept, and when and where it ran. One that repeats goes on with its next round."""
     text = _message(str(error)[:_ERROR_BYTES])
     status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
-    outcome = Outcome(
-        Code.FAILED,
-        exitcode,
-        now_ms,
+    ran = Outcome(Code.FAILED, exitcode, now_ms) if release is None or isinstance(release, Unclaim) else release.outcome
+    isolation = "" if ran.isolation == EXTERNAL else ran.isolation  # a worker is told that it is a refusal by this
+    outcome = ran._replace(
+        code=Code.FAILED,
+        exitcode=exitcode,
         result=text.encode("utf-8", "replace"),
+        isolation=isolation,
         fingerprint=fingerprint(exitcode, text),
         message=text.encode("utf-8", "replace").decode(),
     )
@@ -212,6 +214,16 @@ def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) ->
     if next_ms is None or is_cancelled or not 0 <= next_ms <= MAX_TIME_MS:
         return Archive(job.id, job.token, outcome)
     return Rearm(job.id, job.token, next_ms, outcome)
+
+
+def without_run(release: Release, now_ms: int) -> Release:
+    """A refusal with nothing of the run that it ends."""
+    assert not isinstance(release, Unclaim)
+    said = release.outcome
+    bare = Outcome(
+        said.code, said.exitcode, now_ms, result=said.result, fingerprint=said.fingerprint, message=said.message
+    )
+    return release._replace(outcome=bare)
 
 
 def shortened(release: Retry, size_bytes: int) -> Retry:
