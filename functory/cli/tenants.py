@@ -76,6 +76,9 @@ def _add_key(actions: Commands) -> None:
     _add_owner(rotate)
     rotate.add_argument("id")
     rotate.add_argument("--overlap-s", type=int, default=86_400, metavar="SECONDS", help="default: 86400, a day")
+    rotate.add_argument(
+        "--expires-s", type=int, metavar="SECONDS", help="of the new key, from now (default: as long as the old one)"
+    )
     add_remote(rotate, run_key_rotate, tenant=False)
     revoke = actions.add_parser("revoke", help="end a key now")
     _add_owner(revoke)
@@ -162,8 +165,8 @@ async def run_key_list(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_key_rotate(client: "Client", arguments: argparse.Namespace) -> int:
-    key = await client.rotate_key(_owner(arguments), arguments.id, overlap_s=arguments.overlap_s)
-    return _tell_key(arguments, key)
+    times = {"overlap_s": arguments.overlap_s, "expires_s": arguments.expires_s}
+    return _tell_key(arguments, await client.rotate_key(_owner(arguments), arguments.id, **times))
 
 
 async def run_key_revoke(client: "Client", arguments: argparse.Namespace) -> int:

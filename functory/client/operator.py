@@ -50,9 +50,12 @@ class OperatorCalls(Transport):
     async def list_keys(self, tenant: str | None) -> admin.KeyList:
         return await self._call("GET", _keys_path(tenant), admin.KeyList)
 
-    async def rotate_key(self, tenant: str | None, key_id: str, *, overlap_s: int) -> admin.KeyWithSecret:
-        path = _keys_path(tenant, key_id, "rotate")
-        return await self._call("POST", path, admin.KeyWithSecret, body={"overlap_s": overlap_s})
+    async def rotate_key(
+        self, tenant: str | None, key_id: str, *, overlap_s: int, expires_s: int | None = None
+    ) -> admin.KeyWithSecret:
+        """A new key like it, which lives for `expires_s`, or for as long as the old one was to live."""
+        body = {"overlap_s": overlap_s} | ({} if expires_s is None else {"expires_s": expires_s})
+        return await self._call("POST", _keys_path(tenant, key_id, "rotate"), admin.KeyWithSecret, body=body)
 
     async def revoke_key(self, tenant: str | None, key_id: str) -> None:
         await self._fetch("DELETE", _keys_path(tenant, key_id), {}, None, None)

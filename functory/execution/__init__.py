@@ -12,7 +12,7 @@ recent_ends.py       jobs that ended a moment ago
 handler_cache.py     handlers by version; handlers_in_force.py that of a type; handler_document.py their stored form
 leases.py            what this daemon has claimed, and may still start
 tenant_book.py       what each tenant may have
-outcomes.py          what becomes of a job that stopped
+outcomes.py          what becomes of a job that stopped; failure_message.py the line that says why it failed
 wishes.py            jobs that a job asked for; families.py what a parent is told of its children
 afterwards.py        who gets a job's result, and whether the job is kept
 outbox.py            outcomes on their way to the store; endings.py what they are; ending_admission.py quotas

@@ -2,9 +2,9 @@
 is kept. Pure.
 
 `then` names the type that gets the result of jobs that ended ok as its payload, `on_failure` the one that gets that of
-jobs that failed or were abandoned: a chain without code. A run that made children passes nothing on: it runs again when
-they have ended. Each link is counted in the options of the new job; a chain of more than MOST_LINKS is refused
-(wishes.py), so that types which name each other do not go on for ever.
+jobs that failed or were abandoned: a chain without code. A run that is ok and made children passes nothing on: it runs
+again when they have ended. Each link is counted in the options of the new job; a chain of more than MOST_LINKS is
+refused (wishes.py), so that types which name each other do not go on for ever.
 
 `keep` says which ended jobs are kept: all, only those that failed or were abandoned, or none. The others are counted
 and removed at once.
@@ -41,14 +41,12 @@ def afterwards_of(handler: Handler) -> Afterwards:
 
 def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tuple[NewJob, ...]) -> tuple[NewJob, ...]:
     """The new jobs of a run that is over, with the one that gets its result."""
-    if (
-        afterwards is NOTHING_MORE
-        or not isinstance(release, Archive | Discard | Finish | Rearm)
-        or _has_child(new_jobs)
-    ):
+    if afterwards is NOTHING_MORE or not isinstance(release, Archive | Discard | Finish | Rearm):
         return new_jobs
     code = release.outcome.code
-    target = afterwards.then if code is Code.OK else afterwards.on_failure if code in _FAILED else ""
+    target = afterwards.on_failure if code in _FAILED else ""
+    if code is Code.OK and not _has_child(new_jobs):
+        target = afterwards.then
     if not target:
         return new_jobs
     return (*new_jobs, NewJob(target, release.outcome.result or b"", links=links_of(job) + 1))

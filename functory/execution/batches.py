@@ -118,7 +118,8 @@ class Batches:
                 wanted = [passed_on(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
             left_something = any(any(map(field, ended)) for field in _LEFT)
             sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
-            self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes)
+            follows = dict.fromkeys(map(_LEASE, jobs), afterwards) if afterwards.on_failure else {}
+            self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes, follows)
 
 
 def _parts(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:

@@ -1,20 +1,22 @@
 """Whether a tenant may have what its jobs left behind: the jobs that they asked for, results, what they carry on, logs.
 
 Ensures: new jobs or a result that it may not have become the outcome of that job alone, failed with a 4xx and the
-reason. A log that does not fit is left out.
+reason, which `on_failure` of its handler gets. A log that does not fit is left out.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, cast
 
 from functory.errors import QuotaExceeded
+from functory.execution.afterwards import NOTHING_MORE, Afterwards, passed_on
 from functory.execution.endings import REFUSED, Admitted, Ending
 from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.wishes import Wish, asked_for, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
 from functory.wire.admin import TenantLimits
+from runner.protocol import NewJob
 from store.base import Discard, Finish, Job, Rearm, Release, Retry, Unclaim
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
@@ -28,19 +30,37 @@ class EndingAdmission:
         self._limits_of = limits_of
         self._clock = clock
 
-    async def admitted(self, tenant: str, batch: Sequence[Ending]) -> Sequence[Admitted]:
-        """The endings, with a refusal for each that its tenant may not have. Most leave nothing to look at."""
+    async def admitted(
+        self, tenant: str, batch: Sequence[Ending], afterwards: Mapping[tuple[str, int], Afterwards]
+    ) -> Sequence[Admitted]:
+        """The endings, with a refusal for each that its tenant may not have. Most leave nothing to look at.
+        `afterwards`: of those with `on_failure`, by id and token."""
         limits = self._limits_of(tenant)
         if limits.max_bytes is None and not any(map(_WANTED, batch)):
             return cast("Sequence[Admitted]", batch)  # nothing wanted, no wishes
         admitted: list[Admitted] = []
         for job, release, wanted in batch:
             try:
-                wishes = wishes_of(job, asked_for(job, release, wanted), self._clock.now_ms())
-                admitted.append((job, await self._admit(job, limits, release, wishes), wishes))
+                admitted.append(await self._look_at(job, limits, release, asked_for(job, release, wanted)))
             except REFUSED as error:
-                admitted.append((job, refusal(job, release, error, self._clock.now_ms()), ()))
+                follows = afterwards.get((job.id, job.token), NOTHING_MORE)
+                admitted.append(await self.refused(job, release, error, follows))
         return admitted
+
+    async def refused(self, job: Job, release: Release, error: Exception, afterwards: Afterwards) -> Admitted:
+        """What stands in place of an ending that was refused. Its reason goes to `on_failure`, unless that is refused,
+        too: by the quota, or because it would be one link too many. Of a numbered job nothing goes there."""
+        limits = self._limits_of(tenant_of(job.jobtype))
+        end = refusal(job, release, error, self._clock.now_ms())
+        wanted = passed_on(afterwards, job, end, ()) if job.seq is None else ()
+        try:
+            return await self._look_at(job, limits, end, wanted)
+        except REFUSED:
+            return await self._look_at(job, limits, end, ())
+
+    async def _look_at(self, job: Job, limits: TenantLimits, release: Release, wanted: Sequence[NewJob]) -> Admitted:
+        wishes = wishes_of(job, wanted, self._clock.now_ms())
+        return job, await self._admit(job, limits, release, wishes), wishes
 
     async def _admit(self, job: Job, limits: TenantLimits, release: Release, wishes: Sequence[Wish]) -> Release:
         """All new jobs of a job, or none; what it carries on counts by how much it grew. Returns the release: without a

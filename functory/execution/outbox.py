@@ -11,7 +11,7 @@ New jobs with a unique name or a parent go into the store, in the write that end
 or neither, and writing them again makes none twice.
 
 Nothing that a tenant's job left behind ends this loop: new jobs or a result that the journal, the store or the tenant's
-quota refuse become the outcome of that job, failed with a 4xx and the reason.
+quota refuse become the outcome of that job, failed with a 4xx and the reason, which `on_failure` of its handler gets.
 """
 
 import asyncio
@@ -22,9 +22,10 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
+from functory.execution.afterwards import NOTHING_MORE, Afterwards
 from functory.execution.ending_admission import EndingAdmission
 from functory.execution.endings import REFUSED, Admitted, Ending, Recorded
-from functory.execution.outcomes import refusal
+from functory.execution.outcomes import without_run
 from functory.execution.straight import StraightWay
 from functory.execution.straight_arrivals import add_ended
 from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces
@@ -49,6 +50,7 @@ _MAKERS_AT_ONCE: Final = 100
 """Numbered jobs that end side by side, each with the jobs that it made."""
 _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
+_NOTHING_FOLLOWS: Final[Mapping[tuple[str, int], Afterwards]] = MappingProxyType({})
 _T = TypeVar("_T")
 _JOB, _RELEASE, _WANTED = itemgetter(0), itemgetter(1), itemgetter(2)
 
@@ -73,6 +75,8 @@ class Outbox:
         self._flow = flow or Flow()
         self._sizes: dict[tuple[str, int], int] = {}
         """Bytes of what waits, by id and token; only of jobs that left something."""
+        self._afterwards: dict[tuple[str, int], Afterwards] = {}
+        """What follows from a refusal, by id and token; only of jobs whose handler has `on_failure`."""
         self._admission = EndingAdmission(admission, limits_of, shared.clock)
         self._straight: StraightWay | None = None
         self._listeners: list[Callable[[Sequence[Ending]], None]] = []
@@ -105,10 +109,18 @@ class Outbox:
     def use(self, straight: StraightWay) -> None:
         self._straight = straight
 
-    def put(self, endings: Sequence[Ending], sizes: Mapping[tuple[str, int], int] = _NO_SIZES) -> None:
-        """Add endings of jobs of one type. `sizes`: the bytes that they left, by id and token; others left none."""
+    def put(
+        self,
+        endings: Sequence[Ending],
+        sizes: Mapping[tuple[str, int], int] = _NO_SIZES,
+        afterwards: Mapping[tuple[str, int], Afterwards] = _NOTHING_FOLLOWS,
+    ) -> None:
+        """Add endings of jobs of one type. `sizes`: the bytes that they left, by id and token; others left none.
+        `afterwards`: what follows from them, of those whose handler has `on_failure`."""
         if not endings:
             return
+        if afterwards:
+            self._afterwards.update(afterwards)
         tenant = tenant_of(endings[0][0].jobtype)
         if sizes:
             self._sizes.update(sizes)
@@ -149,7 +161,7 @@ class Outbox:
         lane = self._lanes[tenant]
         while lane:
             batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, LONG_STEP)))
-            await self._deliver(await self._admission.admitted(tenant, batch))
+            await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
             del lane[: len(batch)]
             self._let_go(tenant, batch)
             for listener in self._listeners:
@@ -173,6 +185,9 @@ class Outbox:
     def _let_go(self, tenant: str, batch: Sequence[Ending]) -> None:
         if self._sizes:
             self._flow.release(tenant, sum(self._sizes.pop((job.id, job.token), 0) for job, _, _ in batch))
+        if self._afterwards:
+            for job, _, _ in batch:
+                self._afterwards.pop((job.id, job.token), None)
 
     async def _deliver(self, batch: Sequence[Admitted]) -> None:
         makers: list[Admitted] = []
@@ -206,14 +221,28 @@ class Outbox:
     async def _write_wanted(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
         """The endings, with a refusal for each whose new jobs the journal refused although they were admitted."""
         try:
-            for jobtype, options, lines in journal_pieces([wish for _, _, wishes in batch for wish in wishes]):
-                await self._until_it_works(partial(self._intake.write, jobtype, lines, options))
+            await self._write([wish for _, _, wishes in batch for wish in wishes])
         except REFUSED as error:
             if len(batch) > 1:
                 return [written for ending in batch for written in await self._write_wanted([ending])]
-            job, release, _ = batch[0]
-            return [(job, refusal(job, release, error, self._now()), ())]
+            return [await self._refused(*batch[0][:2], error)]
         return batch
+
+    async def _write(self, wishes: Sequence[Wish]) -> None:
+        for jobtype, options, lines in journal_pieces(wishes):
+            await self._until_it_works(partial(self._intake.write, jobtype, lines, options))
+
+    async def _refused(self, job: Job, release: Release, error: Exception) -> Admitted:
+        """What stands in place of an ending that the journal or the store refused. What follows from it is written."""
+        follows = self._afterwards.get((job.id, job.token), NOTHING_MORE)
+        ending = await self._admission.refused(job, release, error, follows)
+        if ending[2]:
+            (ending,) = await self._of_this_tenant([ending])
+            try:
+                await self._write(ending[2])
+            except REFUSED as again:
+                log.warning("outbox.not_passed_on", extra={"id": job.id[:80], "reason": str(again)[:200]})
+        return job, ending[1], ()
 
     async def _record_with_jobs(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         """End a run together with the jobs that it made. Their ids stay the same when this is tried again."""
@@ -243,13 +272,18 @@ class Outbox:
                 await self._release_refused(*batch[0][:2], error)
 
     async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
-        try:
-            await self._record([(job, refusal(job, release, error, self._now()), ())])
-        except REFUSED:
-            self.refused += 1
-            if self._straight is not None:
-                self._straight.refused(job)
-            log.exception("outbox.refused", extra={"id": job.id[:80], "reason": str(error)[:200]})
+        _, end, _ = await self._refused(job, release, error)
+        for one in (end, without_run(end, self._now())):  # what is kept of the run may be what the store refuses
+            try:
+                await self._record([(job, one, ())])
+            except REFUSED as again:
+                error = again
+            else:
+                return
+        self.refused += 1
+        if self._straight is not None:
+            self._straight.refused(job)
+        log.error("outbox.refused", exc_info=error, extra={"id": job.id[:80], "reason": str(error)[:200]})
 
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight, ids = self._straight, set[str]()

@@ -1,35 +1,25 @@
 """Decides what becomes of a job that stopped: archived, retried, rearmed for its next round, or abandoned. Pure."""
 
-import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Final
 
-import msgspec
-
 from functory.errors import InvalidInput
+from functory.execution.failure_message import fingerprint, message_of, one_line
 from functory.statuses import status_of
-from functory.wire.untyped_json import decode_untyped
 from handlers.model import Handler
 from runner.launch import Level
-from runner.limits import MODULE_HINTS
 from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
 from scheduler.retry import Abandon, RetryPolicy, decide_retry
-from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry
+from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
-from vocabulary.terminal_codes import without_codes
 from vocabulary.time_text import MAX_TIME_MS
 
 _ABANDONED_EXITCODE: Final = 504
-_MESSAGE_CHARS: Final = 200
-_ERROR_BYTES: Final = 8000
-_ERROR_LINES: Final = 100
-"""Of an error text, at most so much of its end is looked at: it is the tenant's, and everybody waits meanwhile."""
 _INVALID: Final = 400
 _TOO_BIG: Final = 413
 _REFUSALS: Final = frozenset({_INVALID, 404, 409, _TOO_BIG, 429})
@@ -45,12 +35,6 @@ _SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.valu
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
-_JSON_BEGINS: Final = frozenset('"{')
-_FRAME: Final = re.compile(r"\s*(?:at |#\d+ )|Require stack:|- /")
-"""The last two: below the error of a module that node does not find."""
-_SINGLE_QUOTED: Final = r"(?:(?<!\w)|(?<=\bb))'(?:[^']|(?<=\w)'(?=\w))*'(?!\w)"
-"""Also b'…'. An apostrophe within a word is none of its quotes."""
-_VARYING: Final = re.compile(rf'0x[0-9a-fA-F]+|\d+|{_SINGLE_QUOTED}|"[^"]*"')
 
 
 def releases_of(
@@ -99,7 +83,10 @@ def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[O
     """The outcomes, made in columns, because every job passes here."""
     _, words, exitcodes, results, logs, durations_ms, _, levels, _, _ = zip(*stopped, strict=True)
     durations_us = [int(duration_ms * 1000) for duration_ms in durations_ms]
-    messages = ["" if word in _SILENT else last_line(result) for word, result in zip(words, results, strict=True)]
+    messages = [
+        "" if word in _SILENT else message_of(result) or f"failed with {exitcode}"
+        for word, exitcode, result in zip(words, exitcodes, results, strict=True)
+    ]
     return make_all(
         Outcome,
         [_CODES[word] for word in words],
@@ -194,16 +181,18 @@ def give_up(job: Job, now_ms: int) -> Release:
 
 
 def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) -> Release:
-    """The ending of a job whose own could not be written: failed, with the status of the error and its text. One that
-    repeats goes on with its next round."""
-    text = _message(str(error)[:_ERROR_BYTES])
+    """The ending of a job whose own could not be written: failed, with the status of the error and its text. What it
+    printed is kept, and when and where it ran. One that repeats goes on with its next round."""
+    text = one_line(str(error))
     status = _INVALID if isinstance(error, InvalidInput) else status_of(error)
     exitcode = status if status in _REFUSALS else _TOO_BIG
-    outcome = Outcome(
-        Code.FAILED,
-        exitcode,
-        now_ms,
+    ran = Outcome(Code.FAILED, exitcode, now_ms) if release is None or isinstance(release, Unclaim) else release.outcome
+    isolation = "" if ran.isolation == EXTERNAL else ran.isolation  # a worker is told that it is a refusal by this
+    outcome = ran._replace(
+        code=Code.FAILED,
+        exitcode=exitcode,
         result=text.encode("utf-8", "replace"),
+        isolation=isolation,
         fingerprint=fingerprint(exitcode, text),
         message=text.encode("utf-8", "replace").decode(),
     )
@@ -212,6 +201,16 @@ def refusal(job: Job, release: Release | None, error: Exception, now_ms: int) ->
     if next_ms is None or is_cancelled or not 0 <= next_ms <= MAX_TIME_MS:
         return Archive(job.id, job.token, outcome)
     return Rearm(job.id, job.token, next_ms, outcome)
+
+
+def without_run(release: Release, now_ms: int) -> Release:
+    """A refusal with nothing of the run that it ends."""
+    assert not isinstance(release, Unclaim)
+    said = release.outcome
+    bare = Outcome(
+        said.code, said.exitcode, now_ms, result=said.result, fingerprint=said.fingerprint, message=said.message
+    )
+    return release._replace(outcome=bare)
 
 
 def shortened(release: Retry, size_bytes: int) -> Retry:
@@ -223,40 +222,3 @@ def shortened(release: Retry, size_bytes: int) -> Retry:
 def without_log(release: EndOfRun) -> EndOfRun:
     """With a word in its place: what a job printed is no reason to fail it."""
     return release._replace(outcome=release.outcome._replace(log=_NO_ROOM_FOR_LOG))
-
-
-def last_line(result: bytes) -> str:
-    """The last line of an error text, which names the cause. Stack frames that follow it in
-    some languages are skipped, and so is our advice on modules that are not found."""
-    text = result[-_ERROR_BYTES:].decode("utf-8", "replace").strip()
-    if text[:1] in _JSON_BEGINS:
-        text = _told_in_json(text).strip() or text
-    lines = without_codes(text).strip().splitlines()[-_ERROR_LINES:]
-    while len(lines) > 1 and (lines[-1] in MODULE_HINTS or _FRAME.match(lines[-1][:_MESSAGE_CHARS])):
-        lines.pop()
-    return _message(lines[-1]) if lines else ""
-
-
-def _message(text: str) -> str:
-    """The start of a text as one line."""
-    return "".join(char if char.isprintable() else " " for char in without_codes(text)[:_MESSAGE_CHARS])
-
-
-def _told_in_json(text: str) -> str:
-    """The reason in a result that is a JSON string, or an object with `error` or `message`, as `ctx.fail` makes them.
-    Empty for any other text."""
-    try:
-        told = decode_untyped(text)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return ""
-    reasons = [told]
-    if isinstance(told, dict):
-        error = told.get("error")
-        reasons = [error, error.get("message") if isinstance(error, dict) else None, told.get("message")]
-    return next((reason for reason in reasons if reason and isinstance(reason, str)), "")
-
-
-def fingerprint(exitcode: int, message: str) -> str:
-    """A hash that is the same for errors that differ only in numbers, addresses and quoted values."""
-    kind = _VARYING.sub("?", message)
-    return hashlib.blake2s(f"{exitcode} {kind}".encode("utf-8", "replace"), digest_size=8).hexdigest()

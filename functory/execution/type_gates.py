@@ -1,5 +1,6 @@
 """Whether jobs of a type may start, as the store said a moment ago: its handler, its pause, its tenant's suspension.
-The gate of a type that this daemon does not run, such as one that workers serve, is closed.
+The gate of a type that this daemon does not run, such as one that workers serve, is closed, and so is that of a name
+which the store refuses.
 
 Asked for many types at once, and only for types of which jobs arrive. What this daemon itself changes is forgotten at
 once; what another daemon changes is seen after `life_s` at the latest.
@@ -11,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from store.base import Store, TypeGate
-from store.errors import StoreUnavailable
+from store.errors import InvalidValue, StoreError
 from store.names import MAX_BATCH
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
@@ -115,12 +116,22 @@ class TypeGates:
                 del self._runs[next(iter(self._runs))]
         return gate if is_run else gate._replace(is_open=False)
 
+    async def _read(self, jobtypes: list[str]) -> list[TypeGate]:
+        """A name that the store refuses costs the others nothing but some more questions."""
+        try:
+            return await self._store.get_type_gates(jobtypes)
+        except InvalidValue as error:
+            if half := len(jobtypes) // 2:
+                return [*await self._read(jobtypes[:half]), *await self._read(jobtypes[half:])]
+            log.warning("gates.refused", extra={"jobtype": jobtypes[0][:200], "reason": str(error)[:200]})
+            return [TypeGate(jobtypes[0], handler_version=0, is_open=False)]
+
     async def _ask_for(self, jobtypes: list[str]) -> None:
         self._changed.clear()
         until_s = self._clock.monotonic_s() + self._life_s
         try:
-            gates = [await self._as_run_here(gate) for gate in await self._store.get_type_gates(jobtypes)]
-        except StoreUnavailable as error:
+            gates = [await self._as_run_here(gate) for gate in await self._read(jobtypes)]
+        except StoreError as error:
             log.warning("gates.store_unavailable", extra={"reason": str(error)})
             await asyncio.sleep(_PAUSE_S)
             return

@@ -13,8 +13,8 @@ What cannot be read is InvalidInput, and the outcome of the job that asked for i
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from functory.errors import InvalidInput
@@ -22,7 +22,8 @@ from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
 from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Release
-from store.checks import check_new_job
+from store.checks import check_names, check_new_job
+from store.errors import InvalidValue
 from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
 
@@ -31,6 +32,7 @@ _NAMES: Final = ("domain", "key", "unique")
 _MAX_DELAY_S: Final = 3_155_760_000
 _PIECE_LINES: Final = 1000
 _PIECE_BYTES: Final = 8 << 20
+_T = TypeVar("_T")
 _PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
 
 
@@ -47,14 +49,17 @@ class Wish(NamedTuple):
 
 
 def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
-    """The new jobs of a run; their tenant is that of the job. Raises InvalidInput, and InvalidValue of the store."""
+    """The new jobs of a run; their tenant is that of the job. Raises InvalidInput."""
     tenant = tenant_of(job.jobtype)
-    return [
+    wishes = [
         _read(job, jobtype_of(tenant, one.type), one, now_ms)
         if one.options or one.links
         else Wish(jobtype_of(tenant, one.type), one.payload)
         for one in wanted
     ]
+    named = [it for it in wishes if it.unique]
+    _check(check_names, [_PROBE._replace(jobtype=it.jobtype, unique=it.unique, parent=it.parent) for it in named])
+    return wishes
 
 
 def asked_for(job: Job, release: Release, wanted: Sequence[WantedJob]) -> Sequence[WantedJob]:
@@ -124,9 +129,17 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
     )
     unique = said.get("unique", "")
     probe = _PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, key=options.key)
-    check_new_job(probe._replace(unique=unique, parent=parent))
+    _check(check_new_job, probe._replace(unique=unique, parent=parent))
     keeps = frozenset({"repeat"} if "priority" in said else {"repeat", "priority"})
     return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset())
+
+
+def _check(check: Callable[[_T], None], what: _T) -> None:
+    """What the store would say of it, as the word on an option: there it might as well be about the end of the run."""
+    try:
+        check(what)
+    except InvalidValue as error:
+        raise InvalidInput(f"an option of a new job is refused: {error}") from None
 
 
 def _said(wanted: WantedJob) -> dict[str, str]:

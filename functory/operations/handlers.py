@@ -187,7 +187,9 @@ async def invoke(
     *,
     tell: Tell = nobody,
 ) -> Stopped:
-    """Run the handler in force, or the one in `data` without storing it, once and now. `tell` hears the steps."""
+    """Run the handler in force, or the one in `data` without storing it, once and now. `tell` hears the steps. Raises
+    LimitExceeded for a payload that no job may have."""
+    service.admission.check(jobtype_of(who.tenant, type_name), [payload])
     handler = await _in_force(service, who.tenant, type_name) if data is None else parse_handler(data)
     await require_hosts(service, who.limits, handler)
     if handler.lang == WORKER:

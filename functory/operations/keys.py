@@ -5,6 +5,7 @@ secrets that people choose; here it would only let strangers burn our processor 
 """
 
 import hashlib
+import math
 import secrets
 import string
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from functory.operations.principal import OPERATOR
 from functory.operations.service import Service
 from functory.wire.scopes import OPERATOR_SCOPES, TENANT_SCOPES
 from store.base import ApiKey
-from store.errors import NotFound
+from store.errors import Conflict, NotFound
 
 _ID_ALPHABET: Final = string.ascii_lowercase + string.digits
 _ID_CHARS: Final = 12
@@ -79,12 +80,19 @@ async def list_keys(service: Service, tenant: str) -> list[ApiKey]:
     return await service.store.list_keys(tenant)
 
 
-async def rotate_key(service: Service, actor: str, tenant: str, key_id: str, overlap_s: int) -> tuple[ApiKey, str]:
-    """A new key with the scopes and label of the old one. The old one ends after the overlap, or at its own expiry
-    if that is earlier."""
-    old = await _own_key(service, tenant, key_id)
-    key, text = await create_key(service, actor, tenant, scopes=old.scopes, label=old.label)
-    ends_ms = service.now_ms() + overlap_s * 1000
+async def rotate_key(
+    service: Service, actor: str, tenant: str, key_id: str, overlap_s: int, expires_s: int | None = None
+) -> tuple[ApiKey, str]:
+    """A new key with the scopes and label of the old one, which lives for as long as that was to live, from now, or for
+    `expires_s`. The old one ends after the overlap, or at its own expiry if that is earlier. Raises NotFound, and
+    Conflict if the old one has expired."""
+    old, now_ms = await _own_key(service, tenant, key_id), service.now_ms()
+    if old.expires_ms is not None and old.expires_ms <= now_ms:
+        raise Conflict(f"key {key_id} has expired: create a new one")
+    if expires_s is None and old.expires_ms is not None:
+        expires_s = math.ceil((old.expires_ms - old.created_ms) / 1000)
+    key, text = await create_key(service, actor, tenant, scopes=old.scopes, label=old.label, expires_s=expires_s)
+    ends_ms = now_ms + overlap_s * 1000
     if old.expires_ms is None or old.expires_ms > ends_ms:
         await service.store.set_key_expiry(tenant, key_id, ends_ms)
     await audit(service, actor, "key.rotate", tenant, key=key_id, successor=key.key_id, ends_ms=ends_ms)

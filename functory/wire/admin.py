@@ -77,6 +77,10 @@ class RotateBody(Request):
     """The old key goes on working for `overlap_s`."""
 
     overlap_s: Annotated[int, Meta(ge=0, le=31_557_600)] = 86_400
+    expires_s: (
+        Annotated[int, Meta(ge=1, le=3_155_760_000, description="from now; as long as the old one when left out")]
+        | None
+    ) = None
 
 
 class Key(Answer):

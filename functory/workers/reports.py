@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from functory.errors import NotReadyYet
-from functory.execution.afterwards import NOTHING_MORE, kept, passed_on
+from functory.execution.afterwards import NOTHING_MORE, Afterwards, kept, passed_on
 from functory.execution.endings import Ending, Recorded
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import releases_or_refusals
@@ -172,6 +172,7 @@ class Reports:
     def _put(self, endings: Sequence[tuple[Held, Report]]) -> None:
         now_ms = self._clock.now_ms()
         sizes: dict[tuple[str, int], int] = {}
+        follows: dict[tuple[str, int], Afterwards] = {}
         out: list[Ending] = []
         for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
             these = [(held, _stopped(held, report, now_ms)) for held, report in some]
@@ -183,8 +184,10 @@ class Reports:
                 out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
                 if left_bytes := size_bytes(one):
                     sizes[job.id, job.token] = left_bytes
+                if held.afterwards.on_failure:
+                    follows[job.id, job.token] = held.afterwards
                 self._begin_ending(held)
-        self._outbox.put(out, sizes)
+        self._outbox.put(out, sizes, follows)
 
     def _begin_ending(self, held: Held) -> None:
         held.ending = asyncio.get_running_loop().create_future()

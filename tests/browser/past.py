@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from functory.execution.outcomes import fingerprint
+from functory.execution.failure_message import fingerprint
 from store.base import (
     Archive,
     Code,

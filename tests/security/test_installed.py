@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from functory.execution.outcomes import last_line
+from functory.execution.failure_message import message_of
 from handlers.model import Handler
 from runner.launch import Launcher, Level
 from runner.plain import PlainLauncher
@@ -85,7 +85,7 @@ async def test_an_import_says_what_to_do(runner: Runner, lang: str, body: str) -
     told = (
         f"ModuleNotFoundError: No module named '{name}'" if lang == "python" else f"Error: Cannot find module '{name}'"
     )
-    assert last_line(seen.results[0]) == told, "the cause, and not what to do"
+    assert message_of(seen.results[0]) == told, "the cause, and not what to do"
 
 
 async def test_node_searches_nothing_of_the_machine(runner: Runner) -> None:

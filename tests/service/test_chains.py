@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import PLAIN
-from store.base import Code, JobFilter, JobRecord, JobState
-from tests.support.service import ended, register, running_daemon, until
+from store.base import Code, JobFilter, JobRecord, JobState, Tenant
+from tests.support.service import ended, payloads_waiting, register, running_daemon, until
 
 
 async def last_of(daemon: Daemon, jobtype: str, count: int = 1) -> list[JobRecord]:
@@ -58,7 +60,7 @@ async def test_a_parent_passes_its_last_result_on(tmp_path: Path) -> None:
 
 async def test_types_that_lead_back_to_each_other_come_to_an_end(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
-        await register(daemon, "acme-ping", "pass", then="pong")
+        await register(daemon, "acme-ping", "pass", then="pong", on_failure="alarm")
         await register(daemon, "acme-pong", "pass", then="ping")
         await submit(daemon, "acme-ping", "x")
         pings = await last_of(daemon, "acme-ping", 51)
@@ -67,11 +69,41 @@ async def test_types_that_lead_back_to_each_other_come_to_an_end(tmp_path: Path)
         assert stopped.outcome is not None
         assert b"100 times in a row" in (stopped.outcome.result or b"")
         assert json.loads(stopped.job.options) == {"chain": 100}
+        assert await payloads_waiting(daemon, "acme-alarm") == [], "it would be one link more"
 
 
 async def test_a_result_that_is_too_long_for_a_payload_is_the_end_of_the_job(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
-        await register(daemon, "acme-long", "return 'x' * (1 << 21)", then="next")
+        await register(daemon, "acme-long", "print('begun')\nreturn 'x' * (1 << 21)", then="next", on_failure="alarm")
         record = await ended(daemon, await submit(daemon, "acme-long", "x"))
         assert record.outcome is not None
         assert (record.outcome.code, record.outcome.exitcode) == (Code.FAILED, 413)
+        assert record.outcome.log == b"begun\n"
+        assert await payloads_waiting(daemon, "acme-next") == []
+        assert await payloads_waiting(daemon, "acme-alarm") == [record.outcome.result]
+
+
+@pytest.mark.parametrize(("ending", "code"), [("ctx.fail('no')", Code.FAILED), ("ctx.retry()", Code.ABANDONED)])
+async def test_what_made_children_and_did_not_end_well_goes_to_on_failure(
+    tmp_path: Path, ending: str, code: Code
+) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        body = f"ctx.enqueue('piece', 'x', child=True)\n{ending}"
+        once = {"max_attempts": 1}
+        await register(daemon, "acme-album", body, then="next", on_failure="alarm", options=once)
+        record = await ended(daemon, await submit(daemon, "acme-album", "x"))
+        assert record.outcome is not None
+        assert record.outcome.code is code
+        assert await payloads_waiting(daemon, "acme-alarm") == [record.outcome.result or b""]
+
+
+async def test_a_refusal_goes_to_on_failure_only_within_the_quota(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        limits = json.dumps({"max_jobs": 1})
+        await daemon.store.create_tenant(Tenant("acme", daemon.clock.now_ms(), limits=limits))
+        await daemon.executor.refresh_tenants()
+        await register(daemon, "acme-a", "print('begun')", then="next", on_failure="alarm")
+        record = await ended(daemon, await submit(daemon, "acme-a", "x"))
+        assert record.outcome is not None
+        assert (record.outcome.exitcode, record.outcome.log) == (429, b"begun\n")
+        assert await payloads_waiting(daemon, "acme-alarm") == []

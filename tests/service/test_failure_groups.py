@@ -19,3 +19,14 @@ async def test_each_reason_of_a_handler_is_a_group(tmp_path: Path, given: str) -
             await ended(daemon, job_id)
         groups = await failures(service_of(daemon), "acme", named="grp", since_ms=0, limit=10)
         assert {group.message: group.runs for group in groups} == dict.fromkeys(reasons, 1) | {"disk is full": 2}
+
+
+async def test_jobs_that_fail_without_a_word_are_groups_too(tmp_path: Path) -> None:
+    bodies = {"python": "ctx.fail()", "sh": "exit 65"}
+    async with running_daemon(tmp_path) as daemon:
+        for lang, body in bodies.items():
+            await register(daemon, f"acme-{lang}", body, lang)
+            (job_id,) = await daemon.intake.write(f"acme-{lang}", [b"x"])
+            await ended(daemon, job_id)
+        groups = await failures(service_of(daemon), "acme", named=None, since_ms=0, limit=10)
+        assert [(group.message, group.runs) for group in groups] == [("failed with 400", 1)] * 2

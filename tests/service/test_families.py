@@ -14,7 +14,7 @@ from functory.operations.job_changes import retry_job
 from functory.operations.jobs import get_job
 from store.base import Code, JobRecord, JobState, NewJob, Tenant
 from store.errors import Conflict, StoreUnavailable
-from tests.support.service import ended, register, running_daemon
+from tests.support.service import ended, payloads_waiting, register, running_daemon
 from tests.support.workers import ACME, Shop
 
 ALBUM = """
@@ -122,7 +122,10 @@ async def test_new_jobs_with_options_go_through_the_journal(tmp_path: Path) -> N
     [
         ("print('J: piece?colour=red|x')", 400, b"colour of a new job is not an option"),
         ("ctx.enqueue('piece', 'x', sibling=True)", 400, b"this job has no parent"),
-        ("ctx.enqueue('piece', 'x', unique='a\\nb')", 413, b"unique name"),
+        ("ctx.enqueue('piece', 'x', unique='a\\nb')", 400, b"unique name"),
+        ("ctx.enqueue('piece', 'x', domain='a\\x01b')", 400, b"rate domain"),
+        ("print('J: piece?key=%01|x')", 400, b"key"),
+        ("[ctx.enqueue('piece', 'x', unique='u', child=child) for child in (True, False)]", 400, b"different parents"),
         ("ctx.enqueue('piece', 'x', unique='held')", 409, b"held"),
         ("[ctx.enqueue('piece', 'x', child=True) for _ in range(3)]", 429, b"jobs stored"),
     ],
@@ -141,14 +144,17 @@ async def test_what_cannot_be_made_is_the_end_of_that_job_and_none_of_its_jobs_i
                 NewJob("holder", "acme-piece", b"", now_ms, now_ms, unique="held"), now_ms=now_ms
             )
             await daemon.store.claim_jobs("acme-piece", 1, owner="zz", lease_ms=60_000, now_ms=now_ms)
-        await register(daemon, "acme-album", f"ctx.enqueue('other', 'y', child=True)\n{body}")
+        body = f"print('begun')\nctx.enqueue('other', 'y', child=True)\n{body}"
+        await register(daemon, "acme-album", body, on_failure="alarm")
         record = await ended(daemon, await submit(daemon, "acme-album", "x"))
         assert record.outcome is not None
+        assert (record.outcome.log, record.outcome.handler_version, record.outcome.isolation) == (b"begun\n", 1, "L0")
         assert (record.outcome.code, record.outcome.exitcode) == (Code.FAILED, exitcode)
         assert words in (record.outcome.result or b"")
         rows = {row.jobtype: row for row in await daemon.store.get_counters("acme", now_ms=now_ms)}
         assert "acme-other" not in rows
         assert daemon.outbox.refused == 0
+        assert await payloads_waiting(daemon, "acme-alarm") == [record.outcome.result]
 
 
 async def test_new_jobs_are_not_doubled_when_the_end_is_written_again(tmp_path: Path) -> None:

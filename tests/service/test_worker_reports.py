@@ -8,7 +8,7 @@ import pytest
 from functory.operations import workers as operations
 from functory.workers.values import Answer, Report
 from runner.protocol import NewJob
-from tests.support.service import ended
+from tests.support.service import ended, payloads_waiting
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop
 
@@ -48,11 +48,13 @@ async def test_a_report_that_makes_no_sense_is_refused_and_the_others_are_record
 
 
 async def test_a_refusal_has_the_status_of_the_job(shop: Shop) -> None:
-    await shop.serve("resize")
+    await shop.serve("resize", on_failure="alarm")
     (job_id,) = await shop.post("1")
     (job,) = await shop.take()
-    report = Report(held(job), 200, new_jobs=(NewJob("resize", b"x", "bogus=1"),))
+    report = Report(held(job), 200, log=b"begun", new_jobs=(NewJob("resize", b"x", "bogus=1"),))
     (verdict,) = await operations.report(shop.service, ACME, [report])
     record = await ended(shop.daemon, job_id)
     assert record.outcome
     assert (verdict.answer, verdict.status, record.outcome.exitcode) == (Answer.REFUSED, 400, 400)
+    assert record.outcome.log == b"begun\n"
+    assert await payloads_waiting(shop.daemon, "acme-alarm") == [record.outcome.result]

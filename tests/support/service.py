@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
-from store.base import JobRecord, JobState
+from store.base import JobFilter, JobRecord, JobState
 from store.errors import StoreUnavailable
 from vocabulary.clock import Clock
 
@@ -58,3 +58,12 @@ async def until(look: Callable[[], Awaitable[T | None]]) -> T:
         while not (seen := await look()):  # noqa: ASYNC110 (several parts may bring it about: no one event)
             await asyncio.sleep(0)
     return seen
+
+
+async def payloads_waiting(daemon: Daemon, jobtype: str) -> list[bytes]:
+    """Of the jobs of a type that nobody runs, those in the journal with them."""
+    await daemon.intake.flush()
+    now_ms, tenant = daemon.clock.now_ms(), jobtype.partition("-")[0]
+    page = await daemon.store.list_jobs(tenant, JobFilter(JobState.WAITING, jobtype), now_ms=now_ms)
+    records = [await daemon.store.get_job(tenant, record.job.id, now_ms=now_ms) for record in page.records]
+    return [record.job.data for record in records if record is not None]

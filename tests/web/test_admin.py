@@ -132,6 +132,25 @@ async def test_an_expired_key_is_not_good(site: Site) -> None:
     assert (await site.get("/acme/results", key=made["key"])).status == 401, "though it was verified a moment ago"
 
 
+async def test_the_successor_of_a_key_lives_for_as_long(site: Site) -> None:
+    path = f"{TENANTS}/acme/keys"
+    made = await admin(site, "POST", path, json={"expires_s": 100})
+    assert isinstance(made, dict)
+    site.clock.advance(40)
+    rotated = await admin(site, "POST", f"{path}/{made['id']}/rotate", json={"overlap_s": 10})
+    assert isinstance(rotated, dict)
+    assert rotated["expires_ms"] == T0 + 140_000
+    shorter = await admin(site, "POST", f"{path}/{rotated['id']}/rotate", json={"expires_s": 5})
+    assert isinstance(shorter, dict)
+    assert shorter["expires_ms"] == T0 + 45_000
+    site.clock.advance(10)
+    for key in (made, shorter):
+        answer = await site.post(f"{path}/{key['id']}/rotate", key="operator", json={"expires_s": 1000})
+        assert (answer.status, answer.code) == (409, "conflict"), "it has expired"
+    listed = (await site.get(path, key="operator")).json["keys"]
+    assert len(listed) == 4, "with the one that was there before: none was made for those"
+
+
 async def test_pause_resume_and_quit_of_a_daemon(site: Site) -> None:
     await site.store.reserve_sysid(info='{"role": "all"}', lease_ms=60_000, now_ms=T0)
     daemon = (await site.get("/admin/daemons", key="operator")).json["daemons"][0]
@@ -158,6 +177,10 @@ async def test_pause_of_a_tenants_type_by_the_operator(site: Site) -> None:
     assert await site.store.get_waiting_jobtypes(now_ms=T0) == []
     await admin(site, "POST", f"{TENANTS}/acme/types/thumb/resume")
     assert len(await site.store.get_waiting_jobtypes(now_ms=T0)) == 1
+    for verb in ("pause", "resume"):
+        answer = await site.post(f"{TENANTS}/nobody/types/thumb/{verb}", key="operator")
+        assert (answer.status, answer.code) == (404, "not_found")
+    assert (await site.get("/admin/audit?tenant=nobody", key="operator")).json["events"] == []
 
 
 async def test_everything_an_operator_does_is_in_the_audit_log(site: Site) -> None:

@@ -185,7 +185,9 @@ async def use_tenants(site: Site, terminal: Terminal) -> None:
         create = ("key", "create", owner, "--scope", scope, "--label", "x", "--expires-s", "60", "--json")
         key = json.loads(await terminal.run(*create, who="operator"))
         assert key["scopes"] == [scope]
-        rotated = json.loads(await terminal.run("key", "rotate", owner, key["id"], "--json", who="operator"))
+        rotate = ("key", "rotate", owner, key["id"], "--expires-s", "30", "--json")
+        rotated = json.loads(await terminal.run(*rotate, who="operator"))
+        assert rotated["expires_ms"] - rotated["created_ms"] == 30_000
         await terminal.run("key", "revoke", owner, rotated["id"], who="operator")
         await terminal.run("key", "list", owner, who="operator")
     assert "deleted" in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")

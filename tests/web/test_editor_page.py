@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from journal.options import JournalOptions
 from tests.support.pages import Shown, Visitor, visitor
 from tests.support.web import Site
 from tests.web.test_folders import put, untar
@@ -55,6 +56,17 @@ async def test_more_settings_that_are_not_an_object_are_called_what_they_are(sit
     assert refused.status == 422
     assert "The text under More settings" in refused.text
     assert "the body" not in refused.text.lower()
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_what_was_typed_is_kept_if_the_payload_to_try_it_with_is_too_long(site: Site) -> None:
+    await put(site, FILES)
+    longer = "x" * (JournalOptions().max_payload_bytes + 1)
+    async with visitor(site, "acme") as acme:
+        form = typed(await opened(acme, EDIT), "X = 2\n")
+        refused = await acme.post(EDIT, {**form, "payload": longer, "do": "try"})
+    assert "max_payload_bytes" in refused.text
+    assert form_of(refused)["body"] == "X = 2\n"
 
 
 @pytest.mark.parametrize("name", ["a.py", "main.py"])

@@ -11,6 +11,7 @@ import functory.operations.handlers
 from functory.operations.packages import with_packages
 from functory.operations.service import OperationSettings
 from handlers.hosts import parse_patterns
+from journal.options import JournalOptions
 from runner.errors import ContextEndedError
 from runner.targets import Targets
 from tests.support.web import T0, Site, open_site
@@ -224,6 +225,17 @@ async def test_invoke_runs_once_without_a_job(site: Site) -> None:
     assert (await site.get("/acme/handler/new")).status == 404
     assert (await site.post("/acme/handler/none/invoke", json={})).status == 404
     assert (await site.store.get_usage("acme")).jobs == 0
+
+
+async def test_invoke_takes_the_payloads_that_jobs_may_have(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)
+    path = "/acme/handler/up/invoke"
+    both = await site.post(path, json={"payload": "a", "payload_base64": "/w=="})
+    assert (both.status, both.code) == (422, "invalid_input")
+    longest = JournalOptions().max_payload_bytes
+    assert (await site.post(path, data=b'{"payload": "%s"}' % (b"x" * longest))).status == 200
+    longer = await site.post(path, data=b'{"payload": "%s"}' % (b"x" * (longest + 1)))
+    assert (longer.status, longer.code) == (413, "limit_exceeded")
 
 
 async def test_the_quota_of_handlers(site: Site) -> None:

@@ -87,16 +87,19 @@ async def delete_tenant(call: Call, query: DeleteQuery) -> Deleted:
 
 @routes.add("POST", "/admin/tenants/{name}/types/{type}/pause", scope="operator", summary="Pause a type of a tenant")
 async def pause_type(call: Call) -> Done:
-    await type_controls.pause_type(call.service, call.principal.key_id, call.param("name"), call.type_name, paused=True)
+    await _pause_type(call, paused=True)
     return Done()
 
 
 @routes.add("POST", "/admin/tenants/{name}/types/{type}/resume", scope="operator", summary="Resume a type of a tenant")
 async def resume_type(call: Call) -> Done:
-    await type_controls.pause_type(
-        call.service, call.principal.key_id, call.param("name"), call.type_name, paused=False
-    )
+    await _pause_type(call, paused=False)
     return Done()
+
+
+async def _pause_type(call: Call, *, paused: bool) -> None:
+    tenant = await _owner(call)
+    await type_controls.pause_type(call.service, call.principal.key_id, tenant, call.type_name, paused=paused)
 
 
 @routes.add("GET", "/admin/keys", scope="operator", summary="The operator's keys, without their secrets")
@@ -128,9 +131,8 @@ async def create_key(call: Call, body: NewKey) -> KeyWithSecret:
     status=201,
 )
 async def rotate_key(call: Call, body: RotateBody) -> KeyWithSecret:
-    key, text = await keys.rotate_key(
-        call.service, call.principal.key_id, await _owner(call), call.param("key_id"), body.overlap_s
-    )
+    actor, owner = call.principal.key_id, await _owner(call)
+    key, text = await keys.rotate_key(call.service, actor, owner, call.param("key_id"), body.overlap_s, body.expires_s)
     return _show_secret(key, text)
 
 

@@ -13,7 +13,7 @@ from functory.operations.folders import Archive, download_folder, take_archive
 from functory.operations.packages import packages_of
 from functory.web.api.handler_fields import decode_handler_fields
 from functory.web.api.large_job import in_memory, json_in_pieces
-from functory.web.api.submission import payload_of
+from functory.web.api.submission import new_payload
 from functory.web.http.answers import JSON_HEADERS
 from functory.web.http.endpoint import Call
 from functory.web.http.outflow import LARGE_BYTES, PIECE_BYTES, LargeAnswer
@@ -43,7 +43,6 @@ routes = Routes()
 
 _HELD_BYTES: Final = 8 << 20
 """What a download keeps in memory, at most: some pieces of files."""
-_NO_PAYLOAD: Final = msgspec.Raw(b'""')
 _BODY: Final = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 
 
@@ -151,7 +150,7 @@ async def roll_back(call: Call, body: RollbackBody) -> Handler:
 )
 async def invoke(call: Call, body: InvokeBody) -> Invoked | LargeAnswer:
     call.web.edge.outflow.check(call.tenant)
-    payload = payload_of(_NO_PAYLOAD if body.payload is msgspec.UNSET else body.payload, body.payload_base64)
+    payload = new_payload(body) or b""
     handler = None if body.handler is msgspec.UNSET else _given_handler(bytes(body.handler))
     invocation = operations.invoke(call.service, call.principal, call.type_name, payload, handler, tell=call.tell)
     stopped = await while_present(call.request, invocation)

@@ -14,6 +14,7 @@ from functory.operations.service import Service
 from functory.operations.submit import Submission, check_option_sets, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
+from functory.wire.handlers import InvokeBody
 from functory.wire.jobs import JobSettings, NewJob, UpdateBody
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from functory.wire.untyped_json import json_decoder
@@ -173,7 +174,7 @@ def _payload(job: NewJob) -> bytes:
     return payload
 
 
-def new_payload(body: NewJob | UpdateBody) -> bytes | None:
+def new_payload(body: NewJob | UpdateBody | InvokeBody) -> bytes | None:
     """The payload of a body that may have one, in one form. Raises InvalidInput if it has both."""
     in_base64 = None if body.payload_base64 is msgspec.UNSET else body.payload_base64
     if body.payload is msgspec.UNSET:

@@ -26,6 +26,7 @@ from handlers.folders.project import PROJECT_FILE
 from handlers.languages import LANGUAGES
 from handlers.model import DEFAULT_MEMORY_MB, DEFAULT_TIMEOUT_S, KEEP_ALL, VALUE, Handler
 from handlers.validation import parse_handler
+from journal.errors import LimitExceeded
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
@@ -138,7 +139,7 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         problem = str(error)
         if error.field == "body":  # the line of another field would be marked in the wrong text
             problem, line, column = problem.removeprefix("body: "), error.line, error.column
-    except (FunctoryError, HandlerError, RunnerError) as error:
+    except (FunctoryError, HandlerError, LimitExceeded, RunnerError) as error:
         problem = str(error)
     return await _page(call, draft, stored, tried=tried, problem=problem, line=line, column=column)
 

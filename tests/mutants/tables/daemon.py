@@ -115,7 +115,7 @@ MUTANTS: list[Mutant] = [
     afterwards("what a parent carries on is lost", " or _has_child(new_jobs):", ":"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
-    afterwards("a run that made children passes its result on", "        or _has_child(new_jobs)\n", ""),
+    afterwards("a run that made children passes its result on", " and not _has_child(new_jobs):", ":"),
     afterwards("what failed goes where what is ok goes", "afterwards.on_failure if code", "afterwards.then if code"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
     wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),

@@ -2,12 +2,48 @@
 
 import pytest
 
-from functory.execution.outcomes import fingerprint, last_line
+from functory.execution.failure_message import fingerprint, message_of
 from runner.limits import NO_PACKAGES, NOT_AMONG_PACKAGES
 
 PYTHON = b"Traceback (most recent call last):\n  File \"body\", line 1\nKeyError: 'a'\n"
 NODE = b"Error: no such invoice\n    at Object.call (handler.js:1:7)\n    at process (node:internal:95:5)"
 PHP = b"Exception: no cover sheet in line 3\n#0 handler.php(9) : eval()'d code(3): report()\n#1 {main}"
+
+GROUP = b"""\
+  + Exception Group Traceback (most recent call last):
+  |   File "handler.py", line 1, in handler
+  |     raise ExceptionGroup('some', [ValueError('a'), KeyError('b')])
+  | ExceptionGroup: some (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +---------------- 2 ----------------
+    | KeyError: 'b'
+    +------------------------------------
+"""
+OF_A_TASK_GROUP = b"""\
+  + Exception Group Traceback (most recent call last):
+  |   File "taskgroups.py", line 145, in __aexit__
+  |     raise me from None
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "handler.py", line 3, in fetch
+    |     raise OSError('no route')
+    | OSError: no route
+    +------------------------------------
+"""
+CHAINED = PYTHON + b"\nDuring handling of the above exception:\n\n" + PYTHON.replace(b"KeyError: 'a'", b"OSError: no")
+ASSERTION = b"""\
+AssertionError [ERR_ASSERTION]: Expected values to be strictly deep-equal:
++ actual - expected
+
+  {
++   a: 1
+-   a: 2
+  }
+    at Object.call (handler.js:1:19)"""
+OF_A_COMMAND = b"Error: Command failed: false\nbad\n\n    at checkExecSyncError (node:child_process:891:11)"
+JAVA = b"java.io.IOException: no\n\tat a.B.c(B.java:1)\nCaused by: a.NoRouteException: far\n\tat a.B.d(B.java:2)"
 
 NO_MODULE = "Error: Cannot find module 'x'"
 
@@ -18,6 +54,18 @@ NO_MODULE = "Error: Cannot find module 'x'"
         (PYTHON, "KeyError: 'a'"),
         (NODE, "Error: no such invoice"),
         (PHP, "Exception: no cover sheet in line 3"),
+        (b"Exception: no\n\n in line 1", "Exception: no"),
+        (b"Exception: no\n\n in line 1\n#0 handler.php(1): report()", "Exception: no"),
+        (PYTHON + b"a note\nof two lines\n", "KeyError: 'a'"),
+        (CHAINED, "OSError: no"),
+        (GROUP, "ExceptionGroup: some (2 sub-exceptions)"),
+        (OF_A_TASK_GROUP, "OSError: no route"),
+        (ASSERTION, "AssertionError [ERR_ASSERTION]: Expected values to be strictly deep-equal:"),
+        (OF_A_COMMAND, "Error: Command failed: false"),
+        (b"NoRoom: full\nfor good\n\n    at Object.call (handler.js:1:7)", "for good"),
+        (b"Error: \n\n    at Object.call (handler.js:1:7)", "Error:"),
+        (JAVA, "Caused by: a.NoRouteException: far"),
+        (b'  File "cut off", line 1\n    pass', "pass"),
         (
             f"Error: Cannot find module 'x'\nRequire stack:\n- /tmp/a/noop.js\n    at f\n{NO_PACKAGES}".encode(),
             NO_MODULE,
@@ -44,7 +92,7 @@ NO_MODULE = "Error: Cannot find module 'x'"
     ],
 )
 def test_the_line_that_says_what_happened(result: bytes, message: str) -> None:
-    assert last_line(result) == message
+    assert message_of(result) == message
 
 
 @pytest.mark.parametrize(

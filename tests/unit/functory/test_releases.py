@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from functory.errors import InvalidInput
-from functory.execution.outcomes import fingerprint, give_up, refusal, releases_of
+from functory.execution.failure_message import fingerprint
+from functory.execution.outcomes import give_up, refusal, releases_of
 from runner.launch import Level
 from runner.outcome import Stopped
 from scheduler.retry import RetryPolicy
@@ -40,6 +41,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
             "result": b"no such invoice",
             "message": "no such invoice",
             "fingerprint": fingerprint(404, "no such invoice"),
+        },
+    ),
+    "failed without a word": (
+        {},
+        {"code": "failed", "exitcode": 400},
+        Archive,
+        {
+            "code": Code.FAILED,
+            "exitcode": 400,
+            "message": "failed with 400",
+            "fingerprint": fingerprint(400, "failed with 400"),
         },
     ),
     "again": (

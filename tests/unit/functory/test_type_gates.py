@@ -6,7 +6,7 @@ from typing import cast
 
 from functory.execution.type_gates import TypeGates
 from store.base import Store, TypeGate
-from store.errors import StoreUnavailable
+from store.errors import InvalidValue, StoreUnavailable
 from tests.support.clocks import FakeClock
 
 
@@ -25,6 +25,8 @@ class SlowStore:
         await self.go.wait()
         if self.is_away:
             raise StoreUnavailable("away")
+        if "acme-a\n" in jobtypes:
+            raise InvalidValue("no jobtype")
         return [TypeGate(jobtype, is_open=True, handler_version=version) for jobtype in jobtypes]
 
 
@@ -122,3 +124,21 @@ async def test_an_answer_that_is_used_is_renewed_before_it_is_old() -> None:
     assert it.store.asked[1:] == [["acme-a"]], "nobody has used the other"
     it.clock.elapsed_s = 1.5
     assert (it.version("acme-a"), it.version("acme-b")) == (2, None)
+
+
+async def test_a_name_that_the_store_refuses_is_closed_and_the_others_are_known() -> None:
+    it = Gates()
+    told: list[str] = []
+
+    def listen(jobtypes: Iterable[str]) -> None:
+        told.extend(jobtypes)
+        it.known.set()
+
+    it.gates.when_known(listen)
+    await it.want("acme-a", "acme-a\n", "acme-b")
+    await it.answered()
+    assert told == ["acme-a", "acme-a\n", "acme-b"]
+    assert [it.version(name) for name in told] == [1, 0, 1]
+    refused = it.gates.get("acme-a\n")
+    assert refused is not None
+    assert not refused.is_open

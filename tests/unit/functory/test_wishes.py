@@ -7,7 +7,6 @@ from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the
 from functory.intake.job_options import PLAIN, JobOptions
 from runner.protocol import NewJob
 from store.base import Archive, Code, Discard, Finish, Job, Outcome, Release, Retry
-from store.errors import InvalidValue
 
 NOW_MS = 1_800_000_000_000
 JOB = Job("j1", "acme-album", b"", NOW_MS, "a1", 1, 1, 500, NOW_MS, NOW_MS, parent="p1")
@@ -56,7 +55,7 @@ def test_what_cannot_be_meant_is_refused_in_words(options: str, words: str) -> N
 
 def test_names_are_those_of_the_store() -> None:
     for options in ("unique=%0A", "domain=%00", "key=%0A", f"unique={'x' * 256}"):
-        with pytest.raises(InvalidValue):
+        with pytest.raises(InvalidInput, match="255 characters"):
             wish(options)
 
 
