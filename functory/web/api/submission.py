@@ -76,9 +76,10 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     known: dict[JobOptions, JobOptions] = {}
     now_ms = service.now_ms()
     async for number, text in turns.slices(texts):
-        if is_array or text.strip():
+        line = bytes(text)
+        if is_array or line.strip():
             try:
-                jobs.append(to_submission(decode_json(_JOB, text), now_ms, known))
+                jobs.append(to_submission(decode_json(_JOB, line), now_ms, known))
                 check_option_sets(service, len(known))
             except FunctoryError as error:
                 error.args = (f"{'job' if is_array else 'line'} {number}: {error}",)
