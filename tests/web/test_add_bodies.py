@@ -26,3 +26,32 @@ async def test_a_large_job_is_taken_in_every_form(site: Site, size_bytes: int, f
     answer = await site.post(ADD, data=body, headers=NDJSON if form == "ndjson" else JSON)
     assert answer.status == 200, answer.body[:300]
     assert await payloads(site, answer.json["ids"]) == [b"x" * size_bytes]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "expected"),
+    [
+        ("application/json", [b"1", b"2"]),
+        ("Application/JSON", [b"1", b"2"]),
+        ("APPLICATION/JSON ;charset=utf-8", [b"1", b"2"]),
+        ("application/json5", [b'[{"payload":1},{"payload":2}]']),
+        ("application/json-patch+json", [b'[{"payload":1},{"payload":2}]']),
+        ("text/plain; of=application/json", [b'[{"payload":1},{"payload":2}]']),
+    ],
+)
+@pytest.mark.parametrize("query", ["", "?ids=yes"])
+async def test_the_media_type_is_compared_as_a_whole_and_without_its_case(
+    site: Site, media_type: str, expected: list[bytes], query: str
+) -> None:
+    """Without a query a body of lines goes the short way, and the first request of a key never does."""
+    await site.add("the key is verified")
+    body = b'[{"payload":1},{"payload":2}]'
+    answer = await site.post(ADD + query, data=body, headers={"Content-Type": media_type})
+    assert answer.status == 200, answer.body[:300]
+    assert await payloads(site, answer.json["ids"]) == expected
+
+
+@pytest.mark.parametrize("media_type", ["application/x-ndjson", "Application/X-NDJSON", "application/jsonl"])
+async def test_ndjson_has_a_job_on_each_line(site: Site, media_type: str) -> None:
+    answer = await site.post(ADD, data=b'{"payload":1}\n{"payload":2}\n', headers={"Content-Type": media_type})
+    assert await payloads(site, answer.json["ids"]) == [b"1", b"2"]

@@ -26,9 +26,10 @@ from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
     SPLIT_BYTES,
+    Reading,
     added_json,
-    is_lines,
     parse_jobs,
+    reading_of,
     split_lines,
     to_options,
     to_submission,
@@ -92,13 +93,13 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
         call.principal.require("read")
     type_name, body = call.type_name, await call.read_body()
     await call.web.turns.take(len(body))
-    is_plain = is_lines(call.request.headers.get("Content-Type", ""))
-    if is_plain and query.idempotency_key is None and not query.unique and not query.parent:
+    reading = reading_of(call.request.headers.get("Content-Type", ""))
+    if reading == "lines" and query.idempotency_key is None and not query.unique and not query.parent:
         options = to_options(query, call.service.now_ms())
         ids = await add_lines(call.web, call.principal, type_name, body, options)
     else:
         async with _room(call.web, call.tenant, body, _JOB_BYTES):
-            ids = await _add_one_by_one(call, query, type_name, body, is_plain=is_plain)
+            ids = await _add_one_by_one(call, query, type_name, body, reading)
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
@@ -168,9 +169,9 @@ async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], 
     return jobs
 
 
-async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:
+async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, reading: Reading) -> list[str]:
     """Add jobs that differ from each other: with options of their own, in JSON, or under an idempotency key."""
-    if is_plain:
+    if reading == "lines":
         options, keeps = to_options(query, call.service.now_ms()), unsaid(query)
         lines = split_lines(body, max_jobs(call.service))
         jobs = []
@@ -178,8 +179,7 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
             jobs.append(Submission(line, options, query.unique or "", query.parent or "", keeps))
     else:
         _refuse_settings(query)
-        is_array = call.request.content_type == "application/json"
-        jobs = await parse_jobs(body, call.service, call.web.turns, is_array=is_array)
+        jobs = await parse_jobs(body, call.service, call.web.turns, is_array=reading == "json")
     if query.idempotency_key is None:
         return await submit_jobs(call.service, call.principal, type_name, jobs)
     fingerprint = await _fingerprint(type_name, query, body)

@@ -4,7 +4,7 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -22,21 +22,27 @@ from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
+Reading = Literal["lines", "json", "ndjson"]
+"""How a body becomes jobs."""
 _JOB: Final = json_decoder(NewJob)
 _ONE_OR_MORE: Final = json_decoder(NewJob | list[NewJob])
 """For what a body that is neither one job nor a list of them is told."""
 _TEXT: Final = msgspec.json.Decoder(str)
 _TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
+_READINGS: Final[dict[str, Reading]] = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+}
 _COMMENT: Final = b"#"[0]
 SPLIT_BYTES: Final = 128 * 1024
 """A body up to this size is split without counting its lines first."""
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
 
-def is_lines(content_type: str) -> bool:
-    """Whether the body holds one payload per line: always, unless the header says that it is JSON."""
-    return not content_type.startswith(_JSON_TYPES)
+def reading_of(content_type: str) -> Reading:
+    """The body holds one payload per line, unless the header says that it is JSON. Case and parameters do not count."""
+    return _READINGS.get(content_type.partition(";")[0].strip().lower(), "lines")
 
 
 def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
