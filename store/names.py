@@ -54,7 +54,8 @@ MAX_CONTENTS_AT_ONCE: Final = 2500
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+MAX_LABEL_CHARS: Final = 255
+_LABEL: Final = re.compile(rf"[^\x00-\x1f\x7f]{{1,{MAX_LABEL_CHARS}}}")
 
 
 def check_tenant(tenant: str) -> str:
@@ -93,7 +94,7 @@ def check_owner(owner: str) -> str:
 def check_label(what: str, label: str) -> str:
     """A free name (rate domain, unique name, key id, journal reader): 1 to 255 printable characters."""
     if _LABEL.fullmatch(label) is None:
-        raise InvalidValue(f"{what} {label!r:.80} must be 1 to 255 characters without control characters")
+        raise InvalidValue(f"{what} {label!r:.80} must be 1 to {MAX_LABEL_CHARS} characters without control characters")
     try:
         label.encode()
     except UnicodeEncodeError:

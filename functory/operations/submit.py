@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from functory.errors import InvalidInput, NotReadyYet
 from functory.intake.job_options import PLAIN, JobOptions, new_job
 from functory.operations.consumers import refuse_repeat
-from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
+from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from journal import LimitExceeded
@@ -101,7 +101,7 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
 
 
 async def submit_once(
-    service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: str
+    service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: Fingerprint
 ) -> list[str]:
     """Submit jobs under an idempotency key of the tenant. `fingerprint` identifies the content of the request.
 

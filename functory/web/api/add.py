@@ -18,6 +18,7 @@ from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
+from functory.operations.idempotency import Fingerprint
 from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -54,6 +55,8 @@ _LINE_BYTES: Final = 120
 _JOB_BYTES: Final = 500
 """Of memory that a job takes beside its body: one of a plain line, and one with options of its own."""
 _FEW_BYTES: Final = 2048
+_ANSWERING: Final = {name: getattr(AddQuery(), name) for name in ("ack", "ids", "wait_s")}
+"""The options of the query that only say when and how the request is answered, as they are if nothing is said."""
 
 
 async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
@@ -122,8 +125,8 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
                 error.detail["field"] = f"jobs[{number - 1}].{error.detail['field']}"
             raise
     key = body.idempotency_key
-    fingerprint = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
-    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, fingerprint=fingerprint)
+    content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
+    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)
 
 
@@ -182,7 +185,7 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
         jobs = await parse_jobs(body, call.service, call.web.turns, is_array=reading == "json")
     if query.idempotency_key is None:
         return await submit_jobs(call.service, call.principal, type_name, jobs)
-    fingerprint = await _fingerprint(type_name, query, body)
+    fingerprint = await _fingerprint(type_name, query, reading, body)
     return await submit_once(
         call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
     )
@@ -200,8 +203,13 @@ def _refuse_settings(query: AddQuery) -> None:
             )
 
 
-async def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
-    return await _digest(msgspec.json.encode([type_name, query]), body)
+async def _fingerprint(type_name: str, query: AddQuery, reading: Reading, body: bytes) -> Fingerprint:
+    """All that the jobs depend on, and not how their acceptance is answered."""
+    of_jobs = msgspec.structs.replace(query, **_ANSWERING)
+    return Fingerprint(
+        await _digest(msgspec.json.encode([type_name, of_jobs, reading]), body),
+        await _digest(msgspec.json.encode([type_name, query]), body),
+    )
 
 
 async def _digest(start: bytes, body: bytes) -> str:
