@@ -3,7 +3,8 @@
 There are three ways in:
 
 - Plain jobs go through the journal: one batch for each set of options, one shared sync.
-- Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted.
+- Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted. So do
+  those whose options are too long for the journal, with all others of their body.
 - A request with an idempotency key goes to the store too. First the key is bound to ids (idempotency.py), then jobs are
   added under these ids, which is idempotent. A request that is repeated after a lost answer, a crash or a restart
   returns the same ids, and each job exists exactly once.
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
-from functory.intake.job_options import PLAIN, JobOptions, new_job
+from functory.intake.job_options import PLAIN, JobOptions, fit_journal, new_job
 from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
@@ -65,6 +66,9 @@ async def submit_lines(
         await service.admission.take_type(who.tenant, who.limits, jobtype)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
         await _take_quota(service, who, jobtype, len(lines), sum(map(len, lines)))
+    if not fit_journal(options):
+        service.admission.check(jobtype, lines)
+        return await _add_past_journal(service, jobtype, [Submission(line, options) for line in lines])
     return await _write(service, jobtype, lines, options)
 
 
@@ -89,6 +93,8 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
         if group is None:
             group = by_identity[id(job.options)] = groups.setdefault(job.options, [])
         group.append(number)
+    if not all(map(fit_journal, groups)):
+        return await _add_past_journal(service, jobtype, jobs)
     ids = [""] * len(jobs)
     writes = [
         _write(service, jobtype, [jobs[number].payload for number in numbers], options)
@@ -232,6 +238,15 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
         reports += await service.store.create_jobs(creations[start : start + MAX_BATCH], now_ms=service.now_ms())
     service.control.wake()
     return [report.id for report in reports]
+
+
+async def _add_past_journal(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
+    """In the order of the body. Jobs of the same key run in the order in which they were accepted, so what the journal
+    has comes first."""
+    await service.intake.flush(tenant_of(jobtype))
+    ids = service.journal.take_ids(len(jobs))
+    await _add(service, jobtype, jobs, ids)
+    return ids
 
 
 async def _add_children(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:

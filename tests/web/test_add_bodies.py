@@ -55,3 +55,22 @@ async def test_the_media_type_is_compared_as_a_whole_and_without_its_case(
 async def test_ndjson_has_a_job_on_each_line(site: Site, media_type: str) -> None:
     answer = await site.post(ADD, data=b'{"payload":1}\n{"payload":2}\n', headers={"Content-Type": media_type})
     assert await payloads(site, answer.json["ids"]) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "type_name"),
+    [
+        ([b"\xff" * 1_000_000] * 13, "thumb"),
+        ([b"\0" * MIB] * 15 + [b"\0" * (MIB - 15)], "thumb"),
+        ([b"x" * 150] * 100_000, "t" * 127),
+    ],
+    ids=["not text", "the largest body", "many lines"],
+)
+async def test_whatever_becomes_longer_in_the_journal_a_body_within_its_limits_is_taken(
+    site: Site, lines: list[bytes], type_name: str
+) -> None:
+    answer = await site.post(f"/acme/job/{type_name}/add?ids=no", data=b"\n".join(lines))
+    assert (answer.status, answer.json) == (200, {"count": len(lines)}), answer.body[:300]
+    await site.intake.flush()
+    usage = await site.store.get_usage("acme")
+    assert (usage.jobs, usage.size_bytes) == (len(lines), sum(map(len, lines)))
