@@ -183,7 +183,17 @@ def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]
         what = "the number of jobs in a body in which one has a unique name or a parent"
         raise LimitExceeded(what, len(jobs), "max_created", service.settings.max_created)
     for job in created:
-        check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
+        _check_links(job)
+
+
+def check_submission(job: Submission) -> None:
+    """What can be said of one by itself: for callers that can tell which it is. Raises the store's InvalidValue."""
+    check_options(job.options)
+    _check_links(job)
+
+
+def _check_links(job: Submission) -> None:
+    check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
 
 
 def check_option_sets(service: Service, count: int) -> None:

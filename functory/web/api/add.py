@@ -22,7 +22,15 @@ from functory.operations.idempotency import Fingerprint
 from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
+from functory.operations.submit import (
+    Submission,
+    check_submission,
+    max_jobs,
+    submit_jobs,
+    submit_lines,
+    submit_once,
+    until_stored,
+)
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
@@ -32,6 +40,7 @@ from functory.web.api.submission import (
     parse_jobs,
     reading_of,
     split_lines,
+    tell_which,
     to_options,
     to_submission,
     unsaid,
@@ -42,7 +51,7 @@ from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
-from store.errors import StoreError
+from store.errors import InvalidValue, StoreError
 from vocabulary.names import TENANT, TYPE
 
 routes = Routes()
@@ -118,12 +127,12 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     async for number, _ in call.web.turns.slices(texts):
         job = body.jobs[number - 1]
         try:
-            jobs.append((job.type, to_submission(job, now_ms, {})))
-        except InvalidInput as error:
-            error.args = (f"job {number}: {error}",)
-            if "field" in error.detail:
-                error.detail["field"] = f"jobs[{number - 1}].{error.detail['field']}"
+            submission = to_submission(job, now_ms, {})
+            check_submission(submission)
+        except (InvalidInput, InvalidValue) as error:
+            tell_which(error, f"job {number}", f"jobs[{number - 1}].")
             raise
+        jobs.append((job.type, submission))
     key = body.idempotency_key
     content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
     ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)

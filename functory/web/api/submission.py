@@ -11,7 +11,7 @@ import msgspec
 from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations.service import Service
-from functory.operations.submit import Submission, check_option_sets, max_jobs
+from functory.operations.submit import Submission, check_option_sets, check_submission, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
 from functory.wire.jobs import JobSettings, NewJob, UpdateBody
@@ -20,6 +20,7 @@ from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
 from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
+from store.errors import InvalidValue
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
 Reading = Literal["lines", "json", "ndjson"]
@@ -70,8 +71,8 @@ def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
 async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: bool) -> list[Submission]:
     """The jobs of a body in JSON (one, or an array of them) or in NDJSON (one on each line).
 
-    They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and InvalidInput
-    or BadRequest with the number of the job or line.
+    They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and with the
+    number of the job or line BadRequest, InvalidInput or the store's InvalidValue.
     """
     limit = max_jobs(service)
     if is_array and body.lstrip()[:1] != b"[":
@@ -84,15 +85,26 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     async for number, text in turns.slices(texts):
         line = bytes(text)
         if is_array or line.strip():
+            sets = len(known)
             try:
-                jobs.append(to_submission(decode_json(_JOB, line), now_ms, known))
+                job = to_submission(decode_json(_JOB, line), now_ms, known)
+                if len(known) > sets or job.unique or job.parent:
+                    check_submission(job)
                 check_option_sets(service, len(known))
-            except FunctoryError as error:
-                error.args = (f"{'job' if is_array else 'line'} {number}: {error}",)
-                if is_array and "field" in error.detail:
-                    error.detail["field"] = f"[{number - 1}].{error.detail['field']}"
+            except (FunctoryError, InvalidValue) as error:
+                tell_which(error, f"{'job' if is_array else 'line'} {number}", f"[{number - 1}]." if is_array else "")
                 raise
+            jobs.append(job)
     return jobs
+
+
+def tell_which(error: FunctoryError | InvalidValue, what: str, place: str) -> None:
+    """Say which of several jobs an error is about: before its message, and before the field that it names."""
+    error.args = (f"{what}: {error}",)
+    if isinstance(error, InvalidValue):
+        error.field = error.field and place + error.field
+    elif "field" in error.detail:
+        error.detail["field"] = f"{place}{error.detail['field']}"
 
 
 def _elements(body: bytes, limit: int) -> list[msgspec.Raw]:
