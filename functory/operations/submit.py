@@ -236,10 +236,16 @@ async def _missing(
     return missing
 
 
+async def _ids_after_lines(service: Service, jobtype: str, count: int) -> list[str]:
+    """For jobs that go to the store at once. What this daemon has accepted before is there first: jobs of a key run in
+    that order, and a parent may be one of them."""
+    await service.intake.flush(tenant_of(jobtype))
+    return service.journal.take_ids(count)
+
+
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
     """All or none in the store, in the order of the body; more than MAX_BATCH are several such batches."""
-    await service.intake.flush(tenant_of(jobtype))
-    ids = service.journal.take_ids(len(jobs))
+    ids = await _ids_after_lines(service, jobtype, len(jobs))
     creations = [
         Creation(stored_job(service, jobtype, job, job_id), job.keeps) for job, job_id in zip(jobs, ids, strict=True)
     ]
@@ -251,10 +257,8 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
 
 
 async def _add_past_journal(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
-    """In the order of the body. Jobs of the same key run in the order in which they were accepted, so what the journal
-    has comes first."""
-    await service.intake.flush(tenant_of(jobtype))
-    ids = service.journal.take_ids(len(jobs))
+    """In the order of the body, in steps that nobody has to wait for long."""
+    ids = await _ids_after_lines(service, jobtype, len(jobs))
     await _add(service, jobtype, jobs, ids)
     return ids
 

@@ -169,8 +169,8 @@ MUTANTS: list[Mutant] = [
     ),
     submit(
         "a unique job passes lines that came before it",
-        "    await service.intake.flush(tenant_of(jobtype))\n    ids",
-        "    ids",
+        "    await service.intake.flush(tenant_of(jobtype))\n    return",
+        "    return",
     ),
     submit(
         "children are left out",
