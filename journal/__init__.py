@@ -37,6 +37,7 @@ from journal.ids import IdParts, parse_id
 from journal.journal import Journal, JournalStats
 from journal.ledger import Reservation
 from journal.options import JournalOptions
+from journal.writes import do_attributes_fit
 
 __all__ = [
     "BacklogFull",
@@ -60,5 +61,6 @@ __all__ = [
     "ReservationLapsed",
     "ReservationUnread",
     "UnsupportedFormat",
+    "do_attributes_fit",
     "parse_id",
 ]

@@ -16,7 +16,8 @@ class JournalOptions:
 
     max_payload_bytes: int = 1 * MIB
     max_batch_bytes: int = 16 * MIB
-    """Of one write: all its lines as they are stored."""
+    """Of one write: its payloads as they come. Ids, types and base64 come on top as they are stored; that must stay
+    below `BODY_LIMIT` of the format."""
     max_batch_lines: int = 100_000
     max_group_bytes: int = 16 * MIB
     """Of the writes that share one sync; a single larger write still goes alone."""

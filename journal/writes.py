@@ -85,13 +85,12 @@ def make_write(
     """Lines that `to_payloads` has passed. Raises InvalidWrite or LimitExceeded."""
     joined = b"\n".join(payloads)
     size = len(payloads)
+    _check_size(len(joined) - size + 1, options)
     if joined.count(b"\n") == size - 1 and _is_text(joined):
         suffix, stored_bytes = b"", len(joined) + 1
     else:
         suffix, stored_bytes = _ENCODED, sum([(len(payload) + 2) // 3 * 4 + 1 for payload in payloads])
     stored_bytes += size * (len(ids.prefix) + _COUNTER_DIGITS + len(jobtype) + 2)
-    if stored_bytes > options.max_batch_bytes:
-        raise LimitExceeded("the batch's size in bytes", stored_bytes, "max_batch_bytes", options.max_batch_bytes)
     if attributes:
         suffix += _encode_attributes(attributes)
         attributes = MappingProxyType(dict(attributes))
@@ -188,7 +187,10 @@ def check_jobtype(jobtype: str) -> None:
 def check_lines(jobtype: str, lines: Sequence[bytes], options: JournalOptions) -> None:
     """The limits of a write, for lines that are not written now or not together."""
     check_jobtype(jobtype)
-    size_bytes = sum(map(len, to_payloads(lines, options)))
+    _check_size(sum(map(len, to_payloads(lines, options))), options)
+
+
+def _check_size(size_bytes: int, options: JournalOptions) -> None:
     if size_bytes > options.max_batch_bytes:
         raise LimitExceeded("the payloads' size in bytes", size_bytes, "max_batch_bytes", options.max_batch_bytes)
 
@@ -240,7 +242,16 @@ def _encode_attributes(attributes: Mapping[str, str]) -> bytes:
                 f"batch attribute {name[:64]!r} must be 1 to 32 of a-z, 0-9 and _, and not one of "
                 + ", ".join(sorted(_OWN_ATTRIBUTES))
             )
-    text = "".join(f",{name}={quote(value, safe=' :+/', errors='surrogatepass')}" for name, value in attributes.items())
+    text = _quoted(attributes)
     if len(text) > _ATTRIBUTES_LIMIT:
         raise LimitExceeded("the batch attributes' size in bytes", len(text), "attributes", _ATTRIBUTES_LIMIT)
     return text.encode()
+
+
+def do_attributes_fit(attributes: Mapping[str, str]) -> bool:
+    """Whether the header of a batch has room for them: for callers that have another way for lines with longer ones."""
+    return len(_quoted(attributes)) <= _ATTRIBUTES_LIMIT
+
+
+def _quoted(attributes: Mapping[str, str]) -> str:
+    return "".join(f",{name}={quote(value, safe=' :+/', errors='surrogatepass')}" for name, value in attributes.items())

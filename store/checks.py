@@ -88,11 +88,11 @@ def check_range(what: str, value: float, low: float, high: float) -> None:
 def check_text(what: str, text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Any text that can be encoded, NUL included, up to a length."""
     if len(text) > max_chars:
-        raise InvalidValue(f"{what} has {len(text)} characters, at most {max_chars}")
+        raise InvalidValue(f"{what} has {len(text)} characters, at most {max_chars}", field=what)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidValue(f"{what} holds a lone surrogate, which is not text") from None
+        raise InvalidValue(f"{what} holds a lone surrogate, which is not text", field=what) from None
     return text
 
 
@@ -126,9 +126,9 @@ def check_new_job(job: NewJob) -> None:
     check_time("create_ms", job.create_ms)
     check_data(job.data)
     if job.domain:
-        check_label("rate domain", job.domain)
+        check_label("rate domain", job.domain, "domain")
     if job.key:
-        check_label("key", job.key)
+        check_label("key", job.key, "key")
     if job.options:
         check_text("options", job.options, MAX_OPTIONS_CHARS)
     if job.repeat:
@@ -136,11 +136,11 @@ def check_new_job(job: NewJob) -> None:
     if job.retry_after_ms is not None and not 1 <= job.retry_after_ms <= MAX_TIME_MS:
         raise InvalidValue(f"retry_after_ms is {job.retry_after_ms}, and must be at least 1")
     if job.unique:
-        check_label("unique name", job.unique)
+        check_label("unique name", job.unique, "unique")
     if job.parent:
-        check_job_id(job.parent)
+        check_job_id(job.parent, "parent")
         if job.repeat:
-            raise InvalidValue("a job with a parent cannot repeat: its parent would never end")
+            raise InvalidValue("a job with a parent cannot repeat: its parent would never end", field="repeat")
 
 
 def check_creations(creations: Sequence[Creation]) -> None:
@@ -380,7 +380,7 @@ def check_audit_event(event: AuditEvent) -> None:
 def check_audit_cursor(cursor: str) -> None:
     """It is the number of an event, which fits 64 bits."""
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= 18):
-        raise InvalidValue(f"cursor {cursor!r:.80} is not one of the audit log")
+        raise InvalidValue(f"cursor {cursor!r:.80} is not one of the audit log", field="cursor")
 
 
 def check_rate_domain(domain: RateDomain) -> None:

@@ -55,7 +55,13 @@ class UnsupportedStore(StoreError):
 
 
 class InvalidValue(StoreError, ValueError):
+    """`field` names the argument, or the field of one, if it is known which."""
+
     code = "invalid_value"
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class NotFound(StoreError):

@@ -54,7 +54,8 @@ MAX_CONTENTS_AT_ONCE: Final = 2500
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_LABEL: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+MAX_LABEL_CHARS: Final = 255
+_LABEL: Final = re.compile(rf"[^\x00-\x1f\x7f]{{1,{MAX_LABEL_CHARS}}}")
 
 
 def check_tenant(tenant: str) -> str:
@@ -78,9 +79,9 @@ def check_jobtype(tenant: str, jobtype: str) -> str:
     return jobtype
 
 
-def check_job_id(job_id: str) -> str:
+def check_job_id(job_id: str, field: str = "") -> str:
     if not is_job_id(job_id):
-        raise InvalidValue(f"{job_id!r:.120} is not a job id: 1 to 64 letters, digits, '-' and '_'")
+        raise InvalidValue(f"{job_id!r:.120} is not a job id: 1 to 64 letters, digits, '-' and '_'", field=field)
     return job_id
 
 
@@ -90,14 +91,16 @@ def check_owner(owner: str) -> str:
     return owner
 
 
-def check_label(what: str, label: str) -> str:
+def check_label(what: str, label: str, field: str = "") -> str:
     """A free name (rate domain, unique name, key id, journal reader): 1 to 255 printable characters."""
     if _LABEL.fullmatch(label) is None:
-        raise InvalidValue(f"{what} {label!r:.80} must be 1 to 255 characters without control characters")
+        raise InvalidValue(
+            f"{what} {label!r:.80} must be 1 to {MAX_LABEL_CHARS} characters without control characters", field=field
+        )
     try:
         label.encode()
     except UnicodeEncodeError:
-        raise InvalidValue(f"{what} {label!r:.80} holds a lone surrogate, which is not text") from None
+        raise InvalidValue(f"{what} {label!r:.80} holds a lone surrogate, which is not text", field=field) from None
     return label
 
 

@@ -19,14 +19,17 @@ from functory.client import Client, ClientError
 from functory.errors import InvalidInput
 
 _LINES_A_REQUEST: Final = 1000
+_BYTES_A_REQUEST: Final = 8 << 20
+"""Half of what a request may have: payloads that are no lines grow by a third in it."""
 
 
 async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
     payloads = [*map(os.fsencode, arguments.payload), *[await _read(name) for name in arguments.file or ()]]
     options = _options(arguments)
-    batches = _batches(payloads)
     if options.get("idempotency_key"):
-        batches = _only_one(batches)
+        batches = _only_one(_batches(payloads, most_bytes=sys.maxsize))  # the server says whether it is too large
+    else:
+        batches = _batches(payloads, each_bytes=len(json.dumps(options)))
     ids: list[str] = []
     try:
         with Progress("added", len(payloads) or None) as progress:
@@ -107,26 +110,41 @@ async def _read(name: str) -> bytes:
         return await file.read()
 
 
-async def _batches(payloads: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
-    """The payloads of one request after the other: those given, or else the lines of standard input.
-
-    Standard input is read while jobs are added, and never held as a whole. As in the body of a request, blank lines are
-    ignored, and a line that starts with # is a comment.
-    """
-    for start in range(0, len(payloads), _LINES_A_REQUEST):
-        yield payloads[start : start + _LINES_A_REQUEST]
-    if payloads:
-        return
-    if sys.stdin is not None and sys.stdin.isatty():
-        print("Reading payloads from the terminal, one per line; Ctrl-D ends.", file=sys.stderr)
+async def _batches(
+    payloads: Sequence[bytes], *, most_bytes: int = _BYTES_A_REQUEST, each_bytes: int = 0
+) -> AsyncIterator[Sequence[bytes]]:
+    """The payloads of one request after the other: those given, or else the lines of standard input, which is read
+    while jobs are added, and never held as a whole. each_bytes: what a request has beside each payload."""
     waiting: list[bytes] = []
-    async for lines in read_lines():
-        waiting += [line for line in lines if line.strip() and not line.startswith(b"#")]
-        while len(waiting) >= _LINES_A_REQUEST:
-            yield waiting[:_LINES_A_REQUEST]
-            del waiting[:_LINES_A_REQUEST]
+    async for some in _given(payloads) if payloads else _typed_or_piped():
+        waiting += some
+        while count := _full_request(waiting, most_bytes, each_bytes):
+            yield waiting[:count]
+            del waiting[:count]
     if waiting:
         yield waiting
+
+
+async def _given(payloads: Sequence[bytes]) -> AsyncIterator[Sequence[bytes]]:
+    yield payloads
+
+
+async def _typed_or_piped() -> AsyncIterator[Sequence[bytes]]:
+    """As in the body of a request, blank lines are ignored, and a line that starts with # is a comment."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("Reading payloads from the terminal, one per line; Ctrl-D ends.", file=sys.stderr)
+    async for lines in read_lines():
+        yield [line for line in lines if line.strip() and not line.startswith(b"#")]
+
+
+def _full_request(waiting: Sequence[bytes], most_bytes: int, each_bytes: int) -> int:
+    """How many of the first payloads fill a request; 0 if there is room for more than all of them."""
+    size_bytes = 0
+    for number, payload in enumerate(waiting[:_LINES_A_REQUEST]):
+        size_bytes += len(payload) + each_bytes
+        if number and size_bytes > most_bytes:
+            return number
+    return _LINES_A_REQUEST if len(waiting) >= _LINES_A_REQUEST else 0
 
 
 async def _only_one(batches: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[Sequence[bytes]]:

@@ -7,7 +7,8 @@
 
 Options read like the query of the route that adds jobs. `child` makes a child of the job itself, `sibling` one of its
 parent. If one of a run's jobs goes into the store, all of them do: they are made together, or not at all. So do all
-jobs that a numbered job asks for, when it completes: the next stage of a pipeline gets each of them once.
+jobs that a numbered job asks for, when it completes: the next stage of a pipeline gets each of them once. And so do
+those whose options are too long for the journal.
 What cannot be read is InvalidInput, and the outcome of the job that asked for it.
 """
 
@@ -19,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from functory.errors import InvalidInput
 from functory.execution.afterwards import MOST_LINKS, options_of
-from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_job
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, fit_journal, new_job
 from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Release
 from store.checks import check_names, check_new_job
@@ -71,7 +72,9 @@ def asked_for(job: Job, release: Release, wanted: Sequence[WantedJob]) -> Sequen
 
 def go_into_the_store(job: Job, wishes: Sequence[Wish]) -> bool:
     """Whether the jobs are made in the write that ends the run: those of a numbered job always are."""
-    return bool(wishes) and (job.seq is not None or any(wish.unique or wish.parent for wish in wishes))
+    return bool(wishes) and (
+        job.seq is not None or any(wish.unique or wish.parent or not fit_journal(wish.options) for wish in wishes)
+    )
 
 
 def creations_of(wishes: Sequence[Wish], ids: Sequence[str], now_ms: int) -> list[Creation]:

@@ -2,7 +2,8 @@
 
 The only codec: submit writes with it, the journal reader reads with it. Only what differs from the default is written,
 so most batches have no attribute. Unknown names are ignored: a newer daemon may have written them. `unique` and
-`parent` have no attribute, because such jobs never pass through the journal.
+`parent` have no attribute, because such jobs never pass through the journal. Nor do jobs whose options are too long
+for the header of a batch (`fit_journal`): they go to the store at once, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from functools import lru_cache
 from itertools import groupby, repeat
 from typing import Final, NamedTuple
 
-from journal import Record, parse_id
+from journal import Record, do_attributes_fit, parse_id
 from store.base import NewJob
 from vocabulary.columns import fields, make_all
 
@@ -35,7 +36,19 @@ PLAIN: Final = JobOptions()
 _NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 _STAMP_CHARS: Final = 19
 """Length of the time at the start of an id."""
+_FIT_CHARS: Final = 200
+"""Options with no more text than this fit, whatever the text: a character becomes twelve at most."""
 _ATTRIBUTES: Final = fields(Record, "attributes")
+
+
+def fit_journal(options: JobOptions) -> bool:
+    """Whether jobs with these options can go through the journal."""
+    if options is PLAIN:
+        return True
+    _, _, domain, text, _, _, repeat_text, key = options
+    if len(domain) + len(text) + len(repeat_text) + len(key) <= _FIT_CHARS:
+        return True
+    return do_attributes_fit(to_attributes(options))
 
 
 def to_attributes(options: JobOptions) -> Mapping[str, str]:

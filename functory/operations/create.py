@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.operations.consumers import refuse_repeat
-from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
+from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, check_key, check_submissions, stored_job
@@ -23,9 +23,10 @@ TypedSubmission = tuple[str, Submission]
 
 
 async def create_jobs(
-    service: Service, who: Principal, jobs: Sequence[TypedSubmission], *, key: str | None = None, fingerprint: str = ""
+    service: Service, who: Principal, jobs: Sequence[TypedSubmission], *, key: str | None = None, content: str = ""
 ) -> list[str]:
-    """Their ids, in the same order; for a unique name that a live job has, the id of that one.
+    """Their ids, in the same order; for a unique name that a live job has, the id of that one. `content` identifies
+    the request, if it has an idempotency key.
 
     Raises InvalidInput, LimitExceeded, QuotaExceeded, IdempotencyMismatch, and of the store InvalidValue, NotFound and
     Conflict (a parent, a unique name, a job that repeats in a type with a consumer). Then none was created.
@@ -33,6 +34,7 @@ async def create_jobs(
     _check(service, who.tenant, jobs)
     repeating = {jobtype_of(who.tenant, type_name) for type_name, job in jobs if job.options.repeat}
     await refuse_repeat(service, who.tenant, repeating)
+    fingerprint = Fingerprint(content, content)
     ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
         await _take_quota(service, who, jobs)

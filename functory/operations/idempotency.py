@@ -4,18 +4,37 @@ A key is bound to ids before jobs are added (`put_once`: one daemon wins), and o
 under the first id. Jobs may be gone by the time of a repeat, because they are not kept or were deleted: what is written
 down says that they were there. Only if it is not there, after a crash in between, a repeat looks for missing jobs. One
 that was added before the crash, has ended since and was not kept runs again then.
+
+What is bound to a key is `CONTENT:COUNT FIRST`: what identifies the request, how many jobs it has, and the first id.
+Versions before this one wrote `CONTENT FIRST`, which counts until it expires.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 from functory.errors import IdempotencyMismatch
 from functory.operations.service import Service
 from store.errors import Conflict, InvalidValue, NotFound, StoreUnavailable
+from store.names import MAX_LABEL_CHARS
+
+
+class Fingerprint(NamedTuple):
+    """What identifies the content of a request."""
+
+    content: str
+    former: str = ""
+    """What versions before this one would have bound."""
 
 
 async def bind_key(
-    service: Service, tenant: str, key: str, fingerprint: str, mine: list[str], admit: Callable[[], Awaitable[None]]
+    service: Service,
+    tenant: str,
+    key: str,
+    fingerprint: Fingerprint,
+    mine: list[str],
+    admit: Callable[[], Awaitable[None]],
 ) -> list[str]:
     """Bind an idempotency key to ids. Returns `mine` itself, or the ids that the same request got before.
 
@@ -28,7 +47,7 @@ async def bind_key(
         value = _value(fingerprint, mine)
         standing = await service.store.put_once(tenant, name, value, expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
     content, first = standing.decode().split(" ")
-    if content != fingerprint:
+    if content not in {_content(fingerprint, mine), fingerprint.former}:
         raise IdempotencyMismatch(
             "this idempotency_key was used for another request: send the same request again, or choose a new key",
             detail={"field": "idempotency_key"},
@@ -38,7 +57,7 @@ async def bind_key(
 
 @asynccontextmanager
 async def freed_if_refused(
-    service: Service, tenant: str, key: str, fingerprint: str, ids: Sequence[str]
+    service: Service, tenant: str, key: str, fingerprint: Fingerprint, ids: Sequence[str]
 ) -> AsyncIterator[None]:
     """The first write of the request that bound a key, which writes all of its jobs or none. If the store refuses them
     for good, the key is free again, unless a repeat of the request has added them meanwhile."""
@@ -65,11 +84,17 @@ async def note_added(service: Service, tenant: str, ids: Sequence[str]) -> None:
 
 
 def _name_of_key(key: str) -> str:
-    return f"submit:{key}"
+    """A key may be as long as a name of the store, so with what stands before it, it may be too long for one."""
+    name = f"submit:{key}"
+    return name if len(name) <= MAX_LABEL_CHARS else f"submit_long:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def _value(fingerprint: str, ids: Sequence[str]) -> bytes:
-    return f"{fingerprint} {ids[0]}".encode()
+def _content(fingerprint: Fingerprint, ids: Sequence[str]) -> str:
+    return f"{fingerprint.content}:{len(ids)}"
+
+
+def _value(fingerprint: Fingerprint, ids: Sequence[str]) -> bytes:
+    return f"{_content(fingerprint, ids)} {ids[0]}".encode()
 
 
 def _name(ids: Sequence[str]) -> str:

@@ -3,7 +3,8 @@
 There are three ways in:
 
 - Plain jobs go through the journal: one batch for each set of options, one shared sync.
-- Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted.
+- Jobs with a unique name or a parent go to the store at once, after the lines that this daemon has accepted. So do
+  those whose options are too long for the journal, with all others of their body.
 - A request with an idempotency key goes to the store too. First the key is bound to ids (idempotency.py), then jobs are
   added under these ids, which is idempotent. A request that is repeated after a lost answer, a crash or a restart
   returns the same ids, and each job exists exactly once.
@@ -16,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
-from functory.intake.job_options import PLAIN, JobOptions, new_job
+from functory.intake.job_options import PLAIN, JobOptions, fit_journal, new_job
 from functory.operations.consumers import refuse_repeat
-from functory.operations.idempotency import bind_key, freed_if_refused, note_added, were_added
+from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from journal import LimitExceeded
@@ -65,6 +66,9 @@ async def submit_lines(
         await service.admission.take_type(who.tenant, who.limits, jobtype)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
         await _take_quota(service, who, jobtype, len(lines), sum(map(len, lines)))
+    if not fit_journal(options):
+        service.admission.check(jobtype, lines)
+        return await _add_past_journal(service, jobtype, [Submission(line, options) for line in lines])
     return await _write(service, jobtype, lines, options)
 
 
@@ -89,6 +93,8 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
         if group is None:
             group = by_identity[id(job.options)] = groups.setdefault(job.options, [])
         group.append(number)
+    if not all(map(fit_journal, groups)):
+        return await _add_past_journal(service, jobtype, jobs)
     ids = [""] * len(jobs)
     writes = [
         _write(service, jobtype, [jobs[number].payload for number in numbers], options)
@@ -101,7 +107,7 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
 
 
 async def submit_once(
-    service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: str
+    service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: Fingerprint
 ) -> list[str]:
     """Submit jobs under an idempotency key of the tenant. `fingerprint` identifies the content of the request.
 
@@ -177,7 +183,17 @@ def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]
         what = "the number of jobs in a body in which one has a unique name or a parent"
         raise LimitExceeded(what, len(jobs), "max_created", service.settings.max_created)
     for job in created:
-        check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
+        _check_links(job)
+
+
+def check_submission(job: Submission) -> None:
+    """What can be said of one by itself: for callers that can tell which it is. Raises the store's InvalidValue."""
+    check_options(job.options)
+    _check_links(job)
+
+
+def _check_links(job: Submission) -> None:
+    check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
 
 
 def check_option_sets(service: Service, count: int) -> None:
@@ -220,10 +236,16 @@ async def _missing(
     return missing
 
 
+async def _ids_after_lines(service: Service, jobtype: str, count: int) -> list[str]:
+    """For jobs that go to the store at once. What this daemon has accepted before is there first: jobs of a key run in
+    that order, and a parent may be one of them."""
+    await service.intake.flush(tenant_of(jobtype))
+    return service.journal.take_ids(count)
+
+
 async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
     """All or none in the store, in the order of the body; more than MAX_BATCH are several such batches."""
-    await service.intake.flush(tenant_of(jobtype))
-    ids = service.journal.take_ids(len(jobs))
+    ids = await _ids_after_lines(service, jobtype, len(jobs))
     creations = [
         Creation(stored_job(service, jobtype, job, job_id), job.keeps) for job, job_id in zip(jobs, ids, strict=True)
     ]
@@ -232,6 +254,13 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
         reports += await service.store.create_jobs(creations[start : start + MAX_BATCH], now_ms=service.now_ms())
     service.control.wake()
     return [report.id for report in reports]
+
+
+async def _add_past_journal(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
+    """In the order of the body, in steps that nobody has to wait for long."""
+    ids = await _ids_after_lines(service, jobtype, len(jobs))
+    await _add(service, jobtype, jobs, ids)
+    return ids
 
 
 async def _add_children(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
 from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, describe_added
-from functory.web.api.submission import is_lines
+from functory.web.api.submission import reading_of
 from functory.web.http.answers import JSON_HEADERS, error_answer
 from functory.web.http.endpoint import Web, bearer, check_type_name
 from functory.web.http.forwarded import peer_of
@@ -59,7 +59,7 @@ class Express:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or has_unknown_coding(headers)
-            or not is_lines(headers.get("Content-Type", ""))
+            or reading_of(headers.get("Content-Type", "")) != "lines"
         ):
             return None
         try:

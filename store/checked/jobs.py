@@ -98,7 +98,7 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         check_range("max_bytes", max_bytes, 0, _MAX_BYTES)
         if cursor is not None:
-            check_job_id(cursor)
+            check_job_id(cursor, "cursor")
         return await self._back.list_children(
             tenant, parent_id, now_ms=now_ms, cursor=cursor, limit=limit, max_bytes=max_bytes
         )

@@ -11,6 +11,7 @@ from functory.intake.job_options import JobOptions
 from functory.operations import consumers
 from functory.operations.consumers import Gap
 from functory.operations.create import create_jobs
+from functory.operations.idempotency import Fingerprint
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
 from store.errors import Conflict
@@ -24,7 +25,7 @@ WAYS: dict[str, Callable[[Service, str], Awaitable[object]]] = {
     "lines": lambda service, source: submit_lines(service, WHO, source, [b"x"], REPEATS),
     "jobs": lambda service, source: submit_jobs(service, WHO, source, JOBS),
     "unique": lambda service, source: submit_jobs(service, WHO, source, [Submission(b"x", REPEATS, unique="u")]),
-    "once": lambda service, source: submit_once(service, WHO, source, JOBS, key=source, fingerprint="f"),
+    "once": lambda service, source: submit_once(service, WHO, source, JOBS, key=source, fingerprint=Fingerprint("f")),
     "several types": lambda service, source: create_jobs(service, WHO, [("other", JOBS[0]), (source, JOBS[1])]),
 }
 PULLED = "import json\nasked = json.loads(payload)\nreturn 8 if asked['ask'] == 'head' else {'index': asked['index']}"

@@ -8,6 +8,7 @@ import pytest
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.operations.create import create_jobs
+from functory.operations.idempotency import Fingerprint
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_once
@@ -21,11 +22,11 @@ Request = Callable[[Service], Awaitable[list[str]]]
 
 
 async def submitted(service: Service) -> list[str]:
-    return await submit_once(service, WHO, "pay", [JOB, JOB], key="order-17", fingerprint="f")
+    return await submit_once(service, WHO, "pay", [JOB, JOB], key="order-17", fingerprint=Fingerprint("f"))
 
 
 async def created(service: Service) -> list[str]:
-    return await create_jobs(service, WHO, [("pay", JOB), ("pay", JOB)], key="order-17", fingerprint="f")
+    return await create_jobs(service, WHO, [("pay", JOB), ("pay", JOB)], key="order-17", content="f")
 
 
 REQUESTS = pytest.mark.parametrize("request_once", [submitted, created])

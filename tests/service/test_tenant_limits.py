@@ -14,6 +14,7 @@ from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
 from functory.intake.admission import FREE_RESULT_BYTES
 from functory.intake.job_options import JobOptions
+from functory.operations.idempotency import Fingerprint
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
@@ -92,7 +93,7 @@ async def test_types_with_jobs_count(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(QuotaExceeded, match="3 types"):
             await submit_jobs(service, who, "c", [Submission(b"1", JobOptions(priority=0))])
         with pytest.raises(QuotaExceeded, match="3 types"):
-            await submit_once(service, who, "c", [Submission(b"1")], key="k", fingerprint="f")
+            await submit_once(service, who, "c", [Submission(b"1")], key="k", fingerprint=Fingerprint("f"))
         await register(daemon, "acme-b", "print('J: c|x')")
         outcome = (await ended(daemon, of_b)).outcome
         assert outcome
@@ -167,7 +168,7 @@ async def test_bytes_in_the_journal_count_whatever_else_comes_meanwhile(
         monkeypatch.setattr(daemon.store, "add_jobs", read_later)
         monkeypatch.setattr(service.admission, "_usage_life_ms", 0)
         await submit_lines(service, who, "x", [b"5" * 1000] * 5)
-        await submit_once(service, who, "x", [Submission(b"1")] * 5, key="once", fingerprint="five")
+        await submit_once(service, who, "x", [Submission(b"1")] * 5, key="once", fingerprint=Fingerprint("five"))
         with pytest.raises(QuotaExceeded):
             await submit_lines(service, who, "x", [b"6" * 1000] * 6)
         with monkeypatch.context() as patched:

@@ -125,6 +125,21 @@ async def test_what_was_added_before_an_error_is_told(site: Site, terminal: Term
     assert set(ids) < set(shown.split())
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_payloads_that_are_too_large_for_one_request_go_in_several(
+    site: Site, terminal: Terminal, tmp_path: Path
+) -> None:
+    async with given_input(b"\n".join([b"x" * 900_000] * 20)):
+        await terminal.run("job", "add", "thumb")
+    file = tmp_path / "lines"
+    await asyncio.to_thread(file.write_bytes, b"x\n" * 450_000)
+    await terminal.run("job", "add", "thumb", *["--file", str(file)] * 15)
+    options = json.dumps({"a": "x" * 16_370})
+    await terminal.run("job", "add", "thumb", *["x" * 20_000] * 400, "--options", options)
+    await site.intake.flush()
+    assert (await site.store.get_usage("acme")).jobs == 20 + 15 + 400
+
+
 async def test_nothing_is_added_if_an_idempotency_key_is_for_too_many(site: Site, terminal: Terminal) -> None:
     async with given_input(b"x\n" * 1001):
         shown = await terminal.run("job", "add", "thumb", "--idempotency-key", "k", status=2)

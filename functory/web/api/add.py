@@ -18,18 +18,29 @@ from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
+from functory.operations.idempotency import Fingerprint
 from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.submit import Submission, max_jobs, submit_jobs, submit_lines, submit_once, until_stored
+from functory.operations.submit import (
+    Submission,
+    check_submission,
+    max_jobs,
+    submit_jobs,
+    submit_lines,
+    submit_once,
+    until_stored,
+)
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
     SPLIT_BYTES,
+    Reading,
     added_json,
-    is_lines,
     parse_jobs,
+    reading_of,
     split_lines,
+    tell_which,
     to_options,
     to_submission,
     unsaid,
@@ -40,7 +51,7 @@ from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
-from store.errors import StoreError
+from store.errors import InvalidValue, StoreError
 from vocabulary.names import TENANT, TYPE
 
 routes = Routes()
@@ -53,6 +64,8 @@ _LINE_BYTES: Final = 120
 _JOB_BYTES: Final = 500
 """Of memory that a job takes beside its body: one of a plain line, and one with options of its own."""
 _FEW_BYTES: Final = 2048
+_ANSWERING: Final = {name: getattr(AddQuery(), name) for name in ("ack", "ids", "wait_s")}
+"""The options of the query that only say when and how the request is answered, as they are if nothing is said."""
 
 
 async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
@@ -92,13 +105,13 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
         call.principal.require("read")
     type_name, body = call.type_name, await call.read_body()
     await call.web.turns.take(len(body))
-    is_plain = is_lines(call.request.headers.get("Content-Type", ""))
-    if is_plain and query.idempotency_key is None and not query.unique and not query.parent:
+    reading = reading_of(call.request.headers.get("Content-Type", ""))
+    if reading == "lines" and query.idempotency_key is None and not query.unique and not query.parent:
         options = to_options(query, call.service.now_ms())
         ids = await add_lines(call.web, call.principal, type_name, body, options)
     else:
         async with _room(call.web, call.tenant, body, _JOB_BYTES):
-            ids = await _add_one_by_one(call, query, type_name, body, is_plain=is_plain)
+            ids = await _add_one_by_one(call, query, type_name, body, reading)
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
@@ -114,15 +127,15 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     async for number, _ in call.web.turns.slices(texts):
         job = body.jobs[number - 1]
         try:
-            jobs.append((job.type, to_submission(job, now_ms, {})))
-        except InvalidInput as error:
-            error.args = (f"job {number}: {error}",)
-            if "field" in error.detail:
-                error.detail["field"] = f"jobs[{number - 1}].{error.detail['field']}"
+            submission = to_submission(job, now_ms, {})
+            check_submission(submission)
+        except (InvalidInput, InvalidValue) as error:
+            tell_which(error, f"job {number}", f"jobs[{number - 1}].")
             raise
+        jobs.append((job.type, submission))
     key = body.idempotency_key
-    fingerprint = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
-    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, fingerprint=fingerprint)
+    content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
+    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)
 
 
@@ -168,9 +181,9 @@ async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], 
     return jobs
 
 
-async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, *, is_plain: bool) -> list[str]:
+async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, reading: Reading) -> list[str]:
     """Add jobs that differ from each other: with options of their own, in JSON, or under an idempotency key."""
-    if is_plain:
+    if reading == "lines":
         options, keeps = to_options(query, call.service.now_ms()), unsaid(query)
         lines = split_lines(body, max_jobs(call.service))
         jobs = []
@@ -178,11 +191,10 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
             jobs.append(Submission(line, options, query.unique or "", query.parent or "", keeps))
     else:
         _refuse_settings(query)
-        is_array = call.request.content_type == "application/json"
-        jobs = await parse_jobs(body, call.service, call.web.turns, is_array=is_array)
+        jobs = await parse_jobs(body, call.service, call.web.turns, is_array=reading == "json")
     if query.idempotency_key is None:
         return await submit_jobs(call.service, call.principal, type_name, jobs)
-    fingerprint = await _fingerprint(type_name, query, body)
+    fingerprint = await _fingerprint(type_name, query, reading, body)
     return await submit_once(
         call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
     )
@@ -200,8 +212,13 @@ def _refuse_settings(query: AddQuery) -> None:
             )
 
 
-async def _fingerprint(type_name: str, query: AddQuery, body: bytes) -> str:
-    return await _digest(msgspec.json.encode([type_name, query]), body)
+async def _fingerprint(type_name: str, query: AddQuery, reading: Reading, body: bytes) -> Fingerprint:
+    """All that the jobs depend on, and not how their acceptance is answered."""
+    of_jobs = msgspec.structs.replace(query, **_ANSWERING)
+    return Fingerprint(
+        await _digest(msgspec.json.encode([type_name, of_jobs, reading]), body),
+        await _digest(msgspec.json.encode([type_name, query]), body),
+    )
 
 
 async def _digest(start: bytes, body: bytes) -> str:

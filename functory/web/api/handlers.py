@@ -34,6 +34,7 @@ from functory.wire.handlers import (
 )
 from handlers.errors import InvalidHandlerError
 from handlers.folders.archive import KIND_OF_CONTENT_TYPE
+from handlers.languages import LANGUAGES
 from runner.outcome import Stopped
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
@@ -65,6 +66,8 @@ _BODY: Final = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 async def put_handler(call: Call, query: MethodQuery) -> Handler:
     """The body is the handler's text, JSON with all fields, or a folder as tar, tar.gz or zip."""
     type_name, body = call.type_name, await call.read_body()
+    if query.method is not None and query.method not in LANGUAGES:
+        raise InvalidHandlerError("method", f"must be one of {', '.join(LANGUAGES)}")
     lang = query.method or query.lang
     content_type = call.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if content_type in KIND_OF_CONTENT_TYPE:

@@ -34,7 +34,10 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
     if who.tenant == OPERATOR:
         who.require("operator")
         if query.client is None:
-            raise InvalidInput("client names the tenant, and is needed with an operator's key", detail={"in": "query"})
+            raise InvalidInput(
+                "client names the tenant, and is needed with an operator's key",
+                detail={"in": "query", "field": "client"},
+            )
         tenant = await get_tenant(call.service, query.client)
         if tenant.deleting:
             raise Missing(f"tenant {tenant.name} is being deleted")
@@ -43,7 +46,7 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         who.require("submit")
         if query.client not in {None, who.tenant}:
             raise Forbidden("client is not the tenant of the key", detail={"tenant": who.tenant})
-    type_name = check_type_name(query.jobtype.removeprefix(jobtype_of(who.tenant, "")))
+    type_name = check_type_name(query.jobtype.removeprefix(jobtype_of(who.tenant, "")), "query", "jobtype")
     return json_bytes(added_json(await add_lines(call.web, who, type_name, await call.read_body())))
 
 

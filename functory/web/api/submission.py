@@ -4,14 +4,14 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations.service import Service
-from functory.operations.submit import Submission, check_option_sets, max_jobs
+from functory.operations.submit import Submission, check_option_sets, check_submission, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
 from functory.wire.handlers import InvokeBody
@@ -21,23 +21,30 @@ from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
 from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
+from store.errors import InvalidValue
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
+Reading = Literal["lines", "json", "ndjson"]
+"""How a body becomes jobs."""
 _JOB: Final = json_decoder(NewJob)
 _ONE_OR_MORE: Final = json_decoder(NewJob | list[NewJob])
 """For what a body that is neither one job nor a list of them is told."""
 _TEXT: Final = msgspec.json.Decoder(str)
 _TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_JSON_TYPES: Final = ("application/json", "application/x-ndjson", "application/jsonl")
+_READINGS: Final[dict[str, Reading]] = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/jsonl": "ndjson",
+}
 _COMMENT: Final = b"#"[0]
 SPLIT_BYTES: Final = 128 * 1024
 """A body up to this size is split without counting its lines first."""
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
 
-def is_lines(content_type: str) -> bool:
-    """Whether the body holds one payload per line: always, unless the header says that it is JSON."""
-    return not content_type.startswith(_JSON_TYPES)
+def reading_of(content_type: str) -> Reading:
+    """The body holds one payload per line, unless the header says that it is JSON. Case and parameters do not count."""
+    return _READINGS.get(content_type.partition(";")[0].strip().lower(), "lines")
 
 
 def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
@@ -65,8 +72,8 @@ def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
 async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: bool) -> list[Submission]:
     """The jobs of a body in JSON (one, or an array of them) or in NDJSON (one on each line).
 
-    They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and InvalidInput
-    or BadRequest with the number of the job or line.
+    They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and with the
+    number of the job or line BadRequest, InvalidInput or the store's InvalidValue.
     """
     limit = max_jobs(service)
     if is_array and body.lstrip()[:1] != b"[":
@@ -77,16 +84,28 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     known: dict[JobOptions, JobOptions] = {}
     now_ms = service.now_ms()
     async for number, text in turns.slices(texts):
-        if is_array or text.strip():
+        line = bytes(text)
+        if is_array or line.strip():
+            sets = len(known)
             try:
-                jobs.append(to_submission(decode_json(_JOB, text), now_ms, known))
+                job = to_submission(decode_json(_JOB, line), now_ms, known)
+                if len(known) > sets or job.unique or job.parent:
+                    check_submission(job)
                 check_option_sets(service, len(known))
-            except FunctoryError as error:
-                error.args = (f"{'job' if is_array else 'line'} {number}: {error}",)
-                if is_array and "field" in error.detail:
-                    error.detail["field"] = f"[{number - 1}].{error.detail['field']}"
+            except (FunctoryError, InvalidValue) as error:
+                tell_which(error, f"{'job' if is_array else 'line'} {number}", f"[{number - 1}]." if is_array else "")
                 raise
+            jobs.append(job)
     return jobs
+
+
+def tell_which(error: FunctoryError | InvalidValue, what: str, place: str) -> None:
+    """Say which of several jobs an error is about: before its message, and before the field that it names."""
+    error.args = (f"{what}: {error}",)
+    if isinstance(error, InvalidValue):
+        error.field = error.field and place + error.field
+    elif "field" in error.detail:
+        error.detail["field"] = f"{place}{error.detail['field']}"
 
 
 def _elements(body: bytes, limit: int) -> list[msgspec.Raw]:

@@ -14,6 +14,7 @@ from functory.wire.base import ErrorAnswer, Problem
 from handlers.errors import HandlerError, HandlerSyntaxError
 from journal.errors import LimitExceeded
 from runner.errors import ContextEndedError, PackagesMissingError, ProgramError
+from store.errors import InvalidValue
 
 log = logging.getLogger("functory.web")
 
@@ -111,6 +112,8 @@ def _detail(error: BaseException) -> dict[str, object]:
         return {"field": error.field, "line": error.line, "column": error.column}
     if isinstance(error, HandlerError):
         return {"field": error.field}
+    if isinstance(error, InvalidValue):
+        return {"field": error.field} if error.field else {}
     if isinstance(error, LimitExceeded):
         return {"limit": error.limit_name}
     return {}

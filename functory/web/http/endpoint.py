@@ -250,9 +250,9 @@ def check_json_size(body: bytes, what: str = "the body") -> None:
             )
 
 
-def check_type_name(name: str) -> str:
+def check_type_name(name: str, where: str = "path", field: str = "type") -> str:
     if not is_type(name):
-        raise InvalidInput(f"{name[:80]!r} is not a type: {TYPE_RULE}", detail={"in": "path", "field": "type"})
+        raise InvalidInput(f"{name[:80]!r} is not a type: {TYPE_RULE}", detail={"in": where, "field": field})
     return name
 
 

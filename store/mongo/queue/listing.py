@@ -226,5 +226,5 @@ def _decode(cursor: str, state: JobState) -> tuple[int, str]:
     kind, _, rest = cursor.partition(".")
     time_text, _, job_id = rest.partition(".")
     if kind == state and time_text.isdecimal() and len(time_text) < 18:
-        return int(time_text), check_job_id(job_id)
-    raise InvalidValue(f"cursor {cursor!r:.80} is not one of a listing of {state} jobs")
+        return int(time_text), check_job_id(job_id, "cursor")
+    raise InvalidValue(f"cursor {cursor!r:.80} is not one of a listing of {state} jobs", field="cursor")

@@ -5,7 +5,6 @@ place of each; only ranges that begin within the page are read, lazily, in chunk
 seek per range and the rows of the page.
 """
 
-import contextlib
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -239,10 +238,17 @@ def _encode(place: _Place, state: JobState) -> str:
 def _decode(cursor: str, state: JobState) -> tuple[int, Any]:
     kind, _, rest = cursor.partition(".")
     time_text, _, tie = rest.partition(".")
-    if kind == state:
-        with contextlib.suppress(ValueError):
-            return int(time_text), tie if state in _QUEUED_STATES else int(tie)
-    raise InvalidValue(f"cursor {cursor!r:.80} is not one of a listing of {state} jobs")
+    if kind == state and _is_number(time_text):
+        if state in _QUEUED_STATES:
+            return int(time_text), tie
+        if _is_number(tie):
+            return int(time_text), int(tie)
+    raise InvalidValue(f"cursor {cursor!r:.80} is not one of a listing of {state} jobs", field="cursor")
+
+
+def _is_number(text: str) -> bool:
+    """One that fits 64 bits: a larger one cannot be bound."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
 def list_children(

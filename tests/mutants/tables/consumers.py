@@ -33,8 +33,8 @@ MUTANTS: list[Mutant] = [
     wishes("an index that carries data on makes nothing", "release, Archive | Discard | Finish)", "release, Archive)"),
     wishes(
         "jobs of an index go through the journal",
-        "    return bool(wishes) and (job.seq is not None or any(",
-        "    return bool(wishes) and (any(",
+        "        job.seq is not None or any(wish.unique",
+        "        any(wish.unique",
     ),
     led(
         "a stage runs away from the next",

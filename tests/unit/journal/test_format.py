@@ -6,6 +6,8 @@ import pytest
 
 from journal import InvalidWrite, JournalOptions, LimitExceeded, UnsupportedFormat
 from journal.format import (
+    BODY_LIMIT,
+    HEADER_LIMIT,
     SECTOR_BYTES,
     Frame,
     SegmentHeader,
@@ -130,15 +132,22 @@ def test_a_good_jobtype_is_taken(jobtype: str) -> None:
 
 
 def test_limits_are_named() -> None:
-    small = JournalOptions(max_payload_bytes=10, max_batch_lines=3, max_batch_bytes=50)
+    small = JournalOptions(max_payload_bytes=10, max_batch_lines=3, max_batch_bytes=29)
     with pytest.raises(LimitExceeded, match="max_payload_bytes=10"):
         to_payloads([b"x" * 11], small)
     with pytest.raises(LimitExceeded, match="max_batch_lines=3"):
         to_payloads(["x"] * 4, small)
-    with pytest.raises(LimitExceeded, match="max_batch_bytes=50"):
+    with pytest.raises(LimitExceeded, match="max_batch_bytes=29"):
         make_write(IdRange(b"", 0, 3), "a-b", to_payloads(["x" * 10] * 3, OPTIONS), {}, NOW_MS, small)
     with pytest.raises(LimitExceeded, match="attributes"):
         batch_of(b"x", a="y" * 4000)
+
+
+def test_the_largest_write_is_no_larger_than_a_reader_takes() -> None:
+    prefix, jobtype = "20261114T235959123Z-zzzzzzzz-", "t" * 32 + "-" + "x" * 127
+    line_bytes = len(f"{prefix}000000|{jobtype}|\n") + 4  # base64 fills up a group of four
+    body_bytes = OPTIONS.max_batch_bytes * 4 // 3 + OPTIONS.max_batch_lines * line_bytes
+    assert HEADER_LIMIT + body_bytes + 2 * SECTOR_BYTES <= BODY_LIMIT
 
 
 @pytest.mark.parametrize("lines", ["abc", b"abc", []])
