@@ -458,11 +458,26 @@ class Python:
     log: Log
 
     def __init__(self) -> None:
-        self.globals: dict[str, Any] = {"__name__": "handler", "__builtins__": __builtins__}
+        self.module = type(sys)("handler")
+        self.globals: dict[str, Any] = self.module.__dict__
+        self.globals["__builtins__"] = __builtins__
         self.loop: Any = None
+
+    def be_a_module(self) -> None:
+        """Dataclasses, pickle and typing look up what a handler defines in the module that it says it is from.
+
+        A `handler` that can be imported, of the folder or of a package, keeps that name: `import handler` means it.
+        """
+        if sys.modules.get(self.module.__name__) is not self.module:
+            from importlib.machinery import PathFinder
+
+            if PathFinder.find_spec("handler") is not None:
+                self.module.__name__ = "__handler__"
+            sys.modules[self.module.__name__] = self.module
 
     def load(self, spec: dict[str, Any]) -> Slot:
         compiled = self.compile(spec)
+        self.be_a_module()
         if spec.get("entry"):
             self.globals["__file__"] = os.path.join(os.getcwd(), spec["entry"])
         if "before" in compiled:
@@ -1043,14 +1058,20 @@ def add_packages(folder: str, env: str, *modules: str) -> None:
             continue
 
 
+def rehearse_python() -> None:
+    engine = Python()  # the tenant's is another one, with a clean namespace
+    rehearse(engine, {"body": "return None"})
+    sys.modules.pop(engine.module.__name__, None)
+
+
 def warm_up() -> None:
     """Once, in the process that contexts are forked from: what is the same in all of them."""
     add_interactive_names()
-    rehearse(Python(), {"body": "return None"})
+    rehearse_python()
 
 
 def prepare() -> Callable[[], None]:
-    rehearse(Python(), {"body": "return None"})  # another engine: the tenant's has a clean namespace
+    rehearse_python()
     if len(sys.argv) > 2:
         add_packages(*sys.argv[1:])
         del sys.argv[1:]
