@@ -165,14 +165,15 @@ class Context:
         limits = self.slot.limits
         if self.new_jobs is None:
             self.new_jobs, self.new_jobs_bytes = [], 0
-        self.new_jobs_bytes += len(line)
+        size_bytes = self.new_jobs_bytes + len(line)
         if len(self.new_jobs) >= limits["new_jobs"]:
             raise TooBig(f"made more than {limits['new_jobs']} new jobs")
         if len(line) > limits["new_job_bytes"]:
             raise TooBig(f"made a new job of more than {limits['new_job_bytes']} bytes")
-        if self.new_jobs_bytes > limits["new_jobs_bytes"]:
+        if size_bytes > limits["new_jobs_bytes"]:
             raise TooBig(f"made new jobs of more than {limits['new_jobs_bytes']} bytes together")
         self.new_jobs.append(line)
+        self.new_jobs_bytes = size_bytes
 
 
 def is_type(text: object) -> bool:
@@ -246,7 +247,8 @@ class Log(io.TextIOBase):
 
     Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job, and `C: data`
     what it carries on, and `P: value` its progress. What a job prints after its first moments leaves at once on
-    descriptor 1, so that it survives a crash and can be followed.
+    descriptor 1, so that it survives a crash and can be followed. What a forked copy of this process prints leaves line
+    by line, as that of any sub-process, and the daemon takes the `J: ` lines out.
     """
 
     encoding = "utf-8"
@@ -261,6 +263,7 @@ class Log(io.TextIOBase):
         self.on_progress: Callable[[object], None] = ignore
         self.started = 0  # when the job that is running began, 0 between jobs
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
+        self.forked = False
         self.reset()
         self._bytes = LogBytes(self)
 
@@ -276,6 +279,11 @@ class Log(io.TextIOBase):
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
         self.overlong = ""  # what a marked line was to be that is too long
+
+    def mark_forked(self) -> None:
+        """What is in here was printed by the process that this one is a copy of, which tells it itself."""
+        self.forked = True
+        self.reset()
 
     def take_statuses(self) -> None:
         self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
@@ -300,11 +308,19 @@ class Log(io.TextIOBase):
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
-        if self.started and time.perf_counter_ns() - self.started > SLOW_NS:
+        if self.forked:
+            if "\n" in text or self.size > self.keep:
+                self.flush()
+        elif self.started and time.perf_counter_ns() - self.started > SLOW_NS:
             self.pass_on()
         elif self.size > self.keep * 2:
             self.settle()
         return len(text)
+
+    def flush(self) -> None:
+        if self.forked:
+            text, self.pieces, self.size = "".join(self.pieces), [], 0
+            self.write_out(text)
 
     def pass_on(self) -> None:
         """All but new jobs leaves now: those belong to this job, and on the raw log they could be taken for the next
@@ -314,6 +330,9 @@ class Log(io.TextIOBase):
         if self.inside or not any(self.open.startswith(mark) or mark.startswith(self.open) for mark in self.marks):
             text += self.open
             self.open, self.inside = "", True
+        self.write_out(text)
+
+    def write_out(self, text: str) -> None:
         view = memoryview(encode(text))
         while view:
             try:
@@ -402,6 +421,7 @@ class Log(io.TextIOBase):
 
     def take(self) -> tuple[bytes, int, list[bytes]]:
         """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
+        self.flush()
         self.settle(final=True)
         overlong = self.overlong
         found = encode(self.kept), self.dropped, self.lines
@@ -850,7 +870,6 @@ def ready(engine: Any) -> Callable[[], None]:
     for fd in (REQUEST_FD, REPLY_FD):
         os.set_inheritable(fd, False)  # programs that a handler starts have no business with them
     channel = Channel(REQUEST_FD, REPLY_FD)
-    os.register_at_fork(after_in_child=channel.mark_forked)
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
     faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
@@ -861,8 +880,33 @@ def ready(engine: Any) -> Callable[[], None]:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, on_term)
+    os.register_at_fork(after_in_child=channel.mark_forked)
+    os.register_at_fork(after_in_child=log.mark_forked)
+    leave_sigterm_to_copies(on_term)
     channel.reply(HELLO, index=PROTOCOL)
     return lambda: serve(engine, channel, log)
+
+
+def leave_sigterm_to_copies(handler: object) -> None:
+    """A forked copy ends at SIGTERM, as any program does that has not said otherwise.
+
+    Whoever starts one may want to end it at once, as pools of processes do. The signal waits until the copy has come so
+    far: python forgets those that come between the fork and its first steps in the copy.
+    """
+    masks: dict[int, set[int | signal.Signals]] = {}  # by thread: each has its own mask, and its number in the copy
+
+    def block() -> None:
+        masks[_thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop(_thread.get_ident()))
+
+    def unblock_copy() -> None:
+        if signal.getsignal(signal.SIGTERM) is handler:  # else the tenant has set one
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        unblock()
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=unblock_copy)
 
 
 def enter_folder() -> None:

@@ -29,6 +29,15 @@ async def test_a_new_job_that_is_too_big_leaves_no_other_of_that_run(runner: Run
     assert stopped.result == b"made a new job of more than 1048576 bytes"
 
 
+async def test_a_new_job_that_was_refused_takes_no_room(runner: Runner) -> None:
+    body = """for _ in range(20):
+    try: ctx.enqueue('mail', 'x' * (1 << 20))
+    except Exception: pass
+ctx.enqueue('mail', 'y')"""
+    (stopped,) = (await run(runner, Handler("python", body), jobs("x"))).stopped
+    assert (stopped.exitcode, [new.payload for new in stopped.new_jobs]) == (200, [b"y"])
+
+
 async def test_also_of_a_slow_run_whose_lines_were_sent_before(runner: Runner) -> None:
     body = """import time
 time.sleep(0.03); print('J: mail|early'); time.sleep(0.03); ctx.enqueue('mail', 'x' * (1 << 20))"""
