@@ -157,10 +157,9 @@ class Batch:
     def give_up(self, exitcode: int, why: str, now: float) -> list[str]:
         """The context is gone. Reports the job that was running and returns the ids of those that had not started."""
         if self._is_cancelled:
-            exitcode, why = outcome.CANCELLED, f"cancelled while it was running{self._last_words}"
+            exitcode, why = outcome.CANCELLED, f"cancelled while it was running\n{self._last_words}".strip()
         elif self._asked:
-            exitcode = outcome.TIMED_OUT
-            why = f"timed out after {self.handler.timeout_s:g} s{self._last_words}"
+            exitcode, why = outcome.TIMED_OUT, f"{self._last_words}\n{self._timed_out}".strip()
         if not self._begun:
             self._on_stopped(self._errors(exitcode, f"beforeEach failed: {why}", now))
             return []
@@ -325,9 +324,13 @@ class Batch:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
         if reply.number == self.reported and reply.body:
             detail = self._detail(reply.body)
-            self._last_words = f"\n{_text(detail.result)}"
+            self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
         self.over = True
+
+    @property
+    def _timed_out(self) -> str:
+        return f"timed out after {self.handler.timeout_s:g} s"
 
     # Outcomes -----------------------------------------------------------------------------------------------------
 

@@ -482,6 +482,7 @@ class Python:
         self.globals: dict[str, Any] = self.module.__dict__
         self.globals["__builtins__"] = __builtins__
         self.loop: Any = None
+        self.tasks_cancelled = False
 
     def be_a_module(self) -> None:
         """Dataclasses, pickle and typing look up what a handler defines in the module that it says it is from.
@@ -530,13 +531,56 @@ class Python:
             return self.wait(value)
         return value
 
-    def wait(self, coroutine: Any) -> object:
-        if self.loop is None:
-            import asyncio
+    def wait(self, awaitable: Any) -> object:
+        import asyncio
 
+        if self.loop is None:
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
-        return self.loop.run_until_complete(coroutine)
+        task = asyncio.ensure_future(awaitable, loop=self.loop)
+        try:
+            return self.loop.run_until_complete(task)
+        except (TimedOut, asyncio.CancelledError) as err:
+            if not isinstance(err, TimedOut) and not self.tasks_cancelled:
+                raise
+            ended = self.end_tasks(task) or err
+            if isinstance(ended, Exception):  # that a `finally` block raised
+                raise ended from None
+            raise TimedOut("asked to stop").with_traceback(ended.__traceback__) from None
+
+    def stop(self) -> None:
+        """Called by a signal handler, which then raises TimedOut: in the task that is running, for which others may not
+        wait, or in the event loop, and so in none."""
+        if self.loop is not None and self.loop.is_running():
+            import asyncio
+
+            self.loop.call_soon_threadsafe(self.cancel_tasks, asyncio.current_task(self.loop))
+
+    def cancel_tasks(self, but: Any = None) -> None:
+        """Once: a second time would break off what they do in `finally`."""
+        import asyncio
+
+        if not self.tasks_cancelled:
+            self.tasks_cancelled = True
+            for task in asyncio.all_tasks(self.loop) - {but}:
+                task.cancel()
+
+    def end_tasks(self, first: Any) -> BaseException | None:
+        """Let all tasks come to their end; how the first did, if it had not yet."""
+        import asyncio
+
+        self.cancel_tasks()
+        ended = None
+        if not first.done():
+            first.cancel()  # it may be a future that is no task
+            try:
+                self.loop.run_until_complete(first)
+            except BaseException as err:
+                ended = err
+        others = asyncio.all_tasks(self.loop)
+        if others:
+            self.loop.run_until_complete(asyncio.gather(*others, return_exceptions=True))
+        return ended
 
     def compile(self, spec: dict[str, Any]) -> dict[str, CodeType]:
         import ast
@@ -693,8 +737,25 @@ def explain(err: BaseException) -> str:
     step = err.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename == __file__:
         step = step.tb_next
-    text = "".join(traceback.format_exception(type(err), err, step)).strip()
-    for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):  # where they lie on this machine is noise
+    return without_places("".join(traceback.format_exception(type(err), err, step)).strip())
+
+
+def explain_timeout(err: TimedOut, limits: dict[str, Any]) -> str:
+    """Where it was, by the frames that are not ours."""
+    import traceback
+
+    frames = traceback.extract_tb(err.__traceback__)
+    theirs = traceback.format_list(frame for frame in frames if frame.filename != __file__)
+    return without_places("".join(["Traceback (most recent call last):\n", *theirs, timed_out(limits)]))
+
+
+def timed_out(limits: dict[str, Any]) -> str:
+    return f"timed out after {limits['timeout_s']:g} s"
+
+
+def without_places(text: str) -> str:
+    """The end of a traceback: where the files lie on this machine is noise."""
+    for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):
         text = text.replace(f"{folder}/", "") if folder else text
     return text[-TEXT_MAX:]
 
@@ -749,10 +810,12 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, MemoryError):
         text = f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}"
         return NO_MEMORY, text.encode("utf-8", "replace"), NO_DELAY
+    if isinstance(err, TimedOut):
+        return TIMED_OUT, explain_timeout(err, limits).encode("utf-8", "replace"), NO_DELAY
     text = explain(err)
     hint = hint_for(err, limits)
     text = f"{text}\n{hint}" if hint else text
-    return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
+    return BROKEN, text.encode("utf-8", "replace"), NO_DELAY
 
 
 def outcome_of(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
@@ -785,6 +848,7 @@ class Channel:
         self.requests = open(request_fd, "rb", buffering=1 << 16)  # noqa: SIM115  open for life
         self.reply_fd = reply_fd
         self.running = False
+        self.asked = False  # to stop
         self.forked = False
         self.batch = 0
         self.job: Context | None = None  # the one that is running: no other may tell its progress
@@ -874,8 +938,12 @@ def ready(engine: Any) -> Callable[[], None]:
     sys.stdout = sys.stderr = engine.log = log
     faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
+    stop = getattr(engine, "stop", ignore)
+
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:
+            channel.asked = True
+            stop()
             raise TimedOut("asked to stop")
         os._exit(0)
 
@@ -1030,7 +1098,7 @@ def run_jobs(
                 continue
             code, result = judge(slot.finish(value), slot.numbers_are_statuses)
         except BaseException as err:
-            last = isinstance(err, TimedOut | Leave)
+            last = channel.asked or isinstance(err, Leave)
             code, result, after_ms = judge_error(err, limits)
         end_job()
         duration_us = min((clock() - started) // 1000, MAX_U32)
