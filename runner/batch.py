@@ -90,6 +90,7 @@ class Batch:
         self._hook_error = ""
         self._before_ms = 0.0  # each job's share of beforeEach
         self._after_ms = 0.0  # and of afterEach
+        self._said: dict[str, tuple[bytes, int]] = {}  # log of jobs that printed past their replies, too; bytes dropped
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
         self._held_bytes = 0
 
@@ -270,6 +271,8 @@ class Batch:
         if was_killed:
             told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
+        if self._log.total_bytes:
+            self._said[job_id] = detail.log, detail.log_dropped
         leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
@@ -358,7 +361,9 @@ class Batch:
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
         """With what was printed past the replies."""
         printed = self._log.take()
-        log = self._end_of_log(stopped.log + printed.log, printed.dropped)
+        said, dropped = self._said.get(stopped.id, (b"", 0))
+        self._said.clear()
+        log = self._end_of_log(said + printed.log, dropped + printed.dropped)
         if outcome.leaves_nothing(stopped.exitcode):
             return stopped._replace(log=log)
         new_jobs = NewJobs(self._limits)

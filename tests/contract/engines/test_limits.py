@@ -81,6 +81,23 @@ async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     assert b"bytes before this were dropped]\n" in log
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print('x' * 999_999)",
+        "time.sleep(0.03); print('x' * 999_999)",
+        "print('x' * 499_999); time.sleep(0.03); print('x' * 499_999)",
+        "print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
+        "time.sleep(0.03); print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
+    ],
+)
+async def test_the_bytes_of_a_log_that_are_not_kept_are_counted(runner: Runner, body: str) -> None:
+    (stopped,) = (await run(runner, Handler("python", f"import subprocess, time; {body}"), jobs("x"))).stopped
+    notice, _, log = stopped.log.partition(b"\n")
+    assert notice == b"[%d bytes before this were dropped]" % (1_000_000 - len(log))
+    assert 16_000 < len(log) <= 16_384
+
+
 @pytest.mark.parametrize("lang", behaviours("endless_line"))
 async def test_one_endless_line(runner: Runner, lang: str) -> None:
     seen = await run(runner, handler(lang, "endless_line"), jobs("x"))
